@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// singleThreaded are the folders whose code and tests run one goroutine. Their tests run without the race detector (PLAIN in the Makefile),
-// which takes five times as long and could find nothing.
+// singleThreaded are the folders whose code and tests run one goroutine. Their tests run without the race detector
+// (PLAIN in the Makefile), which takes five times as long and could find nothing.
 var singleThreaded = []string{"sidecar/causal", "lab/sim/groups"}
 
 // startsGoroutine returns where a file starts one, if it does. source is as for parser.ParseFile.
@@ -43,7 +43,9 @@ func TestWhatIsTestedWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 			if err == nil && strings.HasSuffix(name, ".go") {
 				parsed++
 				for _, at := range startsGoroutine(t, name, nil) {
-					t.Errorf("%s starts a goroutine; test its package with the race detector: remove it from PLAIN in the Makefile and from here", at)
+					t.Errorf(
+						"%s starts a goroutine; test its package with the race detector: remove it from PLAIN in the "+
+							"Makefile and from here", at)
 				}
 			}
 			return err
@@ -52,7 +54,8 @@ func TestWhatIsTestedWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 			t.Errorf("%s: %d files, %v", folder, parsed, err)
 		}
 	}
-	for source, want := range map[string]int{"go f()": 1, "var w sync.WaitGroup; w.Go(f)": 1, "t.Parallel()": 1, "f()": 0} {
+	for source, want := range map[string]int{"go f()": 1, "var w sync.WaitGroup; w.Go(f)": 1, "t.Parallel()": 1,
+		"f()": 0} {
 		if got := startsGoroutine(t, "example.go", "package p\nfunc _() { "+source+" }"); len(got) != want {
 			t.Errorf("%s: found at %v", source, got)
 		}

@@ -20,15 +20,16 @@ type importRule struct {
 	folder string
 	// forbidden lists folders of the module whose packages must not be imported, in tests neither.
 	forbidden []string
-	// onlyOurs, if not nil, lists the only packages of the module that production files may import. The most specific rule
-	// with such a list applies.
+	// onlyOurs, if not nil, lists the only packages of the module that production files may import. The most specific
+	// rule with such a list applies.
 	onlyOurs []string
 	// onlyTheirs, if not nil, lists the only packages of other modules that production files may import; it comes with
 	// onlyOurs, and bars impureImports too.
 	onlyTheirs []string
 	// inTests maps the forbidden packages that tests may import all the same to the reason.
 	inTests map[string]string
-	// excepted maps folders to the forbidden packages that production files at and below them may import all the same, and why.
+	// excepted maps folders to the forbidden packages that production files at and below them may import all the same,
+	// and why.
 	excepted map[string]exception
 	reason   string
 }
@@ -73,19 +74,22 @@ var importRules = []importRule{
 		folder:    "controllers",
 		forbidden: []string{"lab", "e2e"},
 		inTests: map[string]string{
-			"lab/local":       "controllers/verify writes to and reads from a store; its test runs one in the process of the test",
+			"lab/local": "controllers/verify writes to and reads from a store; its test runs one in the " +
+				"process of the test",
 			"lab/ports":       "tests choose the ports of processes",
 			"lab/credentials": "the webhook's server is tested with a certificate",
 			"e2e/apiserver":   "the controllers are tested against a real API server",
 			"e2e/etcdserver":  "controllers/etcd is tested with a real etcd",
 		},
-		excepted: map[string]exception{"controllers/drill": {[]string{"lab/canary", "lab/history", "lab/chart"},
-			"drills watch a store with canaries, judge it with the checker, and draw what they saw; the operator imports controllers/drill/record only"}},
+		excepted: map[string]exception{"controllers/drill": {[]string{"lab/canary", "history", "lab/chart"},
+			"drills watch a store with canaries, judge it with the checker, and draw what they saw; the operator " +
+				"imports controllers/drill/record only"}},
 		reason: "the operator is production code and uses no tools of tests",
 	},
 	{
 		folder: "controllers/trust/acceptance", onlyOurs: []string{"contract"}, onlyTheirs: []string{},
-		reason: "tests of processes use it, and each process is a copy of the test binary, which would start slower with Kubernetes in it",
+		reason: "tests of processes use it, and each process is a copy of the test binary, which would start slower " +
+			"with Kubernetes in it",
 	},
 	{
 		folder: "controllers/outage", onlyOurs: []string{}, onlyTheirs: []string{},
@@ -94,13 +98,16 @@ var importRules = []importRule{
 	{
 		folder:    "e2e/processes",
 		forbidden: []string{"api", "controllers"},
-		inTests: map[string]string{"controllers/trust/acceptance": "the reports that real processes make are judged as the operator judges them",
+		inTests: map[string]string{
+			"controllers/trust/acceptance": "the reports that real processes make are judged as the " +
+				"operator judges them",
 			"controllers/outage": "what people are told to be safe is done to real processes"},
 		reason: "each process is a copy of the test binary, which starts three times as slowly with Kubernetes in it",
 	},
-	{folder: "api", onlyOurs: []string{}, reason: "clients of the resource import the API and nothing else of this module"},
+	{folder: "api", onlyOurs: []string{},
+		reason: "clients of the resource import the API and nothing else of this module"},
 	{
-		folder: "contract", onlyOurs: []string{"sidecar/topology"},
+		folder: "contract", onlyOurs: []string{"topology"},
 		reason: "the operator and the data plane both import the contract, so that it imports neither",
 	},
 	{
@@ -111,8 +118,9 @@ var importRules = []importRule{
 		folder: "edge", onlyOurs: []string{"contract", "authority"},
 		reason: "the operator and the tools that run edges on one machine both configure them with it",
 	},
-	{folder: "console", onlyOurs: []string{"console/internal/npm", "docs"}, reason: "the page knows nothing of what it shows but the snapshots that it is given, and the runbooks"},
-	{folder: "sidecar/topology", onlyOurs: []string{}, reason: "everything imports the topology"},
+	{folder: "console", onlyOurs: []string{"console/internal/npm", "docs"},
+		reason: "the page knows nothing of what it shows but the snapshots that it is given, and the runbooks"},
+	{folder: "topology", onlyOurs: []string{}, reason: "everything imports the topology"},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy"),
 	pureRule("sidecar/causal/nearcopy"),
@@ -124,13 +132,13 @@ var importRules = []importRule{
 	pureRule("sidecar/causal/member", "sidecar/causal/coordinator", "sidecar/causal/group"),
 }
 
-// pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that does
-// I/O. The machines do not import each other, but for those that combine two: shard, a middleman and its mover; member, a coordinator and
-// its group; and session, the sidecar and its near copies.
+// pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that
+// does I/O. The machines do not import each other, but for those that combine two: shard, a middleman and its mover;
+// member, a coordinator and its group; and session, the sidecar and its near copies.
 func pureRule(folder string, machines ...string) importRule {
 	return importRule{
 		folder:     folder,
-		onlyOurs:   append([]string{"sidecar/causal", "sidecar/topology"}, machines...),
+		onlyOurs:   append([]string{"sidecar/causal", "topology"}, machines...),
 		onlyTheirs: []string{"github.com/hashicorp/golang-lru/v2/simplelru", "github.com/cespare/xxhash/v2"},
 		reason:     "the protocol is pure code, and its machines know each other by messages only",
 	}
@@ -138,7 +146,8 @@ func pureRule(folder string, machines ...string) importRule {
 
 // impureImports are the packages of the standard library that the protocol core must not import: time, randomness,
 // concurrency, files and the network are passed in.
-var impureImports = []string{"context", "crypto/rand", "io", "log", "log/slog", "math/rand", "math/rand/v2", "net", "os", "sync", "sync/atomic"}
+var impureImports = []string{"context", "crypto/rand", "io", "log", "log/slog", "math/rand", "math/rand/v2", "net",
+	"os", "sync", "sync/atomic"}
 
 // violation returns why a file of a folder must not import a package, or "".
 func violation(folder, imported string, test bool) string {
@@ -190,7 +199,8 @@ func moduleImports(t *testing.T) (all []fileImport) {
 		if d.IsDir() {
 			base := d.Name()
 			_, nested := os.Stat(filepath.Join(name, "go.mod"))
-			if name != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || nested == nil) {
+			if name != "." && (base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") ||
+				nested == nil) {
 				return fs.SkipDir
 			}
 			return nil
@@ -250,8 +260,8 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		file, imported string
 		allowed        bool
 	}{
-		{"sidecar/node/host.go", module + "/lab/history", false},
-		{"sidecar/node/host_test.go", module + "/lab/history", false},
+		{"sidecar/node/host.go", module + "/history", false},
+		{"sidecar/node/host_test.go", module + "/history", false},
 		{"sidecar/process/main.go", module + "/lab/redisserver", false},
 		{"sidecar/process/process_test.go", module + "/lab/redisserver", true},
 		{"sidecar/process/main.go", module + "/controllers/causalstore/plan", false},
@@ -267,7 +277,7 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		{"sidecar/causal/shard/shard.go", module + "/sidecar/causal/middleman", true},
 		{"sidecar/causal/shard/shard.go", module + "/sidecar/causal/cache", false},
 		{"sidecar/causal/stability.go", module + "/sidecar/causal/coordinator", false},
-		{"contract/config.go", module + "/sidecar/topology", true},
+		{"contract/config.go", module + "/topology", true},
 		{"contract/config.go", module + "/sidecar/causal", false},
 		{"controllers/verify/verify.go", module + "/lab/local", false},
 		{"controllers/verify/verify_test.go", module + "/lab/local", true},
@@ -279,7 +289,8 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		{"controllers/trust/acceptance/acceptance.go", "k8s.io/apimachinery/pkg/types", false},
 		{"e2e/cluster/cluster.go", module + "/controllers/command", true},
 	} {
-		if allowed := violation(path.Dir(c.file), c.imported, strings.HasSuffix(c.file, "_test.go")) == ""; allowed != c.allowed {
+		if allowed := violation(path.Dir(c.file), c.imported,
+			strings.HasSuffix(c.file, "_test.go")) == ""; allowed != c.allowed {
 			t.Errorf("%s imports %s: allowed %v, want %v", c.file, c.imported, allowed, c.allowed)
 		}
 	}

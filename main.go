@@ -1,4 +1,5 @@
-// Command causalstore is the one binary of CausalStore: each part of the data plane is a subcommand, and so is the operator.
+// Command causalstore is the one binary of CausalStore: each part of the data plane is a subcommand, and so is the
+// operator.
 package main
 
 import (
@@ -25,7 +26,8 @@ func main() {
 	case kubectl.CompletionName:
 		os.Args = append([]string{os.Args[0], cobra.ShellCompRequestCmd, "kubectl"}, os.Args[1:]...)
 	}
-	commands := append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), operator.NewEtcdMemberCommand(), kubectl.NewCommand())
+	commands := append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(),
+		operator.NewEtcdMemberCommand(), kubectl.NewCommand())
 	code := command.Execute(ctx, commands...)
 	stop()
 	os.Exit(code)

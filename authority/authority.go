@@ -1,5 +1,6 @@
-// Package authority issues the certificates of parts: it makes the authority of a region, and the certificates that say who a
-// part is (contract.Identity). It does no I/O but to read random numbers; the operator and the command line keep what it returns.
+// Package authority issues the certificates of parts: it makes the authority of a region, and the certificates that say
+// who a part is (contract.Identity). It does no I/O but to read random numbers; the operator and the command line keep
+// what it returns.
 package authority
 
 import (
@@ -22,20 +23,22 @@ import (
 )
 
 const (
-	// Backdate is how far before now a certificate starts to be valid, so that a machine whose clock is late accepts it.
+	// Backdate is how far before now a certificate starts to be valid, so that a machine whose clock is late accepts
+	// it.
 	Backdate = 10 * time.Minute
 	// Validity is how long an authority is valid.
 	Validity = 10 * 365 * 24 * time.Hour
 )
 
-// Authority issues the certificates of one trust domain. Its own certificate is restricted: it is valid for identities of
-// that trust domain only, and not for further authorities.
+// Authority issues the certificates of one trust domain. Its own certificate is restricted: it is valid for identities
+// of that trust domain only, and not for further authorities.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// domainName is the form of a trust domain: a DNS name in lower case, so that it has one spelling and can be a name constraint.
+// domainName is the form of a trust domain: a DNS name in lower case, so that it has one spelling and can be a name
+// constraint.
 var domainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 // CheckTrustDomain returns why a name cannot be a trust domain.
@@ -89,7 +92,9 @@ func Load(certPEM, keyPEM []byte) (*Authority, error) {
 	return &Authority{cert: pair.Leaf, key: key}, nil
 }
 
-var errNoAuthority = errors.New("read the authority: it is a certificate of another kind: an authority may issue certificates, and is constrained to one trust domain")
+var errNoAuthority = errors.New(
+	"read the authority: it is a certificate of another kind: an authority may issue certificates, and is " +
+		"constrained to one trust domain")
 
 func isAuthority(c *x509.Certificate) bool { return c.IsCA && len(c.PermittedURIDomains) == 1 }
 
@@ -125,7 +130,8 @@ func (a *Authority) CertificatePEM() []byte { return encode("CERTIFICATE", a.cer
 func (a *Authority) KeyPEM() ([]byte, error) { return EncodeKey(a.key) }
 
 // Issue makes a key and a certificate for an identity, in PEM. The certificate does not outlive that of the authority.
-func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity time.Duration) (certPEM, keyPEM []byte, err error) {
+func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity time.Duration) (certPEM, keyPEM []byte,
+	err error) {
 	if err := a.check(id); err != nil {
 		return nil, nil, err
 	}
@@ -134,8 +140,12 @@ func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity ti
 		notAfter = a.cert.NotAfter
 	}
 	if !notBefore.Before(notAfter) {
-		return nil, nil, fmt.Errorf("issue a certificate for %s: it would be valid from %s to %s; the authority is valid until %s: make a new one if that has passed",
-			id, notBefore.UTC().Format(time.RFC3339), notAfter.UTC().Format(time.RFC3339), a.cert.NotAfter.UTC().Format(time.RFC3339))
+		return nil, nil,
+			fmt.Errorf(
+				"issue a certificate for %s: it would be valid from %s to %s; the authority is valid until %s: make "+
+					"a new one if that has passed",
+				id, notBefore.UTC().Format(time.RFC3339), notAfter.UTC().Format(time.RFC3339),
+				a.cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -143,7 +153,8 @@ func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity ti
 	}
 	template := &x509.Certificate{
 		NotBefore: notBefore, NotAfter: notAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 		URIs:                  []*url.URL{id.URI()},
 	}
@@ -157,7 +168,8 @@ func (a *Authority) Issue(id contract.Identity, notBefore time.Time, validity ti
 	return encode("CERTIFICATE", der), keyPEM, nil
 }
 
-// NewRequest makes a key, and a request (PKCS #10) for a certificate for an identity with it, in PEM, for an authority elsewhere.
+// NewRequest makes a key, and a request (PKCS #10) for a certificate for an identity with it, in PEM, for an authority
+// elsewhere.
 func NewRequest(id contract.Identity) (key crypto.Signer, requestPEM []byte, err error) {
 	if err := checkIdentity(id); err != nil {
 		return nil, nil, err
@@ -176,7 +188,8 @@ func checkIdentity(id contract.Identity) error {
 	if back, err := contract.ParseIdentity(id.URI()); err != nil {
 		return fmt.Errorf("issue a certificate: %w", err)
 	} else if back != id {
-		return fmt.Errorf("issue a certificate for %s: a name in it contains a character that URIs cannot hold as it is", id)
+		return fmt.Errorf(
+			"issue a certificate for %s: a name in it contains a character that URIs cannot hold as it is", id)
 	}
 	return nil
 }
@@ -187,7 +200,8 @@ func (a *Authority) check(id contract.Identity) error {
 		return err
 	}
 	if id.TrustDomain != a.TrustDomain() {
-		return fmt.Errorf("issue a certificate for %s: the authority is that of the trust domain %s", id, a.TrustDomain())
+		return fmt.Errorf("issue a certificate for %s: the authority is that of the trust domain %s", id,
+			a.TrustDomain())
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 
 var (
 	today = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	shard = contract.Identity{TrustDomain: "eu.0b1c", StoreID: "7d1e", DataCenter: "eu-west-1", Role: contract.RoleMiddleman, Member: "2"}
+	shard = contract.Identity{TrustDomain: "eu.0b1c", StoreID: "7d1e", DataCenter: "eu-west-1",
+		Role: contract.RoleMiddleman, Member: "2"}
 )
 
 func newAuthority(t *testing.T, domain string) *Authority {
@@ -52,7 +53,8 @@ func verify(root, leaf *x509.Certificate, at time.Time, usage x509.ExtKeyUsage) 
 func TestCertificatesCarryExactlyTheIdentityAndAreValidForBothSidesOfALink(t *testing.T) {
 	a := newAuthority(t, shard.TrustDomain)
 	c := leaf(t, a, shard)
-	if len(c.URIs) != 1 || c.URIs[0].String() != shard.String() || len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses) > 0 || c.IsCA {
+	if len(c.URIs) != 1 || c.URIs[0].String() != shard.String() ||
+		len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses) > 0 || c.IsCA {
 		t.Errorf("names %v %v, authority %t", c.URIs, c.DNSNames, c.IsCA)
 	}
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
@@ -60,7 +62,8 @@ func TestCertificatesCarryExactlyTheIdentityAndAreValidForBothSidesOfALink(t *te
 			t.Error(err)
 		}
 	}
-	if err := verify(newAuthority(t, shard.TrustDomain).Certificate(), c, today, x509.ExtKeyUsageClientAuth); err == nil {
+	if err := verify(newAuthority(t, shard.TrustDomain).Certificate(), c, today,
+		x509.ExtKeyUsageClientAuth); err == nil {
 		t.Error("another authority of the same name verifies it")
 	}
 	if err := verify(a.Certificate(), c, today.Add(25*time.Hour), x509.ExtKeyUsageClientAuth); err == nil {
@@ -113,7 +116,8 @@ func TestAuthoritiesIssueForTheirTrustDomainOnly(t *testing.T) {
 // forge makes a certificate with the key of an authority, as someone would who has it, past the checks of Issue.
 func forge(t *testing.T, a *Authority, key *ecdsa.PrivateKey, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
-	template := &x509.Certificate{NotBefore: today.Add(-time.Hour), NotAfter: today.Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{NotBefore: today.Add(-time.Hour), NotAfter: today.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	change(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
@@ -135,17 +139,21 @@ func TestTheConstraintsOfAnAuthorityHoldAgainstItsOwnKey(t *testing.T) {
 	foreign := forge(t, a, key, func(c *x509.Certificate) {
 		c.URIs = []*url.URL{{Scheme: "spiffe", Host: "us", Path: "/7d1e/dc/us-east-1/cache/0"}}
 	})
-	if err := verify(a.Certificate(), foreign, today, x509.ExtKeyUsageClientAuth); err == nil || !strings.Contains(err.Error(), "not permitted") {
+	if err := verify(a.Certificate(), foreign, today, x509.ExtKeyUsageClientAuth); err == nil ||
+		!strings.Contains(err.Error(), "not permitted") {
 		t.Errorf("an identity of another trust domain: %v", err)
 	}
 	sub := forge(t, a, key, func(c *x509.Certificate) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	})
-	under := forge(t, &Authority{cert: sub, key: key}, key, func(c *x509.Certificate) { c.URIs = []*url.URL{shard.URI()} })
+	under := forge(t, &Authority{cert: sub, key: key}, key, func(c *x509.Certificate) {
+		c.URIs = []*url.URL{shard.URI()}
+	})
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AddCert(a.Certificate())
 	between.AddCert(sub)
-	if _, err := under.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+	if _, err := under.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: today,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
 		t.Error("an authority below the authority is accepted")
 	}
 }
@@ -174,12 +182,14 @@ func TestTrustDomainsAreDNSNamesInLowerCase(t *testing.T) {
 		if err := CheckTrustDomain(good); err != nil {
 			t.Error(err)
 		}
-		c := leaf(t, newAuthority(t, good), contract.Identity{TrustDomain: good, StoreID: "s", DataCenter: "d", Role: contract.RoleSidecar, Member: "shop"})
+		c := leaf(t, newAuthority(t, good), contract.Identity{TrustDomain: good, StoreID: "s", DataCenter: "d",
+			Role: contract.RoleSidecar, Member: "shop"})
 		if len(c.URIs) != 1 {
 			t.Errorf("%s: %v", good, c.URIs)
 		}
 	}
-	for _, bad := range []string{"", "EU", "eu..b", ".eu", "eu.", "127.0.0.1", "::1", "a/b", "a_b", strings.Repeat("a", 64)} {
+	for _, bad := range []string{"", "EU", "eu..b", ".eu", "eu.", "127.0.0.1", "::1", "a/b", "a_b",
+		strings.Repeat("a", 64)} {
 		if CheckTrustDomain(bad) == nil {
 			t.Errorf("%q is accepted", bad)
 		}

@@ -74,7 +74,8 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 			t.Errorf("docs/runbooks.md has no section %s", a.Alert)
 			continue
 		}
-		for _, part := range []string{"**Meaning.**", "**Impact.**", "**Diagnosis.**", "**What to do.**", "**When it is safe.**"} {
+		for _, part := range []string{"**Meaning.**", "**Impact.**", "**Diagnosis.**", "**What to do.**",
+			"**When it is safe.**"} {
 			if !strings.Contains(text, "\n"+part) {
 				t.Errorf("section %s of docs/runbooks.md lacks %s", a.Alert, part)
 			}

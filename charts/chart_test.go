@@ -66,7 +66,8 @@ func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 		"cert-manager": "region=us-east-1,injection.certificates.provider=CertManager,trust.domain=us.example.com,trust.issuer.name=region-ca",
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
+			out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system",
+				"--kube-version",
 				kubeVersion, "--set", set)
 			if err != nil {
 				t.Fatal(out)
@@ -83,7 +84,8 @@ func TestTheChartRendersTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("the chart renders something else (-want +got); if that is intended, run with -rewrite:\n%s", d)
+				t.Errorf("the chart renders something else (-want +got); if that is intended, run with -rewrite:\n%s",
+					d)
 			}
 		})
 	}
@@ -202,7 +204,8 @@ func TestTheChartInstallsAndUpgradesAndKeepsTheCRDWhenUninstalled(t *testing.T) 
 
 func TestTheChartHasTheGeneratedCRDAndRole(t *testing.T) {
 	for copied, generated := range map[string]string{
-		"files/crd.yaml": "config/crd/bases/causalstore.io_causalstores.yaml", "files/role.yaml": "config/rbac/role.yaml",
+		"files/crd.yaml":  "config/crd/bases/causalstore.io_causalstores.yaml",
+		"files/role.yaml": "config/rbac/role.yaml",
 	} {
 		a, errA := os.ReadFile(filepath.Join("causalstore", copied))
 		b, errB := os.ReadFile(filepath.Join("..", generated))

@@ -26,7 +26,8 @@ func drilled() (*drill.Landscape, []corev1.Pod) {
 	l := &drill.Landscape{Store: s, ZonesKnown: true}
 	var pods []corev1.Pod
 	add := func(dc, component, name, zone, zones string) {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "orders-" + dc + "-" + name, Labels: plan.Labels(s.Name)}}
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "orders-" + dc + "-" + name,
+			Labels: plan.Labels(s.Name)}}
 		p.Labels[plan.LabelDataCenter], p.Labels[plan.LabelComponent] = dc, component
 		if p.Labels[plan.LabelZones] = zones; zones == "" {
 			delete(p.Labels, plan.LabelZones)
@@ -37,10 +38,12 @@ func drilled() (*drill.Landscape, []corev1.Pod) {
 		l.Parts = append(l.Parts, drill.NewPod(s, &p, zone))
 	}
 	for _, name := range []string{"east", "north", "south"} {
-		dc := v1alpha1.DataCenter{Name: name, Zones: v1alpha1.Zones{Frontend: []string{name + "-f"}, Backend: []string{name + "-b"}}}
+		dc := v1alpha1.DataCenter{Name: name,
+			Zones: v1alpha1.Zones{Frontend: []string{name + "-f"}, Backend: []string{name + "-b"}}}
 		s.Spec.DataCenters = append(s.Spec.DataCenters, dc)
 	}
-	s.Spec.Rings = []v1alpha1.Ring{{Name: "one", DataCenters: []string{"east", "north"}}, {Name: "two", DataCenters: []string{"south"}}}
+	s.Spec.Rings = []v1alpha1.Ring{{Name: "one", DataCenters: []string{"east", "north"}},
+		{Name: "two", DataCenters: []string{"south"}}}
 	for _, dc := range s.Spec.DataCenters {
 		front, back := dc.Zones.Frontend[0], dc.Zones.Backend[0]
 		add(dc.Name, plan.ComponentCache, "cache-0", front, plan.ZonesFrontend)
@@ -50,9 +53,12 @@ func drilled() (*drill.Landscape, []corev1.Pod) {
 		add(dc.Name, plan.ComponentShard, "shard-0-0", back, plan.ZonesBackend)
 		add(dc.Name, plan.ComponentShard, "shard-1-0", back, plan.ZonesBackend)
 	}
-	other := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "other-north-shard-0-0", Labels: plan.Labels("other")}}
-	other.Labels[plan.LabelDataCenter], other.Labels[plan.LabelComponent], other.Labels[plan.LabelZones] = "north", plan.ComponentShard, plan.ZonesBackend
-	operator := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-0", Labels: map[string]string{plan.LabelName: "causalstore-operator"}}}
+	other := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "other-north-shard-0-0",
+		Labels: plan.Labels("other")}}
+	other.Labels[plan.LabelDataCenter], other.Labels[plan.LabelComponent], other.Labels[plan.LabelZones] = "north",
+		plan.ComponentShard, plan.ZonesBackend
+	operator := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-0",
+		Labels: map[string]string{plan.LabelName: "causalstore-operator"}}}
 	l.Operators = []drill.Pod{{Namespace: operator.Namespace, Name: operator.Name, Ready: true}}
 	return l, append(pods, other, operator)
 }
@@ -67,12 +73,14 @@ type chaosSelector struct {
 
 func (c chaosSelector) choose(t *testing.T, pods []corev1.Pod) (names []string) {
 	t.Helper()
-	s, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: c.LabelSelectors, MatchExpressions: c.ExpressionSelectors})
+	s, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: c.LabelSelectors,
+		MatchExpressions: c.ExpressionSelectors})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range pods {
-		if slices.Contains(c.Namespaces, p.Namespace) && s.Matches(labels.Set(p.Labels)) && (len(c.Nodes) == 0 || slices.Contains(c.Nodes, p.Spec.NodeName)) {
+		if slices.Contains(c.Namespaces, p.Namespace) && s.Matches(labels.Set(p.Labels)) &&
+			(len(c.Nodes) == 0 || slices.Contains(c.Nodes, p.Spec.NodeName)) {
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
 	}
@@ -91,10 +99,12 @@ type experiment struct {
 
 func templateDrill(t *testing.T, set string) (string, error) {
 	t.Helper()
-	return helm(t, "template", "orders-drill", "causalstore-drills", "--namespace", "shop", "--kube-version", kubeVersion, "--set", "store=orders,"+set)
+	return helm(t, "template", "orders-drill", "causalstore-drills", "--namespace", "shop", "--kube-version",
+		kubeVersion, "--set", "store=orders,"+set)
 }
 
-// TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand: the chart selects pods by labels, the command by names. They do the same to them.
+// TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand: the chart selects pods by labels, the command by names. They
+// do the same to them.
 func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 	choice := drill.Choice{DataCenter: "north"}
 	for _, d := range drill.Catalogue() {
@@ -121,7 +131,8 @@ func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 					wantTargets = append(wantTargets, p.String())
 				}
 			}
-			out, err := templateDrill(t, fmt.Sprintf("drill=%s,dataCenter=north,to=%s,ring={north,east},node=node-north-b", d.Name, choice.To))
+			out, err := templateDrill(t,
+				fmt.Sprintf("drill=%s,dataCenter=north,to=%s,ring={north,east},node=node-north-b", d.Name, choice.To))
 			if err != nil {
 				t.Fatal(out)
 			}
@@ -140,12 +151,14 @@ func TestTheExperimentsOfTheChartHitTheSamePodsAsTheCommand(t *testing.T) {
 					t.Errorf("the experiment lasts %q", e.Spec.Duration)
 				}
 				for _, s := range []chaosSelector{e.Spec.Selector, e.Spec.Target.Selector}[:selectors] {
-					if len(s.Namespaces) != 1 || len(s.LabelSelectors) == 0 { // it would hit stores of the same name elsewhere
+					if len(s.Namespaces) != 1 || len(s.LabelSelectors) == 0 {
+						// it would hit stores of the same name elsewhere
 						t.Errorf("a selector is too wide: %+v", s)
 					}
 				}
 			})
-			byCommand := specOf(target.Faults[0].Object(&record.Run{Store: "orders", Namespace: "shop", Drill: d.Name}, 0, time.Minute).Object)
+			byCommand := specOf(target.Faults[0].Object(&record.Run{Store: "orders", Namespace: "shop", Drill: d.Name},
+				0, time.Minute).Object)
 			for _, doc := range strings.Split("\n"+out, "\n---\n")[1:] {
 				byChart := map[string]any{}
 				if err := yaml.Unmarshal([]byte(doc), &byChart); err != nil {
@@ -207,7 +220,8 @@ func TestTheScheduleOfTheChartIsThatOfTheCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := drill.Schedule{Drill: d, Choice: drill.Choice{DataCenter: "north", Ring: "one"}, Cron: "0 10 * * 2", Window: "Mon-Fri 09:00-16:00", Settings: drill.DefaultSettings(), Image: "causalstore:v1"}
+	s := drill.Schedule{Drill: d, Choice: drill.Choice{DataCenter: "north", Ring: "one"}, Cron: "0 10 * * 2",
+		Window: "Mon-Fri 09:00-16:00", Settings: drill.DefaultSettings(), Image: "causalstore:v1"}
 	s.Settings.Injection = 45 * time.Second // 1m0s and 60s would differ
 	objects, err := s.Objects(l.Store)
 	if err != nil {
@@ -217,7 +231,9 @@ func TestTheScheduleOfTheChartIsThatOfTheCommand(t *testing.T) {
 	for _, o := range objects {
 		keep(t, want, o)
 	}
-	out, err := templateDrill(t, "drill=ring-az-b,dataCenter=north,durationSeconds=45,schedule.cron=0 10 * * 2,schedule.window=Mon-Fri 09:00-16:00,schedule.image=causalstore:v1,schedule.ringName=one")
+	out, err := templateDrill(t,
+		"drill=ring-az-b,dataCenter=north,durationSeconds=45,schedule.cron=0 10 * * 2,schedule.window=Mon-Fri "+
+			"09:00-16:00,schedule.image=causalstore:v1,schedule.ringName=one")
 	if err != nil {
 		t.Fatal(out)
 	}
@@ -258,7 +274,8 @@ func dropEmpty(m map[string]any) map[string]any {
 }
 
 func TestTheChartOfDrillsRejectsInvalidValues(t *testing.T) {
-	if out, err := helm(t, "lint", "--strict", "causalstore-drills", "--kube-version", kubeVersion, "--set", "store=orders,drill=az-b,dataCenter=north"); err != nil {
+	if out, err := helm(t, "lint", "--strict", "causalstore-drills", "--kube-version", kubeVersion, "--set",
+		"store=orders,drill=az-b,dataCenter=north"); err != nil {
 		t.Errorf("lint: %s", out)
 	}
 	for set, says := range map[string]string{
@@ -278,7 +295,8 @@ func TestTheChartOfDrillsRejectsInvalidValues(t *testing.T) {
 			t.Errorf("--set %s: %v, want an error that names %s:\n%s", set, err, says, out)
 		}
 	}
-	if out, err := helm(t, "template", "x", "causalstore-drills", "--kube-version", kubeVersion, "--set", "drill=operator"); err == nil || !strings.Contains(out, "/store") {
+	if out, err := helm(t, "template", "x", "causalstore-drills", "--kube-version", kubeVersion, "--set",
+		"drill=operator"); err == nil || !strings.Contains(out, "/store") {
 		t.Errorf("without a store: %v\n%s", err, out)
 	}
 }

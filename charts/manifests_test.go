@@ -46,7 +46,8 @@ func manifests(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(chart)
 	}
-	return map[string]string{"helm": chart, "kustomize": kubectl(t, "kustomize", filepath.Join("..", "config", "default"))}
+	return map[string]string{"helm": chart,
+		"kustomize": kubectl(t, "kustomize", filepath.Join("..", "config", "default"))}
 }
 
 // each calls f for each document of a kind.
@@ -89,7 +90,8 @@ func TestHelmAndKustomizeInstallTheSameWebhook(t *testing.T) {
 			for i := range c.Webhooks {
 				to := c.Webhooks[i].ClientConfig.Service
 				if len(services) != 1 || services[0] != to.Namespace+"/"+to.Name {
-					t.Errorf("%s: the webhook is at Service %s/%s, and the manifests have %v", name, to.Namespace, to.Name, services)
+					t.Errorf("%s: the webhook is at Service %s/%s, and the manifests have %v", name, to.Namespace,
+						to.Name, services)
 				}
 				to.Name = ""
 			}
@@ -117,7 +119,9 @@ func TestTheBinaryAcceptsTheArgumentsInTheManifests(t *testing.T) {
 		}
 	}
 	for name, text := range manifests(t) {
-		each(t, text, "Deployment", func(d *appsv1.Deployment) { accepts(name, d.Spec.Template.Spec.Containers[0].Args) })
+		each(t, text, "Deployment", func(d *appsv1.Deployment) {
+			accepts(name, d.Spec.Template.Spec.Containers[0].Args)
+		})
 		if name == "helm" {
 			each(t, text, "Pod", func(p *corev1.Pod) { accepts(name, p.Spec.Containers[0].Args) })
 		}
@@ -142,7 +146,8 @@ func TestKustomizeInstallsOnARealAPIServer(t *testing.T) {
 		metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "causalstore-operator",
+	if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(),
+		"causalstore-operator",
 		metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/process"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // references are the metrics and labels that an expression names.
@@ -38,7 +38,8 @@ var (
 	token = regexp.MustCompile(`"(?:\\.|[^"\\])*"|\$[a-zA-Z_]+|[0-9][0-9a-zA-Z.]*|[a-zA-Z_:][a-zA-Z0-9_:]*|[(){}\[\]]`)
 	name  = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 	// keywords of PromQL that may precede a parenthesis or a name, and are not metrics.
-	keywords = strings.Fields("and or unless bool offset sum min max avg count stddev stdvar group topk bottomk quantile count_values")
+	keywords = strings.Fields(
+		"and or unless bool offset sum min max avg count stddev stdvar group topk bottomk quantile count_values")
 	// labelLists are the keywords that a list of labels follows.
 	labelLists  = strings.Fields("by without on ignoring group_left group_right")
 	labelValues = regexp.MustCompile(`label_values\((\w+), (\w+)\)`)
@@ -72,7 +73,8 @@ func parse(expr string) (u references) {
 }
 
 func TestParseFindsTheMetricsAndLabelsOfAnExpression(t *testing.T) {
-	got := parse(`sum by (source, le) (rate(a_total{x=~"$store",y!="b(c)"}[1m])) / on (z) group_left c:d > 200e6 or absent_over_time(e[5m]) and up == 1`)
+	got := parse(
+		`sum by (source, le) (rate(a_total{x=~"$store",y!="b(c)"}[1m])) / on (z) group_left c:d > 200e6 or absent_over_time(e[5m]) and up == 1`)
 	if want := (references{[]string{"a_total", "c:d", "e", "up"}, []string{"source", "le", "x", "y",
 		"z"}}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
@@ -153,7 +155,9 @@ func allMetrics(t *testing.T) exported {
 	all.describe(t, metrics.Middleman(func() metrics.Shard { return nil }), ofMembers...)
 	all.describe(t, metrics.ShardGroup(func() *node.ShardMember { return nil }), ofMembers...)
 	all.describe(t, metrics.Cache(func() *node.Cache { return nil }), indexed...)
-	all.describe(t, metrics.Network(func() transport.Stats { return transport.Stats{} }, func() uint64 { return 1 }), indexed...)
+	all.describe(t, metrics.Network(func() transport.Stats { return transport.Stats{} }, func() uint64 {
+		return 1
+	}), indexed...)
 	all.describe(t, inject.NewInjections())
 	all.describe(t, command.NewStoreMetrics(nil))
 	all.describe(t, &trust.Expiries{})
@@ -178,7 +182,8 @@ func processMetrics(t *testing.T) exported {
 	t.Helper()
 	address := ports.ForTest(t)
 	file := filepath.Join(t.TempDir(), "causalstore.yaml")
-	text := fmt.Sprintf(`{dataCenter: a, topology: {epoch: 1, dataCenters: [{name: a}], rings: [{name: r, dataCenters: [a]}]}, storage: {engine: embedded},
+	text := fmt.Sprintf(
+		`{dataCenter: a, topology: {epoch: 1, dataCenters: [{name: a}], rings: [{name: r, dataCenters: [a]}]}, storage: {engine: embedded},
 addresses: {a: {coordinators: ["127.0.0.1:1"], middlemen: ["127.0.0.1:2"], caches: ["127.0.0.1:3"]}}, listen: {grpc: "127.0.0.1:0", http: %q}}`, address)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -231,7 +236,8 @@ func scrape(t *testing.T, url string) exported {
 }
 
 // targetLabels are those that Prometheus and the monitors of this chart add to every target.
-var targetLabels = []string{"namespace", "pod", "container", "job", "instance", "app_kubernetes_io_instance", "causalstore_process"}
+var targetLabels = []string{"namespace", "pod", "container", "job", "instance", "app_kubernetes_io_instance",
+	"causalstore_process"}
 
 // TestAlertsAndDashboardUseOnlyExportedMetrics: an alert on a metric that nothing exports never fires, and nobody
 // notices.

@@ -49,7 +49,8 @@ func TestAReleaseKeepsTheRegionOfItsStoresAndRefusesMembersWithoutEtcd(t *testin
 	}
 	store.Namespace = "default"
 	store.Spec.DataCenters[0].Coordinators.Members = 2
-	const refusal = "data centers here: several members need an etcd, and the operator of region local has no image for it"
+	const refusal = "data centers here: several members need an etcd, and the operator of region local has " +
+		"no image for it"
 	eventually(t, "members without an image for etcd are refused", func(ctx context.Context) error {
 		try := store.DeepCopy()
 		err := c.Create(ctx, try, client.DryRunAll)
@@ -73,7 +74,9 @@ func TestAReleaseKeepsTheRegionOfItsStoresAndRefusesMembersWithoutEtcd(t *testin
 		t.Fatal(err)
 	}
 	out, err := run("upgrade causalstore causalstore --set region=other")
-	if err == nil || !strings.Contains(out, "this release runs region local, and CausalStore default/try has data center here there") {
+	if err == nil ||
+		!strings.Contains(out,
+			"this release runs region local, and CausalStore default/try has data center here there") {
 		t.Errorf("the region of a release with stores was changed: %v\n%s", err, out)
 	}
 	if out, err := run("upgrade causalstore causalstore --set region=local"); err != nil {

@@ -28,7 +28,8 @@ import (
 // template renders the chart.
 func template(t *testing.T, set string) string {
 	t.Helper()
-	out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version", kubeVersion,
+	out, err := helm(t, "template", "causalstore", "causalstore", "--namespace", "causalstore-system", "--kube-version",
+		kubeVersion,
 		"--set", "region=local,"+set)
 	if err != nil {
 		t.Fatal(out)
@@ -44,8 +45,12 @@ func TestAnOperatorOfSomeNamespacesHasNoRightsInOthers(t *testing.T) {
 	each(t, text, "ClusterRole", func(r *rbacv1.ClusterRole) {
 		for _, rule := range r.Rules {
 			for _, resource := range rule.Resources {
-				reads := !slices.ContainsFunc(rule.Verbs, func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) })
-				ofTheChart := rule.APIGroups[0] == "causalstore.io" && r.AggregationRule == nil && strings.Contains(r.Name, "causalstore-") || resource == "mutatingwebhookconfigurations" && len(rule.ResourceNames) == 1
+				reads := !slices.ContainsFunc(rule.Verbs, func(v string) bool {
+					return !slices.Contains([]string{"get", "list", "watch"}, v)
+				})
+				ofTheChart := rule.APIGroups[0] == "causalstore.io" && r.AggregationRule == nil &&
+					strings.Contains(r.Name, "causalstore-") || resource == "mutatingwebhookconfigurations" &&
+					len(rule.ResourceNames) == 1
 				if (!slices.Contains(readable, resource) || !reads) && !ofTheChart {
 					t.Errorf("ClusterRole %s allows %v of %s", r.Name, rule.Verbs, resource)
 				}
@@ -89,22 +94,26 @@ func TestAnOperatorOfSomeNamespacesHasNoRightsInOthers(t *testing.T) {
 
 // A webhook of an operator that may not read a namespace would refuse pods there where sidecars are required.
 func TestTheWebhooksOfAnOperatorOfSomeNamespacesAreCalledForThoseOnly(t *testing.T) {
-	want := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{"shop", "web"}}
+	want := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn,
+		Values: []string{"shop", "web"}}
 	seen := 0
-	each(t, template(t, "watchNamespaces={shop,web}"), "MutatingWebhookConfiguration", func(c *admissionv1.MutatingWebhookConfiguration) {
-		for _, w := range c.Webhooks {
-			seen++
-			if !slices.ContainsFunc(w.NamespaceSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return reflect.DeepEqual(r, want) }) {
-				t.Errorf("%s is called in other namespaces: %v", w.Name, w.NamespaceSelector)
+	each(t, template(t, "watchNamespaces={shop,web}"), "MutatingWebhookConfiguration",
+		func(c *admissionv1.MutatingWebhookConfiguration) {
+			for _, w := range c.Webhooks {
+				seen++
+				if !slices.ContainsFunc(w.NamespaceSelector.MatchExpressions,
+					func(r metav1.LabelSelectorRequirement) bool { return reflect.DeepEqual(r, want) }) {
+					t.Errorf("%s is called in other namespaces: %v", w.Name, w.NamespaceSelector)
+				}
 			}
-		}
-	})
+		})
 	if seen != 3 {
 		t.Errorf("%d webhooks, want 3", seen)
 	}
 }
 
-// install installs a release, without the CRD, until uninstall is called, and returns a client with the rights of its ServiceAccount, and one of an administrator.
+// install installs a release, without the CRD, until uninstall is called, and returns a client with the rights of its
+// ServiceAccount, and one of an administrator.
 func install(t *testing.T, release, namespace, set string) (operator, admin client.Client, uninstall func()) {
 	t.Helper()
 	config := apiserver.ForTest(t)
@@ -173,9 +182,11 @@ func TestTheRightsAndLimitsOfAReleaseOnARealAPIServer(t *testing.T) {
 		"region=local,watchNamespaces={limited},limits.images={registry.example.com/,redis:},limits.nodeLabels={pool},limits.tolerations={dedicated},limits.priorityClasses={important},limits.labels={team,example.com/},limits.annotations={example.com/}")
 	defer uninstall()
 	eventually(t, "the operator reads a Secret where it watches", func(ctx context.Context) error {
-		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"}, &corev1.Secret{}))
+		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"},
+			&corev1.Secret{}))
 	})
-	if err := operator.Get(t.Context(), client.ObjectKey{Namespace: "unwatched", Name: "any"}, &corev1.Secret{}); client.IgnoreNotFound(err) == nil {
+	if err := operator.Get(t.Context(), client.ObjectKey{Namespace: "unwatched", Name: "any"},
+		&corev1.Secret{}); client.IgnoreNotFound(err) == nil {
 		t.Error("the operator may read Secrets of a namespace that it does not watch")
 	}
 	if err := operator.List(t.Context(), &corev1.NodeList{}); err != nil {
@@ -183,9 +194,11 @@ func TestTheRightsAndLimitsOfAReleaseOnARealAPIServer(t *testing.T) {
 	}
 	// The webhook for bindings reads the pods of apps.
 	eventually(t, "the operator reads a pod where it watches", func(ctx context.Context) error {
-		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"}, &corev1.Pod{}))
+		return client.IgnoreNotFound(operator.Get(ctx, client.ObjectKey{Namespace: "limited", Name: "any"},
+			&corev1.Pod{}))
 	})
-	if err := operator.Get(t.Context(), client.ObjectKey{Namespace: "unwatched", Name: "any"}, &corev1.Pod{}); client.IgnoreNotFound(err) == nil {
+	if err := operator.Get(t.Context(), client.ObjectKey{Namespace: "unwatched", Name: "any"},
+		&corev1.Pod{}); client.IgnoreNotFound(err) == nil {
 		t.Error("the operator may read pods of a namespace that it does not watch")
 	}
 	store := func(change func(*v1alpha1.CausalStore)) *v1alpha1.CausalStore {
@@ -202,7 +215,10 @@ spec:
 		return s
 	}
 	for want, change := range map[string]func(*v1alpha1.CausalStore){
-		"spec.image: docker.io/evil/causalstore:v1 is not allowed; this operator allows registry.example.com/, redis:": func(s *v1alpha1.CausalStore) { s.Spec.Image = "docker.io/evil/causalstore:v1" },
+		"spec.image: docker.io/evil/causalstore:v1 is not allowed; this operator allows " +
+			"registry.example.com/, redis:": func(s *v1alpha1.CausalStore) {
+			s.Spec.Image = "docker.io/evil/causalstore:v1"
+		},
 		"spec.storage.image: registry.example.com.evil.org/redis:7 is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.Storage.Image = "registry.example.com.evil.org/redis:7"
 		},
@@ -224,16 +240,21 @@ spec:
 		"priorityClassName: the class is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.Pods.PriorityClassName = "system-node-critical"
 		},
-		"labels: a key is not allowed": func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Pods.Labels = v1alpha1.Labels{"app": "payments"} },
+		"labels: a key is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.DataCenters[0].Pods.Labels = v1alpha1.Labels{"app": "payments"}
+		},
 		"annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.Pods.Annotations = v1alpha1.Annotations{"example.com": "x"}
 		},
 		"serviceAccount.annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
 			s.Spec.ServiceAccount.Annotations = v1alpha1.Annotations{"eks.amazonaws.com/role-arn": "x"}
 		},
-		"etcd.image: the image is not allowed": func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Etcd.Image = "evil/etcd:v1" },
+		"etcd.image: the image is not allowed": func(s *v1alpha1.CausalStore) {
+			s.Spec.DataCenters[0].Etcd.Image = "evil/etcd:v1"
+		},
 		"edge.service.annotations: a key is not allowed": func(s *v1alpha1.CausalStore) {
-			s.Spec.DataCenters[0].Edge = &v1alpha1.Edge{Address: "edge.example.com:443", Service: v1alpha1.EdgeService{Annotations: v1alpha1.Annotations{"example.org/public": "x"}}}
+			s.Spec.DataCenters[0].Edge = &v1alpha1.Edge{Address: "edge.example.com:443",
+				Service: v1alpha1.EdgeService{Annotations: v1alpha1.Annotations{"example.org/public": "x"}}}
 		},
 	} {
 		eventually(t, "refusal with "+want, func(ctx context.Context) error {
@@ -248,31 +269,40 @@ spec:
 			return nil
 		})
 		// The operator says the same where the policy is missing.
-		limits := v1alpha1.Limits{Images: []string{"registry.example.com/", "redis:"}, NodeLabels: []string{"pool"}, Tolerations: []string{"dedicated"},
-			PriorityClasses: []string{"important"}, Labels: []string{"team", "example.com/"}, Annotations: []string{"example.com/"}}
+		limits := v1alpha1.Limits{Images: []string{"registry.example.com/", "redis:"}, NodeLabels: []string{"pool"},
+			Tolerations:     []string{"dedicated"},
+			PriorityClasses: []string{"important"}, Labels: []string{"team", "example.com/"},
+			Annotations: []string{"example.com/"}}
 		s := store(change)
 		if s.Spec.ZoneLabel == "" {
 			s.Spec.ZoneLabel = corev1.LabelTopologyZone // the default
 		}
 		got := limits.Check(&s.Spec, "local")
 		field, _, _ := strings.Cut(want, ":")
-		if len(got) != 1 || !strings.HasPrefix(got[0], field) || !strings.Contains(got[0], " is not allowed; this operator allows ") {
+		if len(got) != 1 || !strings.HasPrefix(got[0], field) ||
+			!strings.Contains(got[0], " is not allowed; this operator allows ") {
 			t.Errorf("the operator says %q where the policy says %q", got, want)
 		}
-		if got := limits.Check(&store(func(s *v1alpha1.CausalStore) { s.Spec.ZoneLabel = corev1.LabelTopologyZone }).Spec, "local"); len(got) > 0 {
+		if got := limits.Check(&store(func(s *v1alpha1.CausalStore) {
+			s.Spec.ZoneLabel = corev1.LabelTopologyZone
+		}).Spec, "local"); len(got) > 0 {
 			t.Errorf("the operator refuses a good store: %q", got)
 		}
 	}
 	good := store(func(s *v1alpha1.CausalStore) {
 		s.Spec.Image = "registry.example.com/causalstore:v1"
-		s.Spec.Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "x", "example.com/team": "y"},
+		s.Spec.Pods = v1alpha1.PodSettings{PriorityClassName: "important",
+			Labels:                    v1alpha1.Labels{"team": "x", "example.com/team": "y"},
 			TopologySpreadConstraints: []v1alpha1.SpreadConstraint{{TopologyKey: corev1.LabelHostname}}}
 		s.Spec.DataCenters[0].Pods = v1alpha1.PodSettings{NodeSelector: v1alpha1.NodeSelector{"pool": "x"},
 			Annotations: v1alpha1.Annotations{"example.com/note": "x"},
 			Tolerations: []v1alpha1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}}
 	})
-	elsewhere := store(func(s *v1alpha1.CausalStore) { s.Spec.Image, s.Spec.DataCenters[0].Region = "any/image", "other" })
-	for what, s := range map[string]*v1alpha1.CausalStore{"a store within the limits": good, "a store of another region": elsewhere} {
+	elsewhere := store(func(s *v1alpha1.CausalStore) {
+		s.Spec.Image, s.Spec.DataCenters[0].Region = "any/image", "other"
+	})
+	for what, s := range map[string]*v1alpha1.CausalStore{"a store within the limits": good,
+		"a store of another region": elsewhere} {
 		if err := admin.Create(t.Context(), s); err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue

@@ -83,7 +83,8 @@ func TestTheBeginAndTheEndOfABoundSessionAreMarked(t *testing.T) {
 		at += 1000
 		return Snapshot{AtMs: at, DataCenters: []DataCenter{{Name: "a", Bound: &bound, Listed: listed}}}
 	}
-	r := &Recorder{take: take, changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]boundSince{}}
+	r := &Recorder{take: take, changed: make(chan struct{}), parts: map[string]partSince{},
+		bound: map[sessionID]boundSince{}}
 	set := func(n int, is ...Session) {
 		bound, listed = n, append([]Session{}, is...)
 		r.record()
@@ -91,7 +92,8 @@ func TestTheBeginAndTheEndOfABoundSessionAreMarked(t *testing.T) {
 	set(1, Session{ID: 7, WaitsFor: []string{"south"}})
 	set(30, Session{ID: 8}) // it may be one of those that are not listed
 	set(1, Session{ID: 7, WaitsFor: []string{"south"}})
-	want := []string{"a session of a is bound: it waits for south", "a session of a is bound", "a session of a is released"}
+	want := []string{"a session of a is bound: it waits for south", "a session of a is bound",
+		"a session of a is released"}
 	if got := marksOf(r, MarkSession); !slices.Equal(got, want) {
 		t.Errorf("marks: %q; want %q", got, want)
 	}
@@ -136,15 +138,19 @@ func TestEveryReplyForbidsForeignContent(t *testing.T) {
 	r := NewRecorder(Interval, (&source{}).take)
 	defer r.Close()
 	s := NewServer(Layout{Rings: []string{"r"}}, r)
-	for path, kind := range map[string]string{"/": "text/html", "/console.js": "text/javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console/layout": "application/json", "/console/history": "application/json", "/console/runbook?name=CausalStorePartDown": "application/json", "/console/snapshot?at=5": "application/json", "/console/snapshot": "application/json"} {
+	for path, kind := range map[string]string{"/": "text/html", "/console.js": "text/javascript",
+		"/console.css": "text/css", "/icon.svg": "image/svg+xml",
+		"/console/layout": "application/json", "/console/history": "application/json",
+		"/console/runbook?name=CausalStorePartDown": "application/json", "/console/snapshot?at=5": "application/json",
+		"/console/snapshot": "application/json"} {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
 			t.Errorf("%s: status %d, type %q, %d bytes", path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
 		}
 		policy := w.Header().Get("Content-Security-Policy")
-		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || w.Header().Get("Set-Cookie") != "" {
+		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+			w.Header().Get("Set-Cookie") != "" {
 			t.Errorf("%s: policy %q, cookie %q", path, policy, w.Header().Get("Set-Cookie"))
 		}
 		if strings.Contains(w.Body.String(), "sourceMappingURL") {
@@ -165,7 +171,9 @@ func TestEachProblemOfAPartHasARunbook(t *testing.T) {
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/runbook?name="+name, nil))
 		return w
 	}
-	dc := DataCenter{Name: "a", BufferBytes: new(int64), BufferLimitBytes: new(int64), RingLagMs: map[string]*int64{}, Parts: []Part{{Name: "cache 0", Kind: "cache", State: PartDown}, {Name: "cache 1", Kind: "cache", State: PartIdle}}}
+	dc := DataCenter{Name: "a", BufferBytes: new(int64), BufferLimitBytes: new(int64), RingLagMs: map[string]*int64{},
+		Parts: []Part{{Name: "cache 0", Kind: "cache", State: PartDown},
+			{Name: "cache 1", Kind: "cache", State: PartIdle}}}
 	*dc.BufferBytes = 1
 	dc.RingLagMs["r"] = ptr[int64](60_000)
 	problems := append(PartProblems(&dc), LagProblems(&dc)...)
@@ -174,7 +182,8 @@ func TestEachProblemOfAPartHasARunbook(t *testing.T) {
 	}
 	for _, p := range problems {
 		var reply struct{ Text string }
-		if w := get(p.Runbook); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &reply) != nil || !strings.Contains(reply.Text, "**What to do.**") || strings.Contains(reply.Text, "## ") {
+		if w := get(p.Runbook); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &reply) != nil ||
+			!strings.Contains(reply.Text, "**What to do.**") || strings.Contains(reply.Text, "## ") {
 			t.Errorf("%s: status %d: %s", p.Runbook, w.Code, w.Body)
 		}
 	}

@@ -35,8 +35,8 @@ func MergeLayouts(title string, all []Layout) Layout {
 	return merged
 }
 
-// Merge returns one snapshot of a deployment of which several servers show a part each: a data center is as the server shows it where it runs.
-// elsewhere says why nothing is known of the others.
+// Merge returns one snapshot of a deployment of which several servers show a part each: a data center is as the server
+// shows it where it runs. elsewhere says why nothing is known of the others.
 func Merge(l Layout, atMs int64, all []Snapshot, elsewhere func(LayoutSite) string) Snapshot {
 	merged := Snapshot{AtMs: atMs, DataCenters: []DataCenter{}, Links: []Link{}, Problems: []Problem{}}
 	for _, site := range l.DataCenters {

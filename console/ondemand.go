@@ -12,8 +12,8 @@ import (
 
 // Source is a deployment that an OnDemand shows.
 type Source interface {
-	// Layout returns what does not change while the page is shown. An error ends what is shown; an error that is fs.ErrNotExist says that
-	// there is no such deployment.
+	// Layout returns what does not change while the page is shown. An error ends what is shown; an error that is
+	// fs.ErrNotExist says that there is no such deployment.
 	Layout(ctx context.Context) (Layout, error)
 	// Take returns the present state.
 	Take(ctx context.Context) Snapshot
@@ -22,8 +22,8 @@ type Source interface {
 // takeTimeout bounds the making of one snapshot.
 const takeTimeout = 10 * time.Second
 
-// OnDemand serves the page of a deployment whose snapshots cost something: it takes them only while somebody looks. When the layout changes it
-// begins again with an empty history, and the pages that are open load the new one.
+// OnDemand serves the page of a deployment whose snapshots cost something: it takes them only while somebody looks.
+// When the layout changes it begins again with an empty history, and the pages that are open load the new one.
 type OnDemand struct {
 	source         Source
 	interval, idle time.Duration

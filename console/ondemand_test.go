@@ -91,7 +91,8 @@ func TestANewLayoutEndsTheStreamsOfTheOldOne(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		o.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/events", nil))
+		o.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"/console/events", nil))
 	}()
 	eventually(t, "a stream is served", func() bool { return c.takes.Load() > 1 })
 	c.layout.Store(&Layout{Rings: []string{"r", "s"}})

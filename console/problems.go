@@ -12,14 +12,19 @@ const behindAfter = 5 * time.Second
 
 // SortProblems puts the worst first.
 func SortProblems(all []Problem) {
-	slices.SortStableFunc(all, func(a, b Problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) }) // critical, warning
+	// critical, warning
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return strings.Compare(string(a.Severity), string(b.Severity))
+	})
 }
 
 // consequences says what the loss of a part means while it lasts, by its kind.
 var consequences = map[string]string{
-	"coordinator": "Writes here go to another coordinator, or to another data center; one that was sent to it may end with UNKNOWN. Those in flight that it had accepted are not complete until it is back.",
-	"middleman":   "Its keys are read from other rings. A write of them gets OK at once, and is not complete until it is back.",
-	"cache":       "Reads here go to shards.",
+	"coordinator": "Writes here go to another coordinator, or to another data center; one that was sent to it may " +
+		"end with UNKNOWN. Those in flight that it had accepted are not complete until it is back.",
+	"middleman": "Its keys are read from other rings. A write of them gets OK at once, and is not complete " +
+		"until it is back.",
+	"cache": "Reads here go to shards.",
 }
 
 // PartProblems returns what is wrong with the parts of a data center.
@@ -38,11 +43,13 @@ func PartProblems(dc *DataCenter) (found []Problem) {
 			if p.State == PartHung {
 				is = "hangs"
 			}
-			found = append(found, Problem{Severity: severity, DataCenter: dc.Name, Part: p.Name, Runbook: "CausalStorePartDown",
-				Text: fmt.Sprintf("%s of %s %s. %s", capitalize(p.Name), dc.Name, is, means)})
+			found = append(found, Problem{Severity: severity, DataCenter: dc.Name, Part: p.Name,
+				Runbook: "CausalStorePartDown",
+				Text:    fmt.Sprintf("%s of %s %s. %s", capitalize(p.Name), dc.Name, is, means)})
 		case PartIdle:
-			found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Part: p.Name, Runbook: "CausalStorePartNotReady",
-				Text: fmt.Sprintf("%s of %s does not serve yet.", capitalize(p.Name), dc.Name)})
+			found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Part: p.Name,
+				Runbook: "CausalStorePartNotReady",
+				Text:    fmt.Sprintf("%s of %s does not serve yet.", capitalize(p.Name), dc.Name)})
 		}
 	}
 	return found
@@ -54,7 +61,8 @@ func capitalize(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func LagProblems(dc *DataCenter) (found []Problem) {
 	if dc.BufferBytes != nil && *dc.BufferBytes > *dc.BufferLimitBytes*8/10 {
 		found = append(found, Problem{Severity: Critical, DataCenter: dc.Name, Runbook: "CausalStoreWriteBufferFilling",
-			Text: fmt.Sprintf("The write buffer of %s is more than four fifths full. When it is full, writes are refused.", dc.Name)})
+			Text: fmt.Sprintf(
+				"The write buffer of %s is more than four fifths full. When it is full, writes are refused.", dc.Name)})
 	}
 	var behind []string
 	for ring, ms := range dc.RingLagMs {
@@ -64,7 +72,9 @@ func LagProblems(dc *DataCenter) (found []Problem) {
 	}
 	if slices.Sort(behind); len(behind) > 0 {
 		found = append(found, Problem{Severity: Warning, DataCenter: dc.Name, Runbook: "CausalStoreRingBehind",
-			Text: fmt.Sprintf("Writes from %s have not reached %s for more than %.0f s. A session that has read such a write stays bound.", dc.Name,
+			Text: fmt.Sprintf(
+				"Writes from %s have not reached %s for more than %.0f s. A session that has read such a write "+
+					"stays bound.", dc.Name,
 				strings.Join(behind, ", "), behindAfter.Seconds())})
 	}
 	return found

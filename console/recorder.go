@@ -15,8 +15,8 @@ const (
 	Retention = 10 * time.Minute
 	// maxMarks bounds the marks that are kept.
 	maxMarks = 300
-	// Sessions are marked when they are bound and released, of those that are bound in bindWindow at most maxBinds: a load that binds many must
-	// neither hide faults nor make what is streamed long.
+	// Sessions are marked when they are bound and released, of those that are bound in bindWindow at most maxBinds: a
+	// load that binds many must neither hide faults nor make what is streamed long.
 	maxBinds   = 8
 	bindWindow = time.Minute
 )
@@ -56,9 +56,11 @@ type sessionID struct {
 	id uint64
 }
 
-// NewRecorder starts a recorder. take returns the present state; it is called by one goroutine at a time, first by this one.
+// NewRecorder starts a recorder. take returns the present state; it is called by one goroutine at a time, first by this
+// one.
 func NewRecorder(interval time.Duration, take func() Snapshot) *Recorder {
-	r := &Recorder{take: take, interval: interval, now: make(chan struct{}, 1), done: make(chan struct{}), ends: make(chan struct{}),
+	r := &Recorder{take: take, interval: interval, now: make(chan struct{}, 1), done: make(chan struct{}),
+		ends:    make(chan struct{}),
 		changed: make(chan struct{}), parts: map[string]partSince{}, bound: map[sessionID]boundSince{}}
 	r.record()
 	go r.run()
@@ -193,8 +195,9 @@ func (r *Recorder) markBound(at int64, dc string, is *Session) bool {
 	return true
 }
 
-// markReleased marks the release of those sessions of a data center of which the begin was marked. Those that are bound and not listed, as too
-// many are, cannot be told from those that are released: then all that were marked are kept in bound.
+// markReleased marks the release of those sessions of a data center of which the begin was marked. Those that are bound
+// and not listed, as too many are, cannot be told from those that are released: then all that were marked are kept in
+// bound.
 func (r *Recorder) markReleased(at int64, dc *DataCenter, bound map[sessionID]boundSince) {
 	unlisted := dc.Listed == nil || dc.Bound != nil && *dc.Bound > len(dc.Listed)
 	for id, was := range r.bound {
@@ -217,7 +220,8 @@ func (r *Recorder) ageParts(at int64, dc *DataCenter) {
 		was, known := r.parts[key]
 		if was.state != p.State {
 			if known {
-				r.mark(Mark{AtMs: at, Kind: MarkChange, Text: fmt.Sprintf("%s of %s: %s, was %s", p.Name, dc.Name, p.State, was.state)})
+				r.mark(Mark{AtMs: at, Kind: MarkChange,
+					Text: fmt.Sprintf("%s of %s: %s, was %s", p.Name, dc.Name, p.State, was.state)})
 				was.at = at
 			}
 			was.state = p.State
@@ -237,7 +241,8 @@ func rates(a, b Counters, seconds float64) *Rates {
 		}
 		return float64(b-a) / seconds
 	}
-	return &Rates{Own: per(a.Own, b.Own), Near: per(a.Near, b.Near), Cache: per(a.Cache, b.Cache), Local: per(a.Local, b.Local), Remote: per(a.Remote, b.Remote),
+	return &Rates{Own: per(a.Own, b.Own), Near: per(a.Near, b.Near), Cache: per(a.Cache, b.Cache),
+		Local: per(a.Local, b.Local), Remote: per(a.Remote, b.Remote),
 		Writes: per(a.Writes, b.Writes), Failed: per(a.Failed, b.Failed)}
 }
 

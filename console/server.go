@@ -85,7 +85,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a asset) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", a.kind)
-	w.Header().Set("Cache-Control", "no-cache") // ask whether it has changed: another build may be served here next time
+	// ask whether it has changed: another build may be served here next time
+	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", a.tag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 }
@@ -100,7 +101,8 @@ func writeJSON(w http.ResponseWriter, b []byte) {
 func serveRunbook(w http.ResponseWriter, r *http.Request) {
 	text, ok := docs.Runbook(r.URL.Query().Get("name"))
 	if !ok {
-		http.Error(w, "give the name of a section of the runbooks as name, such as CausalStorePartDown", http.StatusNotFound)
+		http.Error(w, "give the name of a section of the runbooks as name, such as CausalStorePartDown",
+			http.StatusNotFound)
 		return
 	}
 	b, err := json.Marshal(map[string]string{"text": text})

@@ -17,7 +17,8 @@ type Layout struct {
 	PodSessions bool `json:"podSessions,omitempty"`
 	// RunbookBase is the address of the runbooks; the name of a section in lower case follows it.
 	RunbookBase string `json:"runbookBase"`
-	// IntervalMs is the time between two snapshots. FactsAgeMs is how old the facts of a snapshot may be when the page gets it.
+	// IntervalMs is the time between two snapshots. FactsAgeMs is how old the facts of a snapshot may be when the page
+	// gets it.
 	IntervalMs int64 `json:"intervalMs"`
 	FactsAgeMs int64 `json:"factsAgeMs"`
 }
@@ -47,7 +48,8 @@ type Snapshot struct {
 // DataCenter is the state of one data center.
 type DataCenter struct {
 	Name string `json:"name"`
-	// Elsewhere says why nothing is known of it here, as it runs in another region; it is empty for those that run here.
+	// Elsewhere says why nothing is known of it here, as it runs in another region; it is empty for those that run
+	// here.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Counters are since the start; the recorder makes rates of them. Without Counters it leaves Rates as they are.
 	Counters *Counters `json:"-"`
@@ -59,16 +61,17 @@ type DataCenter struct {
 	// Listed are bound sessions, at most MaxSessions of them; nil: it is not known which ones are.
 	Listed []Session `json:"boundSessions"`
 
-	// InFlight is the writes that the coordinators here have accepted and that are not in every ring yet; BufferBytes is their size,
-	// and BufferLimitBytes the size at which writes are refused.
+	// InFlight is the writes that the coordinators here have accepted and that are not in every ring yet; BufferBytes
+	// is their size, and BufferLimitBytes the size at which writes are refused.
 	InFlight         *int   `json:"inFlight"`
 	BufferBytes      *int64 `json:"bufferBytes"`
 	BufferLimitBytes *int64 `json:"bufferLimitBytes"`
 
-	// SVLagMs is the age of the newest timestamp up to which all writes accepted here are in every ring, as the coordinators here know.
+	// SVLagMs is the age of the newest timestamp up to which all writes accepted here are in every ring, as the
+	// coordinators here know.
 	SVLagMs *int64 `json:"svLagMs"`
-	// CutAgeMs is the age of the newest timestamp up to which the writes of all data centers are in every ring, as the sidecar here
-	// knows. SkewMs is how far the newest of the origins is ahead of the oldest.
+	// CutAgeMs is the age of the newest timestamp up to which the writes of all data centers are in every ring, as the
+	// sidecar here knows. SkewMs is how far the newest of the origins is ahead of the oldest.
 	CutAgeMs *int64 `json:"cutAgeMs"`
 	SkewMs   *int64 `json:"skewMs"`
 	// RingLagMs is the age of the newest timestamp up to which a ring has acknowledged all writes accepted here.
@@ -109,8 +112,9 @@ const MaxSessions = 20
 // Session is a session that may not read from every ring.
 type Session struct {
 	ID uint64 `json:"id"`
-	// Reads is how many values in flight bind it; OldestMs is the age of the oldest, and OldestFrom the data center that has accepted it. A
-	// session keeps the slot of what it has read, not the key: OldestKey is empty unless the key is known otherwise.
+	// Reads is how many values in flight bind it; OldestMs is the age of the oldest, and OldestFrom the data center
+	// that has accepted it. A session keeps the slot of what it has read, not the key: OldestKey is empty unless the
+	// key is known otherwise.
 	Reads      int    `json:"reads"`
 	OldestMs   int64  `json:"oldestMs"`
 	OldestFrom string `json:"oldestFrom"`
@@ -152,10 +156,12 @@ type Part struct {
 type Link struct {
 	A string `json:"a"`
 	B string `json:"b"`
-	// RoundTripMs is as measured from A, or else from B; it is nil if neither gets an answer. DeclaredMs is the topology's.
+	// RoundTripMs is as measured from A, or else from B; it is nil if neither gets an answer. DeclaredMs is the
+	// topology's.
 	RoundTripMs *float64 `json:"roundTripMs"`
 	DeclaredMs  float64  `json:"declaredMs"`
-	// Bytes are those sent since the start, in both directions; the recorder makes a rate of them. If they are nil it leaves the rate as it is.
+	// Bytes are those sent since the start, in both directions; the recorder makes a rate of them. If they are nil it
+	// leaves the rate as it is.
 	Bytes          *uint64  `json:"-"`
 	BytesPerSecond *float64 `json:"bytesPerSecond"`
 	// CutAB says that nothing gets from A to B, or, where only answers are known, that A gets none from B.

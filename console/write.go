@@ -14,7 +14,8 @@ type KeyInRing struct {
 	Ring       string `json:"ring"`
 	DataCenter string `json:"dataCenter"`
 	Shard      uint64 `json:"shard"`
-	// Version is empty if the ring has never got the key, or has deleted it and forgotten. AgeMs is the time since it was written.
+	// Version is empty if the ring has never got the key, or has deleted it and forgotten. AgeMs is the time since it
+	// was written.
 	Version string `json:"version"`
 	AgeMs   int64  `json:"ageMs"`
 	Value   string `json:"value"`
@@ -46,8 +47,9 @@ type WriteTrace struct {
 	Slot       uint16 `json:"slot"`
 	DataCenter string `json:"dataCenter"`
 	StartedMs  int64  `json:"startedMs"`
-	// AcceptedMs is when the client had its OK: the write is in a log on disk. AcceptedIn is the data center of that log, the origin of the
-	// version: not DataCenter if no coordinator there could take the write. It is empty until then.
+	// AcceptedMs is when the client had its OK: the write is in a log on disk. AcceptedIn is the data center of that
+	// log, the origin of the version: not DataCenter if no coordinator there could take the write. It is empty until
+	// then.
 	AcceptedMs *float64    `json:"acceptedMs"`
 	AcceptedIn string      `json:"acceptedIn,omitempty"`
 	Version    string      `json:"version"`
@@ -64,8 +66,8 @@ type TraceRing struct {
 	Ring       string `json:"ring"`
 	DataCenter string `json:"dataCenter"`
 	Shard      uint64 `json:"shard"`
-	// ReceivedMs is when it arrived at the owner of its key, VisibleMs when readers of the ring could see it, and AcknowledgedMs when the
-	// coordinator knew that the ring has it and that its caches hold no older value.
+	// ReceivedMs is when it arrived at the owner of its key, VisibleMs when readers of the ring could see it, and
+	// AcknowledgedMs when the coordinator knew that the ring has it and that its caches hold no older value.
 	ReceivedMs     *float64 `json:"receivedMs"`
 	VisibleMs      *float64 `json:"visibleMs"`
 	AcknowledgedMs *float64 `json:"acknowledgedMs"`

@@ -68,8 +68,10 @@ func VerifyChain(sent []*x509.Certificate, o x509.VerifyOptions) (good [][]*x509
 	}
 	for _, c := range sent[1:] {
 		if !isIn(good, c) {
-			return nil, fmt.Errorf("the peer has sent the certificate of %q, which does not lead to an authority that is trusted; "+
-				"remove it from the file of the certificate", c.Subject.String())
+			return nil,
+				fmt.Errorf(
+					"the peer has sent the certificate of %q, which does not lead to an authority that is trusted; "+
+						"remove it from the file of the certificate", c.Subject.String())
 		}
 	}
 	return good, nil

@@ -37,7 +37,8 @@ func curveKey(t *testing.T, c elliptic.Curve) crypto.Signer {
 
 func authorityWith(t *testing.T, name string, key crypto.Signer, by *tls.Certificate) *tls.Certificate {
 	t.Helper()
-	return credentials.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, key, by)
+	return credentials.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, key, by)
 }
 
 func leafOf(t *testing.T, key crypto.Signer, by *tls.Certificate) *tls.Certificate {
@@ -72,16 +73,22 @@ func TestWeakKeysAreRefusedAndWhy(t *testing.T) {
 		chain []*tls.Certificate
 		want  string
 	}{
-		"ECDSA P-256":                 {root, []*tls.Certificate{leafOf(t, curveKey(t, p256), root)}, ""},
-		"ECDSA P-384":                 {root, []*tls.Certificate{leafOf(t, curveKey(t, elliptic.P384()), root)}, ""},
-		"Ed25519":                     {root, []*tls.Certificate{leafOf(t, ed, root)}, ""},
-		"RSA with 2048 bits":          {root, []*tls.Certificate{leafOf(t, rsaKey(t, 2048), root)}, ""},
-		"RSA with 1024 bits":          {root, []*tls.Certificate{leafOf(t, rsa1024, root)}, "its RSA key has 1024 bits, and 2048 are the least"},
-		"ECDSA P-224":                 {root, []*tls.Certificate{leafOf(t, p224, root)}, "on the curve P-224, which is too weak"},
-		"below a weak authority":      {weakRoot, []*tls.Certificate{leafOf(t, curveKey(t, p256), weakRoot)}, `signed by an authority that is too weak, "CN=weak root": its RSA key has 1024 bits`},
-		"below a weak one in between": {root, []*tls.Certificate{leafOf(t, curveKey(t, p256), weakBetween), weakBetween}, `signed by an authority that is too weak, "CN=weak between"`},
-		"a signature with SHA-1": {rsaRoot, []*tls.Certificate{credentials.Sign(t, &x509.Certificate{DNSNames: []string{"leaf"}, SignatureAlgorithm: x509.SHA1WithRSA},
-			curveKey(t, p256), rsaRoot)}, "insecure algorithm SHA1-RSA"},
+		"ECDSA P-256":        {root, []*tls.Certificate{leafOf(t, curveKey(t, p256), root)}, ""},
+		"ECDSA P-384":        {root, []*tls.Certificate{leafOf(t, curveKey(t, elliptic.P384()), root)}, ""},
+		"Ed25519":            {root, []*tls.Certificate{leafOf(t, ed, root)}, ""},
+		"RSA with 2048 bits": {root, []*tls.Certificate{leafOf(t, rsaKey(t, 2048), root)}, ""},
+		"RSA with 1024 bits": {root, []*tls.Certificate{leafOf(t, rsa1024, root)},
+			"its RSA key has 1024 bits, and 2048 are the least"},
+		"ECDSA P-224": {root, []*tls.Certificate{leafOf(t, p224, root)},
+			"on the curve P-224, which is too weak"},
+		"below a weak authority": {weakRoot, []*tls.Certificate{leafOf(t, curveKey(t, p256), weakRoot)},
+			`signed by an authority that is too weak, "CN=weak root": its RSA key has 1024 bits`},
+		"below a weak one in between": {root, []*tls.Certificate{leafOf(t, curveKey(t, p256), weakBetween),
+			weakBetween}, `signed by an authority that is too weak, "CN=weak between"`},
+		"a signature with SHA-1": {rsaRoot,
+			[]*tls.Certificate{credentials.Sign(t,
+				&x509.Certificate{DNSNames: []string{"leaf"}, SignatureAlgorithm: x509.SHA1WithRSA},
+				curveKey(t, p256), rsaRoot)}, "insecure algorithm SHA1-RSA"},
 	} {
 		switch err := verify(c.root, c.chain...); {
 		case c.want == "" && err != nil:
@@ -104,17 +111,22 @@ func TestAChainIsShortAndAllOfItIsOfUse(t *testing.T) {
 		chain []*tls.Certificate
 		want  string
 	}{
-		"signed by the root":              {[]*tls.Certificate{direct}, ""},
-		"with the root":                   {[]*tls.Certificate{direct, root}, ""},
-		"with two intermediate ones":      {[]*tls.Certificate{below, second, first}, ""},
-		"in another order":                {[]*tls.Certificate{below, first, root, second}, ""},
-		"nothing":                         {nil, "has sent no certificate"},
-		"without one in between":          {[]*tls.Certificate{below, second}, "unknown authority"},
-		"five":                            {[]*tls.Certificate{below, second, first, root, root}, "has sent 5 certificates, and a chain may have 4"},
-		"with one that is of no use":      {[]*tls.Certificate{direct, junk}, `has sent the certificate of "CN=nobody", which does not lead to an authority`},
-		"with an authority of no use":     {[]*tls.Certificate{direct, first}, `has sent the certificate of "CN=first"`},
-		"with a namesake of the root":     {[]*tls.Certificate{direct, namesake}, `has sent the certificate of "CN=root"`},
-		"with a leaf of the same root":    {[]*tls.Certificate{direct, leafOf(t, key(), root)}, `has sent the certificate of ""`},
+		"signed by the root":         {[]*tls.Certificate{direct}, ""},
+		"with the root":              {[]*tls.Certificate{direct, root}, ""},
+		"with two intermediate ones": {[]*tls.Certificate{below, second, first}, ""},
+		"in another order":           {[]*tls.Certificate{below, first, root, second}, ""},
+		"nothing":                    {nil, "has sent no certificate"},
+		"without one in between":     {[]*tls.Certificate{below, second}, "unknown authority"},
+		"five": {[]*tls.Certificate{below, second, first, root, root},
+			"has sent 5 certificates, and a chain may have 4"},
+		"with one that is of no use": {[]*tls.Certificate{direct, junk},
+			`has sent the certificate of "CN=nobody", which does not lead to an authority`},
+		"with an authority of no use": {[]*tls.Certificate{direct, first},
+			`has sent the certificate of "CN=first"`},
+		"with a namesake of the root": {[]*tls.Certificate{direct, namesake},
+			`has sent the certificate of "CN=root"`},
+		"with a leaf of the same root": {[]*tls.Certificate{direct, leafOf(t, key(), root)},
+			`has sent the certificate of ""`},
 		"of another root, with this root": {[]*tls.Certificate{leafOf(t, key(), namesake), root}, "unknown authority"},
 	} {
 		switch err := verify(root, c.chain...); {

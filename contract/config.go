@@ -11,7 +11,7 @@ package contract
 import (
 	"sigs.k8s.io/yaml"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config is the configuration file of a part. Several processes may share one file and be told apart by flags; a part
@@ -20,8 +20,8 @@ type Config struct {
 	// DataCenter and Index identify this process in the topology. Sidecars have no index.
 	DataCenter string `json:"dataCenter,omitempty"`
 	Index      int    `json:"index,omitempty"`
-	// Member says which member of its group a coordinator or middleman is, from 1. Default 1; the topology says how many there are
-	// (coordinatorMembers, shardMembers).
+	// Member says which member of its group a coordinator or middleman is, from 1. Default 1; the topology says how
+	// many there are (coordinatorMembers, shardMembers).
 	Member int `json:"member,omitempty"`
 	// Topology describes the deployment. TopologyFile is the path of a file that does, to be given instead.
 	Topology     *topology.File `json:"topology,omitempty"`
@@ -31,8 +31,8 @@ type Config struct {
 	Listen    Listen               `json:"listen,omitzero"`
 	// Storage holds the data of a middleman.
 	Storage Storage `json:"storage,omitzero"`
-	// DataDir is the folder of a coordinator's write buffer log, of the log of a middleman with a register, and of what a middleman with a Redis keeps
-	// to tell whether that has lost data.
+	// DataDir is the folder of a coordinator's write buffer log, of the log of a middleman with a register, and of what
+	// a middleman with a Redis keeps to tell whether that has lost data.
 	DataDir string `json:"dataDir,omitempty"`
 	// Register holds the configurations of the groups of coordinators and middlemen. Groups of one member need none.
 	Register *Register `json:"register,omitempty"`
@@ -44,8 +44,8 @@ type Config struct {
 	Cache *bool `json:"cache,omitempty"`
 	// NearCopies lets a sidecar keep copies of hot keys.
 	NearCopies NearCopies `json:"nearCopies,omitzero"`
-	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars, if there is no TLS: with TLS, the
-	// certificates do, and it is ignored.
+	// TokenKeyFile holds the key that authenticates session tokens, the same for all sidecars, if there is no TLS: with
+	// TLS, the certificates do, and it is ignored.
 	TokenKeyFile string `json:"tokenKeyFile,omitempty"`
 	// Auth names the users of whom Redis clients of a sidecar must be one. Without it, every client is accepted.
 	Auth *Auth `json:"auth,omitempty"`
@@ -70,15 +70,15 @@ func ParseConfig(b []byte) (*Config, error) {
 
 // Addresses are the addresses (host:port) of the parts of one data center, in the order of their indices.
 type Addresses struct {
-	// Coordinators are those of all members of the coordinators: of coordinator 0 in the order of the members, then of coordinator 1,
-	// and so on. Without coordinatorMembers in the topology, each has one.
+	// Coordinators are those of all members of the coordinators: of coordinator 0 in the order of the members, then of
+	// coordinator 1, and so on. Without coordinatorMembers in the topology, each has one.
 	Coordinators []string `json:"coordinators,omitempty"`
 	// Middlemen are those of all members of the middlemen, in the same order: shardMembers for each.
 	Middlemen []string `json:"middlemen,omitempty"`
 	Caches    []string `json:"caches,omitempty"`
-	// Via is the address (host:port) of an egress, through which the parts of a data center in another region are dialed. It finds
-	// a part by the TLS server name, which is the host in the address of the part, so it needs tls, and addresses with names (see
-	// PartAddress).
+	// Via is the address (host:port) of an egress, through which the parts of a data center in another region are
+	// dialed. It finds a part by the TLS server name, which is the host in the address of the part, so it needs tls,
+	// and addresses with names (see PartAddress).
 	Via string `json:"via,omitempty"`
 }
 
@@ -100,8 +100,8 @@ type Storage struct {
 	Engine   Engine          `json:"engine,omitempty"`
 	Embedded EmbeddedStorage `json:"embedded,omitzero"`
 	Redis    RedisStorage    `json:"redis,omitzero"`
-	// Replicated makes a middleman keep a log and be a member of a group, for which it needs DataDir and a register, also while its shard
-	// has one member: others can then be added while it runs. With several members it always does.
+	// Replicated makes a middleman keep a log and be a member of a group, for which it needs DataDir and a register,
+	// also while its shard has one member: others can then be added while it runs. With several members it always does.
 	Replicated bool `json:"replicated,omitempty"`
 }
 
@@ -136,12 +136,13 @@ type Register struct {
 	Etcd *EtcdRegister `json:"etcd,omitempty"`
 }
 
-// EtcdRegister is a register in etcd. The data center may have an etcd of its own, whose servers have certificates with RoleEtcd: then
-// the part connects with its own certificate (Config.TLS). TLS is for an etcd with other certificates.
+// EtcdRegister is a register in etcd. The data center may have an etcd of its own, whose servers have certificates with
+// RoleEtcd: then the part connects with its own certificate (Config.TLS). TLS is for an etcd with other certificates.
 type EtcdRegister struct {
 	// Endpoints are the addresses (host:port) of all servers of one cluster.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Prefix is that of all keys: PREFIX/STORE/DATA CENTER/..., without the store if there is no Config.TLS. Default causalstore.
+	// Prefix is that of all keys: PREFIX/STORE/DATA CENTER/..., without the store if there is no Config.TLS. Default
+	// causalstore.
 	Prefix string `json:"prefix,omitempty"`
 	TLS    *TLS   `json:"tls,omitempty"`
 	// UsernameFile and PasswordFile name a user of etcd. They are read again for each connection.
@@ -162,15 +163,15 @@ type Limits struct {
 	OwnBytes Bytes `json:"ownBytes,omitempty"`
 	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
 	HistoryBytes Bytes `json:"historyBytes,omitempty"`
-	// ReplyBytes bounds the replies of a middleman that wait to be sent; beyond it, reads wait and are refused. At least 32Mi. Default an
-	// eighth of GOMEMLIMIT, from 32Mi to 256Mi; 256Mi without.
+	// ReplyBytes bounds the replies of a middleman that wait to be sent; beyond it, reads wait and are refused. At
+	// least 32Mi. Default an eighth of GOMEMLIMIT, from 32Mi to 256Mi; 256Mi without.
 	ReplyBytes Bytes `json:"replyBytes,omitempty"`
 	// QueueBytes bounds the messages that wait to be sent to one process. Default 32Mi.
 	QueueBytes Bytes `json:"queueBytes,omitempty"`
 	// Links bounds the links that sidecars may open to a part. Default 16384.
 	Links int `json:"links,omitempty"`
-	// LinksPerIdentity bounds those of one identity, such as the sidecars of a namespace in a data center. Default a quarter of
-	// Links.
+	// LinksPerIdentity bounds those of one identity, such as the sidecars of a namespace in a data center. Default a
+	// quarter of Links.
 	LinksPerIdentity int         `json:"linksPerIdentity,omitempty"`
 	Redis            RedisLimits `json:"redis,omitzero"`
 }
@@ -192,8 +193,8 @@ type RedisLimits struct {
 	InlineBytes   Bytes `json:"inlineBytes,omitempty"`
 	PipelineBytes Bytes `json:"pipelineBytes,omitempty"`
 	MGetKeys      int   `json:"mgetKeys,omitempty"`
-	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default two fifths of GOMEMLIMIT, or
-	// 512Mi without.
+	// ClientBytes bounds what all clients together take. Beyond it, the one that takes most is disconnected. Default
+	// two fifths of GOMEMLIMIT, or 512Mi without.
 	ClientBytes Bytes `json:"clientBytes,omitempty"`
 	// Clients is how many may be connected. Further ones are refused. Default 10000.
 	Clients      int      `json:"clients,omitempty"`
@@ -235,9 +236,9 @@ type RedisTLS struct {
 	ClientCA string `json:"clientCA,omitempty"`
 }
 
-// LinkTLS names the files for links between parts. They are read again when they change. Cert and Key are PEM files with a certificate
-// that carries the Identity of the part; in their names, $INDEX stands for the index of the process. Trust is the name of a Trust
-// file.
+// LinkTLS names the files for links between parts. They are read again when they change. Cert and Key are PEM files
+// with a certificate that carries the Identity of the part; in their names, $INDEX stands for the index of the process.
+// Trust is the name of a Trust file.
 type LinkTLS struct {
 	Cert  string `json:"cert,omitempty"`
 	Key   string `json:"key,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // deployment is the topology that the tests change.
@@ -35,7 +35,8 @@ func TestOnlyChangesOfCountsApplyLive(t *testing.T) {
 		{"caches", "{name: us}", "{name: us, caches: 4}", true},
 		{"the name of a data center", "us", "usa", false},
 		{"the name of a ring", "america", "west", false},
-		{"the order of the data centers", "{name: us}, {name: eu, coordinators: 2, shards: 2}", "{name: eu, coordinators: 2, shards: 2}, {name: us}", false},
+		{"the order of the data centers", "{name: us}, {name: eu, coordinators: 2, shards: 2}",
+			"{name: eu, coordinators: 2, shards: 2}, {name: us}", false},
 		{"round-trip times", "epoch: 1", "epoch: 1, roundTripMs: {us: {eu: 80}}", false},
 		{"another data center", "[{name: us}, ", "[{name: us}, {name: asia}, ", false},
 	} {
@@ -54,8 +55,10 @@ func TestOnlyChangesOfCountsApplyLive(t *testing.T) {
 
 // TestTheReadinessReportKeepsItsFormat: operators and parts of different versions read each other's reports.
 func TestTheReadinessReportKeepsItsFormat(t *testing.T) {
-	got, err := json.Marshal(Readiness{Ready: true, Phase: PhaseRunning, Part: "coordinator", DataCenter: "eu", Index: 1, Epoch: 7, Reason: "r",
-		Shards: ReshardingCopying, Membership: MembershipJoining, CoordinatorsInUse: []int{0, 2}, RingsBefore: []string{"x"},
+	got, err := json.Marshal(Readiness{Ready: true, Phase: PhaseRunning, Part: "coordinator", DataCenter: "eu",
+		Index: 1, Epoch: 7, Reason: "r",
+		Shards: ReshardingCopying, Membership: MembershipJoining, CoordinatorsInUse: []int{0, 2},
+		RingsBefore:   []string{"x"},
 		RestartNeeded: []string{"limits"}, ConfigProblem: "p"})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +78,8 @@ func TestTheReadinessReportKeepsItsFormat(t *testing.T) {
 }
 
 func TestAConfigurationThatSetsLittleIsWrittenShort(t *testing.T) {
-	got, err := json.Marshal(Config{DataCenter: "eu", Limits: Limits{LogBytes: 5}, Storage: Storage{Engine: EngineEmbedded, Embedded: EmbeddedStorage{Dir: "/data"}}})
+	got, err := json.Marshal(Config{DataCenter: "eu", Limits: Limits{LogBytes: 5},
+		Storage: Storage{Engine: EngineEmbedded, Embedded: EmbeddedStorage{Dir: "/data"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,15 @@
 package contract
 
-// AdminSocket is the name of the unix socket in the data folder of a coordinator, or of a middleman that may have several members. Who may
-// open it may decide for the group: it is for the user that the part runs as.
+// AdminSocket is the name of the unix socket in the data folder of a coordinator, or of a middleman that may have
+// several members. Who may open it may decide for the group: it is for the user that the part runs as.
 const AdminSocket = "admin.sock"
 
 // Paths at the AdminSocket.
 const (
 	// PathGroup answers with a Group.
 	PathGroup = "/group"
-	// PathAcceptRegister, with POST and the query parameter ParamEpoch, makes a frozen group believe its register again.
+	// PathAcceptRegister, with POST and the query parameter ParamEpoch, makes a frozen group believe its register
+	// again.
 	PathAcceptRegister = "/accept-register"
 	// PathLoss answers with a Loss.
 	PathLoss = "/loss"
@@ -83,7 +84,8 @@ type GroupMember struct {
 type GroupRegister struct {
 	// AnsweredMsAgo is the age of its last answer; nil: there was none since the start.
 	AnsweredMsAgo *int64 `json:"answeredMsAgo,omitempty"`
-	// UnreachableForMs is for how long it has not answered, or has not taken a change that the member needs; nil: it does both.
+	// UnreachableForMs is for how long it has not answered, or has not taken a change that the member needs; nil: it
+	// does both.
 	UnreachableForMs *int64 `json:"unreachableForMs,omitempty"`
 }
 
@@ -92,8 +94,8 @@ type Group struct {
 	// Member is the number of this member, from 1.
 	Member int       `json:"member"`
 	Role   GroupRole `json:"role"`
-	// Epoch, Primary and Members are those of the highest configuration that it knows. Every one of Members has every acknowledged write on
-	// its disk. Epoch 0: it knows of none.
+	// Epoch, Primary and Members are those of the highest configuration that it knows. Every one of Members has every
+	// acknowledged write on its disk. Epoch 0: it knows of none.
 	Epoch   uint64 `json:"epoch"`
 	Primary int    `json:"primary,omitempty"`
 	Members []int  `json:"members,omitempty"`
@@ -102,7 +104,8 @@ type Group struct {
 	ShortForMs *int64 `json:"shortForMs,omitempty"`
 	// Others is set by the primary.
 	Others []GroupMember `json:"others,omitempty"`
-	// Problem is explained for people by Reason. ProblemForMs is for how long there has been one; nil: that is not known.
+	// Problem is explained for people by Reason. ProblemForMs is for how long there has been one; nil: that is not
+	// known.
 	Problem      GroupProblem `json:"problem,omitempty"`
 	Reason       string       `json:"reason,omitempty"`
 	ProblemForMs *int64       `json:"problemForMs,omitempty"`

@@ -25,8 +25,8 @@ const (
 	RoleSidecar     Role = "sidecar"
 	RoleEdge        Role = "edge"
 	RoleOperator    Role = "operator"
-	// RoleEtcd is a server of an etcd that holds the register of a data center and is run by hand: those of the operator have authorities of
-	// their own. It takes no part in links.
+	// RoleEtcd is a server of an etcd that holds the register of a data center and is run by hand: those of the
+	// operator have authorities of their own. It takes no part in links.
 	RoleEtcd Role = "etcd"
 )
 
@@ -42,14 +42,15 @@ type Identity struct {
 	StoreID    string
 	DataCenter string
 	Role       Role
-	// Member is the index of a coordinator, middleman, cache, edge or etcd server; the namespace of the pod with a sidecar; the name of an
-	// operator.
+	// Member is the index of a coordinator, middleman, cache, edge or etcd server; the namespace of the pod with a
+	// sidecar; the name of an operator.
 	Member string
 }
 
 // URI returns the identity in the form of certificates.
 func (id Identity) URI() *url.URL {
-	return &url.URL{Scheme: "spiffe", Host: id.TrustDomain, Path: "/" + strings.Join([]string{id.StoreID, "dc", id.DataCenter, string(id.Role), id.Member}, "/")}
+	return &url.URL{Scheme: "spiffe", Host: id.TrustDomain,
+		Path: "/" + strings.Join([]string{id.StoreID, "dc", id.DataCenter, string(id.Role), id.Member}, "/")}
 }
 
 // String returns the URI.
@@ -61,7 +62,8 @@ func ParseIdentity(u *url.URL) (Identity, error) {
 	if len(segments) != 5 {
 		return Identity{}, fmt.Errorf("%q is not spiffe://<trust domain>/<store>/dc/<data center>/<role>/<member>", u)
 	}
-	id := Identity{TrustDomain: u.Host, StoreID: segments[0], DataCenter: segments[2], Role: Role(segments[3]), Member: segments[4]}
+	id := Identity{TrustDomain: u.Host, StoreID: segments[0], DataCenter: segments[2], Role: Role(segments[3]),
+		Member: segments[4]}
 	switch {
 	case id.String() != u.String() || id.TrustDomain == "" || slices.Contains(segments, ""):
 		return Identity{}, fmt.Errorf("%q is not spiffe://<trust domain>/<store>/dc/<data center>/<role>/<member>", u)
@@ -83,7 +85,8 @@ func isIndex(s string) bool {
 	return err == nil && strconv.FormatUint(n, 10) == s
 }
 
-// RootDigest identifies an authority where people need not compare it: by the first 8 bytes of the SHA-256 of its certificate.
+// RootDigest identifies an authority where people need not compare it: by the first 8 bytes of the SHA-256 of its
+// certificate.
 func RootDigest(c *x509.Certificate) uint64 {
 	sum := sha256.Sum256(c.Raw)
 	return binary.BigEndian.Uint64(sum[:])

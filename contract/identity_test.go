@@ -11,9 +11,12 @@ func TestIdentitiesAreReadInTheirOnlyForm(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{
-		"", "https://eu/7d1e/dc/a/cache/0", "spiffe:///7d1e/dc/a/cache/0", "spiffe://eu/7d1e/dc/a/cache", "spiffe://eu/7d1e/dc/a/cache/0/1",
-		"spiffe://eu/7d1e/dc//cache/0", "spiffe://eu/7d1e/DC/a/cache/0", "spiffe://eu/7d1e/dc/a/root/0", "spiffe://eu/7d1e/dc/a/cache/00",
-		"spiffe://eu/7d1e/dc/a/cache/-1", "spiffe://eu/7d1e/dc/a/cache/0?x", "spiffe://eu/7d1e/dc/a/cache/0#x", "spiffe://u@eu/7d1e/dc/a/cache/0",
+		"", "https://eu/7d1e/dc/a/cache/0", "spiffe:///7d1e/dc/a/cache/0", "spiffe://eu/7d1e/dc/a/cache",
+		"spiffe://eu/7d1e/dc/a/cache/0/1",
+		"spiffe://eu/7d1e/dc//cache/0", "spiffe://eu/7d1e/DC/a/cache/0", "spiffe://eu/7d1e/dc/a/root/0",
+		"spiffe://eu/7d1e/dc/a/cache/00",
+		"spiffe://eu/7d1e/dc/a/cache/-1", "spiffe://eu/7d1e/dc/a/cache/0?x", "spiffe://eu/7d1e/dc/a/cache/0#x",
+		"spiffe://u@eu/7d1e/dc/a/cache/0",
 		"spiffe://eu/7d1e/dc/a/cache/%30", "spiffe://eu/7d1e/dc/a/sidecar/", "spiffe:eu/7d1e/dc/a/cache/0",
 	} {
 		u, err := url.Parse(bad)

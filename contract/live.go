@@ -4,12 +4,12 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // AppliesLive reports whether parts that run with the topology old switch to next without a restart. They do if the two
-// differ in nothing but the epoch, the places on the map and the numbers of coordinators, their members, shards, caches and exclusions: a change of data
-// centers, rings or round-trip times needs a restart.
+// differ in nothing but the epoch, the places on the map and the numbers of coordinators, their members, shards, caches
+// and exclusions: a change of data centers, rings or round-trip times needs a restart.
 func AppliesLive(old, next *topology.Topology) bool {
 	same := func(x, y topology.DataCenter) bool {
 		x.Shards, x.ShardsBefore, x.Caches = y.Shards, y.ShardsBefore, y.Caches
@@ -20,5 +20,6 @@ func AppliesLive(old, next *topology.Topology) bool {
 		x.Place = y.Place // pointers; and for maps only
 		return x == y
 	}
-	return slices.EqualFunc(old.DCs, next.DCs, same) && reflect.DeepEqual(old.Rings, next.Rings) && reflect.DeepEqual(old.RTT, next.RTT)
+	return slices.EqualFunc(old.DCs, next.DCs, same) && reflect.DeepEqual(old.Rings, next.Rings) &&
+		reflect.DeepEqual(old.RTT, next.RTT)
 }

@@ -3,7 +3,7 @@ package contract
 import (
 	"testing"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAChangeAppliesLiveWithPlacesToo(t *testing.T) {

@@ -1,6 +1,6 @@
 package contract
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
 // Metrics of coordinators that the operator reads.
 const (
@@ -11,23 +11,25 @@ const (
 	// MetricRingLag is how far a ring, given by the label LabelToRing, is behind a coordinator, in seconds.
 	MetricRingLag = "causalstore_coordinator_ring_lag_seconds"
 	LabelToRing   = "to_ring"
-	// MetricExclusions is how often a data center, given by the label LabelOfDataCenter, was excluded, and MetricExcludedShards how many of its
-	// shards; both by LabelState.
+	// MetricExclusions is how often a data center, given by the label LabelOfDataCenter, was excluded, and
+	// MetricExcludedShards how many of its shards; both by LabelState.
 	MetricExclusions     = "causalstore_coordinator_exclusions"
 	MetricExcludedShards = "causalstore_coordinator_excluded_shards"
 	LabelOfDataCenter    = "of_data_center"
-	// The values of LabelState: of MetricExclusions, the number by which the coordinator goes, and the one that it does not begin with because nobody
-	// else may have the data; of MetricExcludedShards, those that writes are completed without, and all.
+	// The values of LabelState: of MetricExclusions, the number by which the coordinator goes, and the one that it does
+	// not begin with because nobody else may have the data; of MetricExcludedShards, those that writes are completed
+	// without, and all.
 	ExclusionApplied  = "applied"
 	ExclusionLastCopy = "last_copy"
 	ExcludedWithout   = "without"
 	ExcludedAll       = "all"
-	// MetricRoundTrip is the round trip from the first coordinator of a data center to a middleman of each data center, given
-	// by the label LabelToDataCenter, in seconds; +Inf if that one does not answer. It is absent until the first answer, or
-	// until it is known that there is none.
+	// MetricRoundTrip is the round trip from the first coordinator of a data center to a middleman of each data center,
+	// given by the label LabelToDataCenter, in seconds; +Inf if that one does not answer. It is absent until the first
+	// answer, or until it is known that there is none.
 	MetricRoundTrip   = "causalstore_coordinator_round_trip_seconds"
 	LabelToDataCenter = "to_data_center"
-	// MetricPeerState is 1 for the PeerState, given by the label LabelState, of another data center, and 0 for the others.
+	// MetricPeerState is 1 for the PeerState, given by the label LabelState, of another data center, and 0 for the
+	// others.
 	MetricPeerState = "causalstore_peer_state"
 	LabelState      = "state"
 )

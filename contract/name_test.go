@@ -2,7 +2,8 @@ package contract
 
 import "testing"
 
-// TestNamesOfPartsKeepTheirForm: the regions of a store may run different versions, and dial each other's parts by these names.
+// TestNamesOfPartsKeepTheirForm: the regions of a store may run different versions, and dial each other's parts by
+// these names.
 func TestNamesOfPartsKeepTheirForm(t *testing.T) {
 	const store = "1c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90"
 	for want, got := range map[string]string{

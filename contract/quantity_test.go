@@ -3,7 +3,8 @@ package contract
 import "testing"
 
 func TestBytesAreWrittenAsInKubernetes(t *testing.T) {
-	for text, want := range map[string]Bytes{`5`: 5, `"5"`: 5, `"64Ki"`: 64 << 10, `"2Gi"`: 2 << 30, `"100M"`: 1e8, `0`: 0} {
+	for text, want := range map[string]Bytes{`5`: 5, `"5"`: 5, `"64Ki"`: 64 << 10, `"2Gi"`: 2 << 30,
+		`"100M"`: 1e8, `0`: 0} {
 		var b Bytes
 		if err := b.UnmarshalJSON([]byte(text)); err != nil || b != want {
 			t.Errorf("%s: %d, %v", text, b, err)

@@ -55,7 +55,8 @@ const (
 	MembershipLeft Membership = "left"
 	// MembershipLogLost: its log is empty, although other parts know of writes that it held. It accepts no writes.
 	MembershipLogLost Membership = "log-lost"
-	// MembershipSalvaging: its log was lost and given up, and what the shards hold of it is collected and completed. It accepts no writes.
+	// MembershipSalvaging: its log was lost and given up, and what the shards hold of it is collected and completed. It
+	// accepts no writes.
 	MembershipSalvaging Membership = "salvaging"
 )
 
@@ -70,10 +71,12 @@ const (
 	StateStorageFailing State = "StorageFailing"
 	// StateLogFull: the volume of a coordinator's log is full. It accepts no writes, and completes those that it has.
 	StateLogFull State = "LogFull"
-	// StateDataLost: the disk of a middleman or coordinator has lost data that it had acknowledged. A middleman then refuses
-	// reads, a coordinator writes, until it is given its data back. A coordinator whose log is damaged does not start.
+	// StateDataLost: the disk of a middleman or coordinator has lost data that it had acknowledged. A middleman then
+	// refuses reads, a coordinator writes, until it is given its data back. A coordinator whose log is damaged does not
+	// start.
 	StateDataLost State = "DataLost"
-	// StateWithdrawn: the data center of a middleman was excluded, and no other ring is known to have its data. It keeps them and answers nothing.
+	// StateWithdrawn: the data center of a middleman was excluded, and no other ring is known to have its data. It
+	// keeps them and answers nothing.
 	StateWithdrawn State = "Withdrawn"
 	// StateDuplicateIdentity: another process runs as the same part, and peers refuse this one.
 	StateDuplicateIdentity State = "DuplicateIdentity"
@@ -84,7 +87,8 @@ type PeerState string
 
 // The states of a peer. The first that applies counts.
 const (
-	// PeerOtherManifest: parts there run another list of data centers, other rings or another binding. Links are refused.
+	// PeerOtherManifest: parts there run another list of data centers, other rings or another binding. Links are
+	// refused.
 	PeerOtherManifest PeerState = "otherManifest"
 	// PeerNotTrusted: parts there and here do not accept each other's certificates.
 	PeerNotTrusted PeerState = "notTrusted"
@@ -94,13 +98,14 @@ const (
 	PeerOtherVersion PeerState = "otherVersion"
 	// PeerUnresolved: a name there, or that of the egress here, has no address.
 	PeerUnresolved PeerState = "unresolved"
-	// PeerUnreachable: there is no link, or probes are not answered. Behind an egress this includes names that do not resolve and
-	// regions that the egress does not know: it accepts a connection, and ends it.
+	// PeerUnreachable: there is no link, or probes are not answered. Behind an egress this includes names that do not
+	// resolve and regions that the egress does not know: it accepts a connection, and ends it.
 	PeerUnreachable PeerState = "unreachable"
 )
 
 // PeerStates are all states of a peer.
-var PeerStates = []PeerState{PeerOtherManifest, PeerNotTrusted, PeerConnected, PeerOtherVersion, PeerUnresolved, PeerUnreachable}
+var PeerStates = []PeerState{PeerOtherManifest, PeerNotTrusted, PeerConnected, PeerOtherVersion, PeerUnresolved,
+	PeerUnreachable}
 
 // IsConnected reports whether parts at both ends exchange messages.
 func (s PeerState) IsConnected() bool { return s == PeerConnected || s == PeerOtherVersion }
@@ -108,11 +113,13 @@ func (s PeerState) IsConnected() bool { return s == PeerConnected || s == PeerOt
 // MaxPeerText bounds the texts of a Peer, in bytes.
 const MaxPeerText = 300
 
-// Peer is what the first coordinator of a data center reports of another data center. A report has at most one for each.
+// Peer is what the first coordinator of a data center reports of another data center. A report has at most one for
+// each.
 type Peer struct {
 	DataCenter string    `json:"dataCenter"`
 	State      PeerState `json:"state"`
-	// Links counts the processes there that the coordinator exchanges messages with, LinksUp those of them that have a link now.
+	// Links counts the processes there that the coordinator exchanges messages with, LinksUp those of them that have a
+	// link now.
 	Links   int `json:"links"`
 	LinksUp int `json:"linksUp"`
 	// RoundTripMs is the round trip that was measured last; nil if there is no answer.
@@ -123,13 +130,14 @@ type Peer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Acceptance says which authorities of a part's own trust domain the parts of a data center accept, as far as it has links with them. An
-// authority that all accept may issue.
+// Acceptance says which authorities of a part's own trust domain the parts of a data center accept, as far as it has
+// links with them. An authority that all accept may issue.
 type Acceptance struct {
 	DataCenter string `json:"dataCenter"`
 	// Links counts the links with parts there that are up.
 	Links int `json:"links"`
-	// Roots are the authorities that the other ends of all of them accept (FormatRoot), and in its own data center the part itself.
+	// Roots are the authorities that the other ends of all of them accept (FormatRoot), and in its own data center the
+	// part itself.
 	Roots []string `json:"roots,omitempty"`
 	// Behind names, for people, one process there that does not accept all authorities that the part itself accepts.
 	Behind string `json:"behind,omitempty"`

@@ -135,7 +135,10 @@ func parseUser(name string, rules []string) (User, error) {
 			commands = true
 		case rule == "&*" || rule == "allchannels" || rule == "sanitize-payload":
 		default:
-			return u, fmt.Errorf("rule %d of user %s is unknown; the rules are on, off, nopass, >PASSWORD, #SHA256 and, since every user may do everything, ~* &* +@all", i+1, name)
+			return u,
+				fmt.Errorf(
+					"rule %d of user %s is unknown; the rules are on, off, nopass, >PASSWORD, #SHA256 and, since "+
+						"every user may do everything, ~* &* +@all", i+1, name)
 		}
 	}
 	switch {
@@ -146,7 +149,8 @@ func parseUser(name string, rules []string) (User, error) {
 	case !u.Off && !u.NoPass && len(u.Passwords) == 0:
 		return u, fmt.Errorf("user %s is on and has no password; add >PASSWORD, #SHA256 or nopass", name)
 	case len(u.Passwords) > MaxPasswords:
-		return u, fmt.Errorf("user %s has %d passwords; give at most %d, the new one and the old one", name, len(u.Passwords), MaxPasswords)
+		return u, fmt.Errorf("user %s has %d passwords; give at most %d, the new one and the old one", name,
+			len(u.Passwords), MaxPasswords)
 	}
 	return u, nil
 }
@@ -155,5 +159,7 @@ const maxUserNameBytes = 253
 
 // ValidUserName reports whether clients and files can name a user so.
 func ValidUserName(name string) bool {
-	return name != "" && len(name) <= maxUserNameBytes && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
+	return name != "" && len(name) <= maxUserNameBytes && !strings.ContainsFunc(name, func(r rune) bool {
+		return r < '!' || r > '~'
+	})
 }

@@ -56,7 +56,8 @@ const (
 	DefaultPartsPort = 7400
 )
 
-// OperatorConsole is where the operator serves the live page of stores, unless its flags say otherwise: reached by a port-forward.
+// OperatorConsole is where the operator serves the live page of stores, unless its flags say otherwise: reached by a
+// port-forward.
 const OperatorConsole = "127.0.0.1:8082"
 
 // ListenNone in the place of an address means not to listen.

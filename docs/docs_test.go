@@ -212,7 +212,8 @@ func TestEveryIdentifierThatDocumentsForContributorsNameExists(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range []*document{r.document("docs/architecture.md"), r.document("docs/protocol.md"), r.document("CONTRIBUTING.md")} {
+	for _, d := range []*document{r.document("docs/architecture.md"), r.document("docs/protocol.md"),
+		r.document("CONTRIBUTING.md")} {
 		for _, l := range d.lines {
 			if l.text == "## Style" {
 				break // its examples are made up
@@ -234,8 +235,8 @@ func TestEveryIdentifierThatDocumentsForContributorsNameExists(t *testing.T) {
 
 var goWord = regexp.MustCompile(`\w+`)
 
-// has reports whether a file or directory, or one that matches a pattern, exists in one of the directories. The name of a
-// file without a directory may be in any one: documents name the directory before it.
+// has reports whether a file or directory, or one that matches a pattern, exists in one of the directories. The name of
+// a file without a directory may be in any one: documents name the directory before it.
 func (r *repository) has(name string, in []string) bool {
 	name = strings.TrimSuffix(name, "/")
 	if !strings.Contains(name, "/") && r.baseNames[name] {
@@ -269,8 +270,8 @@ var (
 	titleAfter     = regexp.MustCompile(`^, ([\w ]+)(?:$|[^\w /])`)
 )
 
-// TestEveryDocumentThatCodeNamesExists checks names such as docs/operations.md, with an anchor, or with the title of a section
-// after a comma.
+// TestEveryDocumentThatCodeNamesExists checks names such as docs/operations.md, with an anchor, or with the title of a
+// section after a comma.
 func TestEveryDocumentThatCodeNamesExists(t *testing.T) {
 	r, checked := loadRepository(t), 0
 	for name, text := range r.files {
@@ -280,7 +281,8 @@ func TestEveryDocumentThatCodeNamesExists(t *testing.T) {
 		text = commentBreak.ReplaceAllString(text, " ")
 		for _, at := range documentInCode.FindAllStringIndex(text, -1) {
 			checked++
-			m, title := documentInCode.FindStringSubmatch(text[at[0]:at[1]]), titleAfter.FindStringSubmatch(text[at[1]:])
+			m, title := documentInCode.FindStringSubmatch(text[at[0]:at[1]]),
+				titleAfter.FindStringSubmatch(text[at[1]:])
 			d := r.document("docs/" + m[1])
 			switch {
 			case d == nil:
@@ -408,7 +410,8 @@ var (
 )
 
 func TestEverySubcommandAndFlagThatIsNamedExists(t *testing.T) {
-	root := command.NewRoot(append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(), operator.NewEtcdMemberCommand(), kubectl.NewCommand())...)
+	root := command.NewRoot(append(lab.NewCommands(), operator.NewOperatorCommand(), operator.NewRedirectCommand(),
+		operator.NewEtcdMemberCommand(), kubectl.NewCommand())...)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	r, checked := loadRepository(t), 0
@@ -435,7 +438,9 @@ func TestEverySubcommandAndFlagThatIsNamedExists(t *testing.T) {
 			var next []*cobra.Command
 			for name := range strings.SplitSeq(word, "|") {
 				checked++
-				i := slices.IndexFunc(at[0].Commands(), func(s *cobra.Command) bool { return s.Name() == name || s.HasAlias(name) })
+				i := slices.IndexFunc(at[0].Commands(), func(s *cobra.Command) bool {
+					return s.Name() == name || s.HasAlias(name)
+				})
 				if i < 0 {
 					t.Errorf("%s: %s has no subcommand %s", c.where, at[0].CommandPath(), name)
 					next = nil

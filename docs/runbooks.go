@@ -9,7 +9,8 @@ import (
 //go:embed runbooks.md
 var runbooks string
 
-// Runbook returns a section of the runbooks as Markdown, without its heading; false if there is none of that name. Names are those of alerts.
+// Runbook returns a section of the runbooks as Markdown, without its heading; false if there is none of that name.
+// Names are those of alerts.
 func Runbook(name string) (text string, ok bool) {
 	for section := range strings.SplitSeq(runbooks, "\n## ") {
 		heading, text, _ := strings.Cut(section, "\n")

@@ -16,7 +16,8 @@ var (
 // TestEveryTestThatIsNamedAsEvidenceExists checks the names of tests, which are given after their package.
 func TestEveryTestThatIsNamedAsEvidenceExists(t *testing.T) {
 	r := loadRepository(t)
-	for document, of := range map[string]struct{ least, examples int }{"docs/trials.md": {50, 1}, "SECURITY.md": {20, 0}} {
+	for document, of := range map[string]struct{ least, examples int }{"docs/trials.md": {50, 1},
+		"SECURITY.md": {20, 0}} {
 		text := r.files[document]
 		checked := 0
 		for _, m := range testsOfPackage.FindAllStringSubmatch(text, -1) {

@@ -19,23 +19,33 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// adminSocket is an abstract socket: only processes in the same network namespace can connect, and no file system is written. The
-// admin interface can stop Envoy, so that no port leads to all of it.
+// adminSocket is an abstract socket: only processes in the same network namespace can connect, and no file system is
+// written. The admin interface can stop Envoy, so that no port leads to all of it.
 const adminSocket = "@causalstore-edge-admin"
 
-// bootstrap returns what Envoy starts with: where it finds the rest, its limits, and the HTTP port, which works whatever the rest says.
+// bootstrap returns what Envoy starts with: where it finds the rest, its limits, and the HTTP port, which works
+// whatever the rest says.
 func (in Input) bootstrap() *bootstrapv3.Bootstrap {
 	return &bootstrapv3.Bootstrap{
-		Node:             &corev3.Node{Id: in.DataCenter, Cluster: in.StoreID},
-		Admin:            &bootstrapv3.Admin{Address: admin()},
-		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{LdsConfig: fromFile(listenersFile), CdsConfig: fromFile(clustersFile)},
-		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{httpListener()}, Clusters: []*clusterv3.Cluster{{
-			Name: "admin", ConnectTimeout: durationpb.New(connectTimeout), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-			LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: "admin", Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: admin()}}}}}}}}}},
+		Node:  &corev3.Node{Id: in.DataCenter, Cluster: in.StoreID},
+		Admin: &bootstrapv3.Admin{Address: admin()},
+		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{LdsConfig: fromFile(listenersFile),
+			CdsConfig: fromFile(clustersFile)},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{httpListener()},
+			Clusters: []*clusterv3.Cluster{{
+				Name: "admin", ConnectTimeout: durationpb.New(connectTimeout),
+				ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+				LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: "admin",
+					Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+						HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
+							Endpoint: &endpointv3.Endpoint{Address: admin()},
+						}}}}}}}}},
 		OverloadManager: overloadManager(),
-		LayeredRuntime:  &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{Name: "limits", LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: connectionLimits()}}}},
-		StatsConfig:     &metricsv3.StatsConfig{StatsTags: statsTags()},
+		LayeredRuntime: &bootstrapv3.LayeredRuntime{
+			Layers: []*bootstrapv3.RuntimeLayer{{Name: "limits",
+				LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: connectionLimits()}}},
+		},
+		StatsConfig: &metricsv3.StatsConfig{StatsTags: statsTags()},
 	}
 }
 
@@ -43,23 +53,35 @@ func admin() *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: adminSocket}}}
 }
 
-// httpListener leads two paths to the admin interface. It works while an edge accepts nothing else, so that probes do not restart an
-// edge that is merely busy.
+// httpListener leads two paths to the admin interface. It works while an edge accepts nothing else, so that probes do
+// not restart an edge that is merely busy.
 func httpListener() *listenerv3.Listener {
 	m := newManager("http")
 	m.RequestTimeout = durationpb.New(headersTimeout)
-	m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeoutEgress), MaxHeadersCount: wrapperspb.UInt32(maxHeaders)}
+	m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeoutEgress),
+		MaxHeadersCount: wrapperspb.UInt32(maxHeaders)}
 	host := &routev3.VirtualHost{Name: "admin", Domains: []string{"*"}}
 	for _, path := range []string{"/ready", "/stats/prometheus"} {
 		host.Routes = append(host.Routes, &routev3.Route{
-			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: path}, Headers: []*routev3.HeaderMatcher{{Name: ":method",
-				HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "GET"}}}}}},
-			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: "admin"}}}})
+			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: path},
+				Headers: []*routev3.HeaderMatcher{{Name: ":method",
+					HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{
+						StringMatch: &matcherv3.StringMatcher{
+							MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "GET"},
+						},
+					}}}},
+			Action: &routev3.Route_Route{
+				Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: "admin"}},
+			}})
 	}
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: "admin", VirtualHosts: []*routev3.VirtualHost{host}}}
-	return &listenerv3.Listener{Name: "http", StatPrefix: "http", Address: socketAddress("0.0.0.0", PortHTTP), IgnoreGlobalConnLimit: true, BypassOverloadManager: true,
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{Name: "admin",
+		VirtualHosts: []*routev3.VirtualHost{host}}}
+	return &listenerv3.Listener{Name: "http", StatPrefix: "http", Address: socketAddress("0.0.0.0", PortHTTP),
+		IgnoreGlobalConnLimit: true, BypassOverloadManager: true,
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(bufferBytes),
-		FilterChains:                  []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.http_connection_manager", m)}}}}
+		FilterChains: []*listenerv3.FilterChain{
+			{Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.http_connection_manager", m)}},
+		}}
 }
 
 func networkFilter(name string, m proto.Message) *listenerv3.Filter {
@@ -81,18 +103,27 @@ func connectionLimits() *structpb.Struct {
 func overloadManager() *overloadv3.OverloadManager {
 	const heap, connections = "envoy.resource_monitors.fixed_heap", "envoy.resource_monitors.global_downstream_max_connections"
 	above := func(share float64) []*overloadv3.Trigger {
-		return []*overloadv3.Trigger{{Name: heap, TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share}}}}
+		return []*overloadv3.Trigger{
+			{Name: heap,
+				TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share}}},
+		}
 	}
 	return &overloadv3.OverloadManager{
 		RefreshInterval: durationpb.New(overloadInterval),
 		ResourceMonitors: []*overloadv3.ResourceMonitor{
-			{Name: heap, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: pack(&heapv3.FixedHeapConfig{MaxHeapSizeBytes: HeapBytes})}},
-			{Name: connections, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: pack(&connectionsv3.DownstreamConnectionsConfig{
-				MaxActiveDownstreamConnections: maxIngressConnections + 2*maxEgressConnections})}},
+			{Name: heap,
+				ConfigType: &overloadv3.ResourceMonitor_TypedConfig{
+					TypedConfig: pack(&heapv3.FixedHeapConfig{MaxHeapSizeBytes: HeapBytes}),
+				}},
+			{Name: connections,
+				ConfigType: &overloadv3.ResourceMonitor_TypedConfig{
+					TypedConfig: pack(&connectionsv3.DownstreamConnectionsConfig{
+						MaxActiveDownstreamConnections: maxIngressConnections + 2*maxEgressConnections})}},
 		},
 		Actions: []*overloadv3.OverloadAction{
 			{Name: "envoy.overload_actions.reset_high_memory_stream", Triggers: []*overloadv3.Trigger{{Name: heap,
-				TriggerOneof: &overloadv3.Trigger_Scaled{Scaled: &overloadv3.ScaledTrigger{ScalingThreshold: 0.8, SaturationThreshold: 0.95}}}}},
+				TriggerOneof: &overloadv3.Trigger_Scaled{Scaled: &overloadv3.ScaledTrigger{ScalingThreshold: 0.8,
+					SaturationThreshold: 0.95}}}}},
 			{Name: "envoy.overload_actions.shrink_heap", Triggers: above(0.9)},
 			{Name: "envoy.overload_actions.stop_accepting_connections", Triggers: above(0.95)},
 			{Name: "envoy.overload_actions.stop_accepting_requests", Triggers: above(0.95)},

@@ -34,7 +34,9 @@ func (in Input) check() error {
 	seen := map[string]bool{in.DataCenter: true}
 	for _, p := range in.Peers {
 		if !label.MatchString(p.DataCenter) || seen[p.DataCenter] {
-			errs = append(errs, fmt.Errorf("the data center %q of a peer is given twice, or is not a DNS label in lower case", p.DataCenter))
+			errs = append(errs,
+				fmt.Errorf("the data center %q of a peer is given twice, or is not a DNS label in lower case",
+					p.DataCenter))
 		}
 		seen[p.DataCenter] = true
 		if err := errors.Join(checkAddress(p.Address), checkBundle(bundles, p.TrustDomain, p.Bundle)); err != nil {
@@ -44,7 +46,10 @@ func (in Input) check() error {
 	for _, p := range in.Parts {
 		first, rest, _ := strings.Cut(p.Name, ".")
 		if !partLabel.MatchString(first) || rest != in.DataCenter+"."+in.StoreID || seen[p.Name] {
-			errs = append(errs, fmt.Errorf("the name %q of a part is given twice, or is not <role>-<index>.%s.%s, or for a member <role>-<index>-<member>", p.Name, in.DataCenter, in.StoreID))
+			errs = append(errs,
+				fmt.Errorf(
+					"the name %q of a part is given twice, or is not <role>-<index>.%s.%s, or for a member "+
+						"<role>-<index>-<member>", p.Name, in.DataCenter, in.StoreID))
 		}
 		seen[p.Name] = true
 		if err := checkAddress(p.Address); err != nil {
@@ -65,7 +70,8 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// checkBundle returns what is wrong with the bundle of a trust domain: Envoy would refuse it, or it has another one elsewhere.
+// checkBundle returns what is wrong with the bundle of a trust domain: Envoy would refuse it, or it has another one
+// elsewhere.
 func checkBundle(known map[string]string, trustDomain, bundle string) error {
 	if err := authority.CheckTrustDomain(trustDomain); err != nil {
 		return err

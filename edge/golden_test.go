@@ -73,7 +73,9 @@ func TestConfigurationsMatchTheGoldenFiles(t *testing.T) {
 				return
 			}
 			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("the files differ from the golden files (-want +got); run with -rewrite if this is intended:\n%s", d)
+				t.Errorf(
+					"the files differ from the golden files (-want +got); run with -rewrite if this is intended:\n%s",
+					d)
 			}
 		})
 	}
@@ -120,20 +122,24 @@ func TestOnlyTheStoreAndTheDataCenterNeedARestart(t *testing.T) {
 
 func TestInputsThatEnvoyCannotServeAreRefused(t *testing.T) {
 	for about, change := range map[string]func(*edge.Input){
-		"no store":                                func(in *edge.Input) { in.StoreID = "" },
-		"a data center that is no label":          func(in *edge.Input) { in.DataCenter = "us.east" },
-		"a bundle that is no bundle":              func(in *edge.Input) { in.Bundle = "PEM" },
-		"a bundle with rubbish inside":            func(in *edge.Input) { in.Bundle = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" },
+		"no store":                       func(in *edge.Input) { in.StoreID = "" },
+		"a data center that is no label": func(in *edge.Input) { in.DataCenter = "us.east" },
+		"a bundle that is no bundle":     func(in *edge.Input) { in.Bundle = "PEM" },
+		"a bundle with rubbish inside": func(in *edge.Input) {
+			in.Bundle = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+		},
 		"a peer without bundle":                   func(in *edge.Input) { in.Peers[0].Bundle = "" },
 		"a peer with a trust domain that is none": func(in *edge.Input) { in.Peers[0].TrustDomain = "EU" },
 		"two bundles of one trust domain":         func(in *edge.Input) { in.Peers[0].TrustDomain = in.TrustDomain },
 		"a peer without port":                     func(in *edge.Input) { in.Peers[0].Address = "edge.example.com" },
 		"a peer that is the data center itself":   func(in *edge.Input) { in.Peers[0].DataCenter = in.DataCenter },
 		"a peer twice":                            func(in *edge.Input) { in.Peers = append(in.Peers, in.Peers[0]) },
-		"a part of another data center":           func(in *edge.Input) { in.Parts[0].Name = "cache-0.eu-west-1." + in.StoreID },
-		"a part that is all parts":                func(in *edge.Input) { in.Parts[0].Name = "*." + in.DataCenter + "." + in.StoreID },
-		"a part twice":                            func(in *edge.Input) { in.Parts = append(in.Parts, in.Parts[0]) },
-		"a part without host":                     func(in *edge.Input) { in.Parts[0].Address = ":7400" },
+		"a part of another data center": func(in *edge.Input) {
+			in.Parts[0].Name = "cache-0.eu-west-1." + in.StoreID
+		},
+		"a part that is all parts": func(in *edge.Input) { in.Parts[0].Name = "*." + in.DataCenter + "." + in.StoreID },
+		"a part twice":             func(in *edge.Input) { in.Parts = append(in.Parts, in.Parts[0]) },
+		"a part without host":      func(in *edge.Input) { in.Parts[0].Address = ":7400" },
 	} {
 		in := goldenInputs(t)["two-regions"]
 		change(&in)

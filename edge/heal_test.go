@@ -8,8 +8,8 @@ import (
 	"github.com/causalstore/causalstore/lab/relay"
 )
 
-// The packets of a path that is cut are lost. If an edge had used up its tries before it gives the connection up, a path that heals would
-// go unnoticed until then.
+// The packets of a path that is cut are lost. If an edge had used up its tries before it gives the connection up, a
+// path that heals would go unnoticed until then.
 func TestAPeerIsTriedUntilTheConnectionIsGivenUp(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
 	path := relay.NewPath(time.Millisecond, 1<<20, 0)
@@ -25,7 +25,9 @@ func TestAPeerIsTriedUntilTheConnectionIsGivenUp(t *testing.T) {
 	}
 	must(t, path.Cut())
 	client := us.issue(t, contract.RoleCoordinator, "0")
-	connections := func(what string) float64 { return us.edge.metric(t, "envoy_cluster_upstream_cx_"+what, `peer="eu-1"`) }
+	connections := func(what string) float64 {
+		return us.edge.metric(t, "envoy_cluster_upstream_cx_"+what, `peer="eu-1"`)
+	}
 	if conn, err := us.dial(client, eu, eu.part(0)); err == nil {
 		conn.Close()
 		t.Fatal("a part was reached in a cut")

@@ -20,16 +20,18 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// ingress is the listener for the edges of peers. Each peer has its own filter chain, with its own bundle: the authorities of one
-// cannot vouch for another, and if a peer is removed, its connections are closed and no others.
+// ingress is the listener for the edges of peers. Each peer has its own filter chain, with its own bundle: the
+// authorities of one cannot vouch for another, and if a peer is removed, its connections are closed and no others.
 func (in Input) ingress() *listenerv3.Listener {
 	l := newListener("ingress", PortIngress, PeerTimeout)
 	for _, p := range in.Peers {
 		l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{
-			Name:             p.DataCenter,
-			FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "tls", ServerNames: []string{in.outerName(p.DataCenter, in.DataCenter)}},
-			TransportSocket:  in.accepting(p), TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
-			Filters: []*listenerv3.Filter{in.singleName(p), networkFilter("envoy.filters.network.http_connection_manager", ingressManager(p))},
+			Name: p.DataCenter,
+			FilterChainMatch: &listenerv3.FilterChainMatch{TransportProtocol: "tls",
+				ServerNames: []string{in.outerName(p.DataCenter, in.DataCenter)}},
+			TransportSocket: in.accepting(p), TransportSocketConnectTimeout: durationpb.New(handshakeTimeout),
+			Filters: []*listenerv3.Filter{in.singleName(p),
+				networkFilter("envoy.filters.network.http_connection_manager", ingressManager(p))},
 		})
 	}
 	return l
@@ -41,10 +43,13 @@ func ingressManager(p Peer) *hcmv3.HttpConnectionManager {
 	m.CodecType = hcmv3.HttpConnectionManager_HTTP2
 	m.Http2ProtocolOptions = http2Options()
 	m.Http2ProtocolOptions.AllowConnect = true
-	m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeoutIngress), MaxConnectionDuration: durationpb.New(connectionAge),
-		MaxHeadersCount: wrapperspb.UInt32(maxHeaders), HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST}
+	m.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(idleTimeoutIngress),
+		MaxConnectionDuration:        durationpb.New(connectionAge),
+		MaxHeadersCount:              wrapperspb.UInt32(maxHeaders),
+		HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST}
 	m.StreamIdleTimeout = durationpb.New(0) // none
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "parts", ConfigSource: fromFile(routesFile)}}
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "parts",
+		ConfigSource: fromFile(routesFile)}}
 	m.AccessLog = logFailures(rarely(requestFailed), "ingress")
 	return m
 }
@@ -52,8 +57,11 @@ func ingressManager(p Peer) *hcmv3.HttpConnectionManager {
 // newManager returns what the ingress and the HTTP port have in common.
 func newManager(name string) *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
-		StatPrefix:                 name,
-		HttpFilters:                []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(&routerv3.Router{SuppressEnvoyHeaders: true})}}},
+		StatPrefix: name,
+		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router",
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{
+				TypedConfig: pack(&routerv3.Router{SuppressEnvoyHeaders: true}),
+			}}},
 		RequestHeadersTimeout:      durationpb.New(headersTimeout),
 		MaxRequestHeadersKb:        wrapperspb.UInt32(headersKiB),
 		UseRemoteAddress:           wrapperspb.Bool(true),
@@ -63,22 +71,25 @@ func newManager(name string) *hcmv3.HttpConnectionManager {
 	}
 }
 
-// dialersHeader, with the value dialersParts, says that a tunnel is for one of the store's own parts. It gives no rights: it chooses the
-// bounds that the tunnel counts for.
+// dialersHeader, with the value dialersParts, says that a tunnel is for one of the store's own parts. It gives no
+// rights: it chooses the bounds that the tunnel counts for.
 const (
 	dialersHeader = "causalstore-dialers"
 	dialersParts  = "parts"
 )
 
-// routes leads CONNECT to the exact address of a part to that part. All else is not found. They are apart from the listener, so that
-// connections outlive a change of parts.
+// routes leads CONNECT to the exact address of a part to that part. All else is not found. They are apart from the
+// listener, so that connections outlive a change of parts.
 func (in Input) routes() *routev3.RouteConfiguration {
 	r := &routev3.RouteConfiguration{Name: "parts"}
-	ofParts := &routev3.HeaderMatcher{Name: dialersHeader, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-		MatchPattern: &matcherv3.StringMatcher_Exact{Exact: dialersParts}}}}
+	ofParts := &routev3.HeaderMatcher{Name: dialersHeader,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: dialersParts}}}}
 	for _, p := range in.Parts {
-		r.VirtualHosts = append(r.VirtualHosts, &routev3.VirtualHost{Name: p.Name, Domains: []string{net.JoinHostPort(p.Name, strconv.Itoa(contract.DefaultPartsPort))},
-			Routes: []*routev3.Route{p.route(corev3.RoutingPriority_HIGH, ofParts), p.route(corev3.RoutingPriority_DEFAULT)}})
+		r.VirtualHosts = append(r.VirtualHosts, &routev3.VirtualHost{Name: p.Name,
+			Domains: []string{net.JoinHostPort(p.Name, strconv.Itoa(contract.DefaultPartsPort))},
+			Routes: []*routev3.Route{p.route(corev3.RoutingPriority_HIGH, ofParts),
+				p.route(corev3.RoutingPriority_DEFAULT)}})
 	}
 	return r
 }
@@ -86,12 +97,16 @@ func (in Input) routes() *routev3.RouteConfiguration {
 // route leads tunnels to a part. Priorities in Envoy order nothing: they have bounds of their own.
 func (p Part) route(priority corev3.RoutingPriority, with ...*routev3.HeaderMatcher) *routev3.Route {
 	return &routev3.Route{
-		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}, Headers: with},
+		Match: &routev3.RouteMatch{
+			PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}},
+			Headers:       with,
+		},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: p.Name},
 			Priority:         priority,
 			Timeout:          durationpb.New(0), // none
-			UpgradeConfigs:   []*routev3.RouteAction_UpgradeConfig{{UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{}}},
+			UpgradeConfigs: []*routev3.RouteAction_UpgradeConfig{{UpgradeType: "CONNECT",
+				ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{}}},
 		}},
 	}
 }
@@ -101,8 +116,9 @@ func partCluster(p Part) *clusterv3.Cluster {
 	c := newCluster(p.Name, p.Address, partNames, connectTimeout, partTimeout)
 	label, _, _ := strings.Cut(p.Name, ".")
 	c.AltStatName = "part_" + label // with the tag "part", in its metrics
-	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits(corev3.RoutingPriority_DEFAULT, maxTunnels),
-		limits(corev3.RoutingPriority_HIGH, maxTunnels)}}
+	c.CircuitBreakers = &clusterv3.CircuitBreakers{
+		Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits(corev3.RoutingPriority_DEFAULT, maxTunnels),
+			limits(corev3.RoutingPriority_HIGH, maxTunnels)}}
 	return c
 }
 
@@ -117,8 +133,9 @@ func newListener(name string, port uint32, userTimeout time.Duration) *listenerv
 		SocketOptions:                 socketOptions(userTimeout),
 		TcpKeepalive:                  tcpKeepalive,
 		// Connections are few and live long: without it, one worker may get most of them.
-		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
-			ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{}}},
+		ConnectionBalanceConfig: &listenerv3.Listener_ConnectionBalanceConfig{
+			BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
+				ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{}}},
 		AccessLog: logFailures(rarely(connectionFailed), name),
 	}
 }

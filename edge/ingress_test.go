@@ -27,7 +27,8 @@ import (
 
 // outerConfig is how the edge of one region dials that of another.
 func outerConfig(from, to *region, client *pair) *tls.Config {
-	c := &tls.Config{ServerName: from.dc + ".edge." + to.dc + "." + storeID, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12,
+	c := &tls.Config{ServerName: from.dc + ".edge." + to.dc + "." + storeID, NextProtos: []string{"h2"},
+		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, VerifyConnection: to.verifier()}
 	if client != nil {
 		c.Certificates = []tls.Certificate{client.tls}
@@ -38,9 +39,10 @@ func outerConfig(from, to *region, client *pair) *tls.Config {
 // tunnel asks an ingress for a tunnel, as an edge that has this TLS configuration, and returns the status.
 func tunnel(t *testing.T, to *region, config *tls.Config, method, authority string) (int, error) {
 	t.Helper()
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", to.edge.at.Ingress)
-	}}
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", to.edge.at.Ingress)
+		}}
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -64,7 +66,8 @@ func tunnel(t *testing.T, to *region, config *tls.Config, method, authority stri
 
 func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 	us, eu, ap, cn := newRegion(t, "us"), newRegion(t, "eu"), newRegion(t, "ap"), newRegion(t, "cn")
-	// The bundle of ap holds an authority without name constraints, which could issue for all trust domains if it were believed.
+	// The bundle of ap holds an authority without name constraints, which could issue for all trust domains if it were
+	// believed.
 	rogueKey, rogue := unrestricted(t)
 	us.input.Peers = []edge.Peer{eu.peer(), ap.peer()}
 	us.input.Peers[1].Bundle += string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rogue.Raw}))
@@ -80,14 +83,17 @@ func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 		return &p
 	}
 	signed := func(trustDomain, dc string) *pair { return forge(t, rogueKey, rogue, edgeIdentity(trustDomain, dc)) }
-	id, other := edgeIdentity("ap", ap.dc).URI(), contract.Identity{TrustDomain: "ap", StoreID: storeID, DataCenter: ap.dc, Role: contract.RoleCoordinator, Member: "0"}.URI()
+	id, other := edgeIdentity("ap", ap.dc).URI(), contract.Identity{TrustDomain: "ap", StoreID: storeID,
+		DataCenter: ap.dc, Role: contract.RoleCoordinator, Member: "0"}.URI()
 	special := func(template *x509.Certificate) *pair { return forgeWith(t, template, newKey(t), rogue, rogueKey) }
-	twoURIs, twoURIsReversed := special(&x509.Certificate{URIs: []*url.URL{id, other}}), special(&x509.Certificate{URIs: []*url.URL{other, id}})
+	twoURIs, twoURIsReversed := special(&x509.Certificate{URIs: []*url.URL{id, other}}),
+		special(&x509.Certificate{URIs: []*url.URL{other, id}})
 	withDNSName := special(&x509.Certificate{URIs: []*url.URL{id}, DNSNames: []string{"edge.example.com"}})
 	weakKey, err := rsa.GenerateKey(rand.Reader, 1024)
 	must(t, err)
 	weak := forgeWith(t, &x509.Certificate{URIs: []*url.URL{id}}, weakKey, rogue, rogueKey)
-	betweenKey, between := sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "between"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+	betweenKey, between := sign(t, &x509.Certificate{SerialNumber: big.NewInt(3),
+		Subject: pkix.Name{CommonName: "between"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}, rogue, rogueKey)
 	below := forgeWith(t, &x509.Certificate{URIs: []*url.URL{id}}, newKey(t), between, betweenKey)
 	below.tls.Certificate = append(below.tls.Certificate, between.Raw)
@@ -103,12 +109,20 @@ func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 		{"the edge of a peer", eu, ofEU(nil), true},
 		{"another replica of it", eu, ofEU(func(id *contract.Identity) { id.Member = "1" }), true},
 		{"no certificate", eu, nil, false},
-		{"a sidecar", eu, ofEU(func(id *contract.Identity) { id.Role, id.Member = contract.RoleSidecar, "shop" }), false},
+		{"a sidecar", eu, ofEU(func(id *contract.Identity) {
+			id.Role, id.Member = contract.RoleSidecar,
+				"shop"
+		}), false},
 		{"a coordinator", eu, ofEU(func(id *contract.Identity) { id.Role = contract.RoleCoordinator }), false},
 		{"the operator", eu, ofEU(func(id *contract.Identity) { id.Role = contract.RoleOperator }), false},
-		{"the edge of another store", eu, ofEU(func(id *contract.Identity) { id.StoreID = "2c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90" }), false},
-		{"the edge of a data center that the manifest does not give to its trust domain", eu, ofEU(func(id *contract.Identity) { id.DataCenter = us.dc }), false},
-		{"that of a data center whose name begins alike", eu, ofEU(func(id *contract.Identity) { id.DataCenter = "eu-11" }), false},
+		{"the edge of another store", eu, ofEU(func(id *contract.Identity) {
+			id.StoreID = "2c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90"
+		}), false},
+		{"the edge of a data center that the manifest does not give to its trust domain", eu,
+			ofEU(func(id *contract.Identity) { id.DataCenter = us.dc }), false},
+		{"that of a data center whose name begins alike", eu, ofEU(func(id *contract.Identity) {
+			id.DataCenter = "eu-11"
+		}), false},
 		{"an expired certificate", eu, &expired, false},
 		{"an authority of the same name that is not in the bundle", eu, &impostor, false},
 		{"a region that is not trusted, by its own name", cn, &unknown, false},
@@ -143,13 +157,15 @@ func TestAnIngressAdmitsOnlyTheEdgesOfItsPeers(t *testing.T) {
 // unrestricted makes an authority that has no name constraints, as ours never do.
 func unrestricted(t *testing.T) (*ecdsa.PrivateKey, *x509.Certificate) {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unrestricted"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "unrestricted"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true}
 	return sign(t, template, nil, nil)
 }
 
 // sign makes a certificate, signed by its own key if it has no parent.
-func sign(t *testing.T, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate) {
+func sign(t *testing.T, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey,
+	*x509.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -177,21 +193,26 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 }
 
 // forgeWith makes a certificate with any names and any key.
-func forgeWith(t *testing.T, template *x509.Certificate, key crypto.Signer, parent *x509.Certificate, by *ecdsa.PrivateKey) *pair {
+func forgeWith(t *testing.T, template *x509.Certificate, key crypto.Signer, parent *x509.Certificate,
+	by *ecdsa.PrivateKey) *pair {
 	t.Helper()
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(2), time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(2), time.Now().Add(-time.Minute),
+		time.Now().Add(time.Hour)
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature,
+		[]x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
 	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	p := newPair(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	p := newPair(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 	return &p
 }
 
 func TestAnIngressConnectsToItsPartsOnly(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
-	us.input.Parts = append(us.input.Parts, edge.Part{Name: us.part(1), Address: "no-such-host.invalid:7400"}, edge.Part{Name: us.part(2), Address: ports.ForTest(t)})
+	us.input.Parts = append(us.input.Parts, edge.Part{Name: us.part(1), Address: "no-such-host.invalid:7400"},
+		edge.Part{Name: us.part(2), Address: ports.ForTest(t)})
 	us.input.Peers = []edge.Peer{eu.peer()}
 	us.edge.configure(t, us.input)
 	us.edge.start(t)
@@ -210,7 +231,8 @@ func TestAnIngressConnectsToItsPartsOnly(t *testing.T) {
 		{"another host", http.MethodConnect, "kubernetes.default.svc:443", http.StatusNotFound},
 		{"another method", http.MethodPost, us.part(0) + ":7400", http.StatusNotFound},
 	} {
-		if status, err := tunnel(t, us, outerConfig(eu, us, &client), c.method, c.authority); err != nil || status != c.want {
+		if status, err := tunnel(t, us, outerConfig(eu, us, &client), c.method, c.authority); err != nil ||
+			status != c.want {
 			t.Errorf("%s: status %d (%v), want %d", c.about, status, err, c.want)
 		}
 	}
@@ -227,14 +249,20 @@ func TestAnEgressDialsOnlyTheEdgeOfThePeer(t *testing.T) {
 		want  bool
 	}{
 		{"a sidecar", eu.issue(t, contract.RoleSidecar, "shop"), false},
-		{"the edge of another data center", issue(t, eu.ca, edgeIdentity("eu", "eu-2"), time.Now().Add(-time.Minute), time.Hour), false},
-		{"the edge of another region", issue(t, us.ca, edgeIdentity("us", us.dc), time.Now().Add(-time.Minute), time.Hour), false},
-		{"an authority of the same name that is not in the bundle", issue(t, newAuthority(t, "eu"), edgeIdentity("eu", eu.dc), time.Now().Add(-time.Minute), time.Hour), false},
-		{"an expired certificate", issue(t, eu.ca, edgeIdentity("eu", eu.dc), time.Now().Add(-time.Hour), time.Minute), false},
+		{"the edge of another data center", issue(t, eu.ca, edgeIdentity("eu", "eu-2"), time.Now().Add(-time.Minute),
+			time.Hour), false},
+		{"the edge of another region", issue(t, us.ca, edgeIdentity("us", us.dc), time.Now().Add(-time.Minute),
+			time.Hour), false},
+		{"an authority of the same name that is not in the bundle",
+			issue(t, newAuthority(t, "eu"), edgeIdentity("eu", eu.dc), time.Now().Add(-time.Minute), time.Hour), false},
+		{"an expired certificate", issue(t, eu.ca, edgeIdentity("eu", eu.dc), time.Now().Add(-time.Hour), time.Minute),
+			false},
 		{"the edge of the peer", eu.issue(t, contract.RoleEdge, "0"), true},
 	} {
 		eu.edge.certificate.write(t, c.shows.files())
-		eventually(t, "the edge of eu shows another certificate", func() bool { return bytes.Equal(served(t, us, eu), c.shows.tls.Certificate[0]) })
+		eventually(t, "the edge of eu shows another certificate", func() bool {
+			return bytes.Equal(served(t, us, eu), c.shows.tls.Certificate[0])
+		})
 		conn, err := us.dial(client, eu, eu.part(0))
 		if err == nil {
 			conn.Close()

@@ -51,7 +51,8 @@ func TestConnectionsBeyondTheLimitOfAListenerAreRefused(t *testing.T) {
 		return us.edge.metric(t, "envoy_listener_downstream_cx_overflow", `envoy_listener_address="egress"`) > 0
 	})
 	client := eu.issue(t, contract.RoleEdge, "0")
-	if status, err := tunnel(t, us, outerConfig(eu, us, &client), http.MethodConnect, us.part(0)+":7400"); err != nil || status != http.StatusOK {
+	if status, err := tunnel(t, us, outerConfig(eu, us, &client), http.MethodConnect, us.part(0)+":7400"); err != nil ||
+		status != http.StatusOK {
 		t.Errorf("the limit of the egress holds up the ingress: %d %v", status, err)
 	}
 }
@@ -63,7 +64,8 @@ func TestAnEdgeWithoutMemoryAnswersProbes(t *testing.T) {
 	us, eu := newRegion(t, "us"), newRegion(t, "eu")
 	us.input.Peers = []edge.Peer{eu.peer()}
 	startChanged(t, us, noMemory)
-	for _, action := range []string{"stop_accepting_connections", "stop_accepting_requests", "shrink_heap", "reset_high_memory_stream"} {
+	for _, action := range []string{"stop_accepting_connections", "stop_accepting_requests", "shrink_heap",
+		"reset_high_memory_stream"} {
 		eventually(t, action+" is active", func() bool {
 			return us.edge.metric(t, "envoy_overload_envoy_overload_actions_"+action+"_scale_percent") == 100
 		})
@@ -81,7 +83,8 @@ func TestFailuresAreLoggedRarely(t *testing.T) {
 	us.edge.start(t)
 	const failures = 300
 	for range failures {
-		conn, err := tls.Dial("tcp", us.edge.at.Egress, &tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
+		conn, err := tls.Dial("tcp", us.edge.at.Egress,
+			&tls.Config{ServerName: "elsewhere.example.com", InsecureSkipVerify: true})
 		if err == nil {
 			conn.Close()
 			t.Fatal("it accepted a name that nobody has")

@@ -36,7 +36,8 @@ func TestEnvoyCountsWhatItRefusesWhereTheAlertLooks(t *testing.T) {
 		files[name] = us.edge.moved(t, text)
 	}
 	wrong := maps.Clone(files)
-	for file, change := range map[string][2]string{"listeners.yaml": {"address: 127.0.0.1", "address: nowhere"}, "clusters.yaml": {"connect_timeout: 5s", "connect_timeout: 0s"}} {
+	for file, change := range map[string][2]string{"listeners.yaml": {"address: 127.0.0.1", "address: nowhere"},
+		"clusters.yaml": {"connect_timeout: 5s", "connect_timeout: 0s"}} {
 		if wrong[file] = strings.ReplaceAll(files[file], change[0], change[1]); wrong[file] == files[file] {
 			t.Fatalf("nothing of %s was changed", file)
 		}

@@ -28,7 +28,8 @@ func (in Input) singleName(p Peer) *listenerv3.Filter {
 	}
 	list := &xdsmatcherv3.Matcher_MatcherList{Matchers: []*xdsmatcherv3.Matcher_MatcherList_FieldMatcher{oneName}}
 	return networkFilter("envoy.filters.network.rbac", &rbacfilterv3.RBAC{StatPrefix: p.edgeName(),
-		Matcher: &xdsmatcherv3.Matcher{MatcherType: &xdsmatcherv3.Matcher_MatcherList_{MatcherList: list}, OnNoMatch: deny}})
+		Matcher: &xdsmatcherv3.Matcher{MatcherType: &xdsmatcherv3.Matcher_MatcherList_{MatcherList: list},
+			OnNoMatch: deny}})
 }
 
 type predicate = xdsmatcherv3.Matcher_MatcherList_Predicate

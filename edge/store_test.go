@@ -23,7 +23,8 @@ type pair struct {
 	tls       tls.Certificate
 }
 
-func issue(t *testing.T, a *authority.Authority, id contract.Identity, notBefore time.Time, validity time.Duration) pair {
+func issue(t *testing.T, a *authority.Authority, id contract.Identity, notBefore time.Time,
+	validity time.Duration) pair {
 	t.Helper()
 	cert, key, err := a.Issue(id, notBefore, validity)
 	must(t, err)
@@ -62,7 +63,8 @@ func newAuthority(t *testing.T, name string) *authority.Authority {
 // newRegion makes a region without peers, whose middleman 0 is a TLS server that echoes.
 func newRegion(t *testing.T, name string) *region {
 	t.Helper()
-	r := &region{name: name, dc: name + "-1", ca: newAuthority(t, name), edge: newEnvoy(t), seen: make(chan *x509.Certificate, 1000)}
+	r := &region{name: name, dc: name + "-1", ca: newAuthority(t, name), edge: newEnvoy(t),
+		seen: make(chan *x509.Certificate, 1000)}
 	r.edge.certificate.write(t, r.issue(t, contract.RoleEdge, "0").files())
 	r.input = edge.Input{StoreID: storeID, DataCenter: r.dc, TrustDomain: name, Bundle: string(r.ca.CertificatePEM())}
 	r.echo = r.serve(t, r.issue(t, contract.RoleMiddleman, "0"))
@@ -76,7 +78,8 @@ func (r *region) part(index int) string {
 
 func (r *region) issue(t *testing.T, role contract.Role, member string) pair {
 	t.Helper()
-	return issue(t, r.ca, contract.Identity{TrustDomain: r.name, StoreID: storeID, DataCenter: r.dc, Role: role, Member: member}, time.Now().Add(-time.Minute), time.Hour)
+	return issue(t, r.ca, contract.Identity{TrustDomain: r.name, StoreID: storeID, DataCenter: r.dc, Role: role,
+		Member: member}, time.Now().Add(-time.Minute), time.Hour)
 }
 
 // peer returns the region as others know it.
@@ -84,7 +87,8 @@ func (r *region) peer() edge.Peer {
 	return edge.Peer{DataCenter: r.dc, Address: byName(r.edge.at.Ingress), TrustDomain: r.name, Bundle: r.input.Bundle}
 }
 
-// byName returns a loopback address with the name that DNS has for it, which is also that of ::1, where nothing listens.
+// byName returns a loopback address with the name that DNS has for it, which is also that of ::1, where nothing
+// listens.
 func byName(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) }
 
 func (r *region) roots() *x509.CertPool {
@@ -112,7 +116,8 @@ func trust(t *testing.T, regions ...*region) {
 // serve starts a server that demands a client certificate, reports it, and echoes.
 func (r *region) serve(t *testing.T, p pair) net.Listener {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{p.tls}, MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{p.tls},
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert})
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -138,10 +143,12 @@ func (r *region) serve(t *testing.T, p pair) net.Listener {
 	return l
 }
 
-// verifier returns a check of a server's chain by a region's authorities: server names of parts are not in certificates.
+// verifier returns a check of a server's chain by a region's authorities: server names of parts are not in
+// certificates.
 func (r *region) verifier() func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: r.roots(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: r.roots(),
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		return err
 	}
 }
@@ -158,7 +165,8 @@ func (r *region) dialThrough(egress string, client pair, to *region, name string
 		return nil, err
 	}
 	_ = raw.SetDeadline(time.Now().Add(patience))
-	conn := tls.Client(raw, &tls.Config{ServerName: name, Certificates: []tls.Certificate{client.tls}, MinVersion: tls.VersionTLS13,
+	conn := tls.Client(raw, &tls.Config{ServerName: name, Certificates: []tls.Certificate{client.tls},
+		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, VerifyConnection: to.verifier()})
 	if err := conn.Handshake(); err != nil {
 		raw.Close()

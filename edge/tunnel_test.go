@@ -25,15 +25,19 @@ func TestEnvoyAcceptsTheGoldenConfigurations(t *testing.T) {
 			if refused := e.rejected(t); refused != 0 {
 				t.Errorf("it refused %v files", refused)
 			}
-			if lds, cds := e.metric(t, "envoy_listener_manager_lds_update_success"), e.metric(t, "envoy_cluster_manager_cds_update_success"); lds < 1 || cds < 1 {
+			if lds, cds := e.metric(t, "envoy_listener_manager_lds_update_success"),
+				e.metric(t, "envoy_cluster_manager_cds_update_success"); lds < 1 || cds < 1 {
 				t.Errorf("read listeners %v times, clusters %v times", lds, cds)
 			}
 			listeners := 1.0
 			if len(in.Peers) > 0 {
 				listeners = 4
 			}
-			eventually(t, "all listeners are active", func() bool { return e.metric(t, "envoy_listener_manager_total_listeners_active") == listeners })
-			if got, want := e.metric(t, "envoy_cluster_manager_active_clusters"), float64(1+2*len(in.Peers)+len(in.Parts)); got != want {
+			eventually(t, "all listeners are active", func() bool {
+				return e.metric(t, "envoy_listener_manager_total_listeners_active") == listeners
+			})
+			if got, want := e.metric(t, "envoy_cluster_manager_active_clusters"),
+				float64(1+2*len(in.Peers)+len(in.Parts)); got != want {
 				t.Errorf("%v clusters, want %v", got, want)
 			}
 			if strings.Contains(e.log.String(), "deprecated") {
@@ -54,7 +58,8 @@ func TestAPartReachesAPartOfAnotherRegionThroughTheirEdges(t *testing.T) {
 	if seen := <-eu.seen; !bytes.Equal(seen.Raw, client.tls.Certificate[0]) {
 		t.Errorf("the part saw the certificate of %v, want that of its client", seen.URIs)
 	}
-	if server := conn.ConnectionState().PeerCertificates[0].URIs[0].String(); !strings.HasSuffix(server, "/dc/eu-1/middleman/0") {
+	if server := conn.ConnectionState().PeerCertificates[0].URIs[0].String(); !strings.HasSuffix(server,
+		"/dc/eu-1/middleman/0") {
 		t.Errorf("the client saw the certificate of %s, want that of the part", server)
 	}
 	large := strings.Repeat("x", 3<<20) + "\n" // more than the buffers of both edges
@@ -63,14 +68,16 @@ func TestAPartReachesAPartOfAnotherRegionThroughTheirEdges(t *testing.T) {
 	must(t, <-done)
 
 	// A name that no filter chain has, one that the other edge does not know, and none.
-	for about, name := range map[string]string{"of another store": "middleman-0.eu-1.another-store", "of no part": eu.part(7), "of the own region": us.part(0), "": ""} {
+	for about, name := range map[string]string{"of another store": "middleman-0.eu-1.another-store",
+		"of no part": eu.part(7), "of the own region": us.part(0), "": ""} {
 		if conn, err := us.dial(client, eu, name); err == nil {
 			conn.Close()
 			t.Errorf("the name %s %q was accepted", about, name)
 		}
 	}
 	eventually(t, "the failures are logged", func() bool {
-		return strings.Contains(us.edge.log.String(), eu.part(7)) && strings.Contains(eu.edge.log.String(), eu.part(7)+":7400") &&
+		return strings.Contains(us.edge.log.String(), eu.part(7)) &&
+			strings.Contains(eu.edge.log.String(), eu.part(7)+":7400") &&
 			strings.Contains(us.edge.log.String(), "another-store")
 	})
 	if log := us.edge.log.String(); strings.Contains(log, eu.part(0)) {
@@ -98,7 +105,9 @@ func TestManyTunnelsShareFewConnections(t *testing.T) {
 		defer conns[i].Close()
 	}
 	if outer := us.edge.metric(t, "envoy_cluster_upstream_cx_active", `peer="eu-1"`); outer < 3 || outer > 6 {
-		t.Errorf("%d tunnels use %v connections between the edges, want one for 128 tunnels, and at most one more for each worker", tunnels, outer)
+		t.Errorf(
+			"%d tunnels use %v connections between the edges, want one for 128 tunnels, and at most one more for "+
+				"each worker", tunnels, outer)
 	}
 	if n := us.edge.metric(t, "envoy_cluster_upstream_rq_active", `peer="eu-1"`); n != tunnels {
 		t.Errorf("%v tunnels are counted, want %d", n, tunnels)
@@ -139,12 +148,15 @@ func TestTheHTTPPortServesReadinessAndMetricsOnly(t *testing.T) {
 	e.certificate.write(t, r.issue(t, contract.RoleEdge, "0").files())
 	e.configure(t, r.input)
 	e.start(t)
-	if status, body := e.get("/stats/prometheus"); status != http.StatusOK || !strings.Contains(body, "envoy_server_live") {
+	if status, body := e.get("/stats/prometheus"); status != http.StatusOK ||
+		!strings.Contains(body, "envoy_server_live") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
 	for _, c := range []struct{ method, path string }{
-		{"POST", "/quitquitquit"}, {"GET", "/quitquitquit"}, {"POST", "/ready/../quitquitquit"}, {"POST", "/ready%2f..%2fquitquitquit"}, {"POST", "/ready"},
-		{"GET", "/config_dump"}, {"GET", "/stats"}, {"GET", "/"}, {"GET", "/ready/"}, {"GET", "/certs"}, {"POST", "/stats/prometheus"}, {"POST", "/drain_listeners"},
+		{"POST", "/quitquitquit"}, {"GET", "/quitquitquit"}, {"POST", "/ready/../quitquitquit"},
+		{"POST", "/ready%2f..%2fquitquitquit"}, {"POST", "/ready"},
+		{"GET", "/config_dump"}, {"GET", "/stats"}, {"GET", "/"}, {"GET", "/ready/"}, {"GET", "/certs"},
+		{"POST", "/stats/prometheus"}, {"POST", "/drain_listeners"},
 	} {
 		if status, body := ask(c.method, "http://"+e.at.HTTP+c.path); status != http.StatusNotFound {
 			t.Errorf("%s %s: %d %s", c.method, c.path, status, body)

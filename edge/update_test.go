@@ -51,7 +51,8 @@ func TestChangesApplyWithoutARestartAndCutOnlyWhatIsRemoved(t *testing.T) {
 
 	// A rotation of eu's authority: the next one is trusted, then it issues, then the old one is dropped.
 	next, old := newAuthority(t, "eu"), edgeIdentity("eu", eu.dc)
-	oldEdge, newEdge := eu.issue(t, contract.RoleEdge, "0"), issue(t, next, old, time.Now().Add(-time.Minute), time.Hour)
+	oldEdge, newEdge := eu.issue(t, contract.RoleEdge, "0"),
+		issue(t, next, old, time.Now().Add(-time.Minute), time.Hour)
 	admitted := func(p pair) func() bool {
 		return func() bool {
 			status, err := tunnel(t, us, outerConfig(eu, us, &p), http.MethodConnect, us.part(0)+":7400")
@@ -63,7 +64,9 @@ func TestChangesApplyWithoutARestartAndCutOnlyWhatIsRemoved(t *testing.T) {
 		t.Fatal("before the rotation, the new authority is trusted or the old one is not")
 	}
 	bundle := func(text string) {
-		us.input.Peers[slices.IndexFunc(us.input.Peers, func(p edge.Peer) bool { return p.DataCenter == eu.dc })].Bundle = text
+		us.input.Peers[slices.IndexFunc(us.input.Peers, func(p edge.Peer) bool {
+			return p.DataCenter == eu.dc
+		})].Bundle = text
 		us.edge.configure(t, us.input)
 	}
 	bundle(string(eu.ca.CertificatePEM()) + string(next.CertificatePEM()))

@@ -9,10 +9,12 @@ import (
 func TestHalfOfTheWindowOfATunnelFillsALongPath(t *testing.T) {
 	const rate, roundTrip = 16_000_000, 250 * time.Millisecond
 	if underWay := rate * roundTrip.Seconds(); streamWindow/2 < underWay {
-		t.Errorf("half of a window is %d bytes; %d bytes per second over %s take %.0f", streamWindow/2, rate, roundTrip, underWay)
+		t.Errorf("half of a window is %d bytes; %d bytes per second over %s take %.0f", streamWindow/2, rate,
+			roundTrip, underWay)
 	}
 	if connectionWindow < maxStreams*streamWindow || connectionWindow > math.MaxInt32 {
-		t.Errorf("the window of a connection is %d: it must hold those of %d tunnels, and HTTP/2 allows %d", connectionWindow, maxStreams, math.MaxInt32)
+		t.Errorf("the window of a connection is %d: it must hold those of %d tunnels, and HTTP/2 allows %d",
+			connectionWindow, maxStreams, math.MaxInt32)
 	}
 }
 

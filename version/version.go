@@ -1,4 +1,5 @@
-// Package version says which version of CausalStore a program is. The file VERSION is the only place that has the number; the build adds the revision.
+// Package version says which version of CausalStore a program is. The file VERSION is the only place that has the
+// number; the build adds the revision.
 package version
 
 import (
@@ -11,7 +12,8 @@ import (
 //go:embed VERSION
 var number string
 
-// revision is set by builds outside of a checkout, such as that of the image: -ldflags "-X github.com/causalstore/causalstore/version.revision=REVISION".
+// revision is set by builds outside of a checkout, such as that of the image: -ldflags "-X
+// github.com/causalstore/causalstore/version.revision=REVISION".
 var revision string
 
 // Number returns the version, for example 1.2.0.

@@ -20,7 +20,8 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// TestEverythingThatIsBuiltHasTheVersionOfTheFile: the chart, whose default image has that tag, and the labels and programs of images.
+// TestEverythingThatIsBuiltHasTheVersionOfTheFile: the chart, whose default image has that tag, and the labels and
+// programs of images.
 func TestEverythingThatIsBuiltHasTheVersionOfTheFile(t *testing.T) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9a-z.]+)?$`).MatchString(version.Number()) {
 		t.Errorf("%q is no semantic version", version.Number())
@@ -31,12 +32,15 @@ func TestEverythingThatIsBuiltHasTheVersionOfTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.AppVersion != version.Number() || c.Version != strings.TrimSuffix(version.Number(), "-dev") {
-			t.Errorf("%s has version %s and appVersion %s; the file version/VERSION says %s", chart, c.Version, c.AppVersion, version.Number())
+			t.Errorf("%s has version %s and appVersion %s; the file version/VERSION says %s", chart, c.Version,
+				c.AppVersion, version.Number())
 		}
 	}
 	for file, wants := range map[string][]string{
-		"Makefile": {"VERSION  = $(shell cat version/VERSION)", "--build-arg VERSION=$(VERSION)", "--build-arg REVISION=$(REVISION)"},
-		"Dockerfile": {"-X github.com/causalstore/causalstore/version.revision=${REVISION}", `org.opencontainers.image.version="${VERSION}"`,
+		"Makefile": {"VERSION  = $(shell cat version/VERSION)", "--build-arg VERSION=$(VERSION)",
+			"--build-arg REVISION=$(REVISION)"},
+		"Dockerfile": {"-X github.com/causalstore/causalstore/version.revision=${REVISION}",
+			`org.opencontainers.image.version="${VERSION}"`,
 			`org.opencontainers.image.revision="${REVISION}"`},
 	} {
 		for _, want := range wants {
@@ -45,7 +49,8 @@ func TestEverythingThatIsBuiltHasTheVersionOfTheFile(t *testing.T) {
 			}
 		}
 	}
-	if !strings.HasPrefix(version.Exact(), version.Number()) || !strings.HasPrefix(version.Describe(), version.Number()+", revision ") {
+	if !strings.HasPrefix(version.Exact(), version.Number()) ||
+		!strings.HasPrefix(version.Describe(), version.Number()+", revision ") {
 		t.Errorf("%q, %q", version.Exact(), version.Describe())
 	}
 }

@@ -26,8 +26,9 @@ func TestMain(m *testing.M) { apiserver.Main(m) }
 
 var stores = v1alpha1.GroupVersion.WithResource("causalstores")
 
-// TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate runs testdata/admission against a real API server. Each case is the
-// base manifest with some fields set, one per line, as "path: value"; a path without a value removes the field.
+// TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate runs testdata/admission against a real API server.
+// Each case is the base manifest with some fields set, one per line, as "path: value"; a path without a value removes
+// the field.
 //
 //	create   creates the manifest
 //	update   creates the base, and then updates it to the manifest
@@ -96,7 +97,8 @@ func compareMessages(t *testing.T, err error, inGo []string) string {
 	return "rejected: " + strings.Join(slices.Compact(messages), "\nrejected: ") + "\n" + difference(messages, inGo)
 }
 
-// difference returns the messages of one side that the other lacks. Go may append the data center or ring in parentheses.
+// difference returns the messages of one side that the other lacks. Go may append the data center or ring in
+// parentheses.
 func difference(inSchema, inGo []string) string {
 	var b strings.Builder
 	for i, m := range inGo {
@@ -131,7 +133,8 @@ func baseManifest(t *testing.T, name string) *unstructured.Unstructured {
 	return u
 }
 
-// typed converts a manifest to the Go type. The base sets every default, so the result is what the API server would make of it.
+// typed converts a manifest to the Go type. The base sets every default, so the result is what the API server would
+// make of it.
 func typed(t *testing.T, u *unstructured.Unstructured) *v1alpha1.CausalStore {
 	c := &v1alpha1.CausalStore{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c); err != nil {
@@ -141,7 +144,8 @@ func typed(t *testing.T, u *unstructured.Unstructured) *v1alpha1.CausalStore {
 	return c
 }
 
-// setFields sets fields. A path is relative to spec; numbers in it are indices, and an index equal to the length appends.
+// setFields sets fields. A path is relative to spec; numbers in it are indices, and an index equal to the length
+// appends.
 func setFields(t *testing.T, u *unstructured.Unstructured, lines string) {
 	for line := range strings.Lines(lines) {
 		path, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -4,7 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStore is a causally consistent store: a set of data centers, grouped into rings that each hold one copy of the data.
+// CausalStore is a causally consistent store: a set of data centers, grouped into rings that each hold one copy of the
+// data.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -66,16 +67,16 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data center has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
 // +kubebuilder:validation:XValidation:rule="!has(self.injection) || self.injection.mode != 'Redirect' || !has(self.clients) || !has(self.clients.front) || !has(self.clients.front.enabled) || self.clients.front.enabled",message="spec.injection.mode: Redirect needs the Services of the front, which is off; use LoopbackNames or Explicit"
 type CausalStoreSpec struct {
-	// ID joins the clusters of the store: it is part of the identity of every part, and parts with another one are refused. It is a
-	// UUID in lower case, must be the same in all clusters, and cannot be changed. Required if the store has several regions.
-	// Default: an id that the operator chooses once and keeps with the volumes.
+	// ID joins the clusters of the store: it is part of the identity of every part, and parts with another one are
+	// refused. It is a UUID in lower case, must be the same in all clusters, and cannot be changed. Required if the
+	// store has several regions. Default: an id that the operator chooses once and keeps with the volumes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$')",message="spec.id: must be a UUID in lower case; use the output of uuidgen, such as 4f9c2c1e-6a0b-4d55-9a54-0c3f7d1b8e21"
 	ID string `json:"id,omitempty"`
-	// Image is the container image of all parts except the storage. Default: the image of the operator that first reconciled the
-	// store; an upgrade of the operator does not change it.
+	// Image is the container image of all parts except the storage. Default: the image of the operator that first
+	// reconciled the store; an upgrade of the operator does not change it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
@@ -100,7 +101,8 @@ type CausalStoreSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	DataCenters []DataCenter `json:"dataCenters"`
-	// Rings groups the data centers. Each ring holds one full copy of the data; each data center is in exactly one ring.
+	// Rings groups the data centers. Each ring holds one full copy of the data; each data center is in exactly one
+	// ring.
 	//
 	// +required
 	// +listType=map
@@ -113,13 +115,13 @@ type CausalStoreSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
-	// NearCopies makes sidecars and fronts keep copies of hot keys, so that reads of these do not leave the pod. By default there are
-	// none.
+	// NearCopies makes sidecars and fronts keep copies of hot keys, so that reads of these do not leave the pod. By
+	// default there are none.
 	//
 	// +optional
 	NearCopies *NearCopies `json:"nearCopies,omitempty"`
-	// Binding is Dynamic (a session may read from any ring that has everything the session has seen) or Static (a session reads only
-	// from its data center's ring).
+	// Binding is Dynamic (a session may read from any ring that has everything the session has seen) or Static (a
+	// session reads only from its data center's ring).
 	//
 	// +optional
 	// +kubebuilder:default=Dynamic
@@ -138,9 +140,9 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	Access Access `json:"access,omitzero"`
-	// Placement is Zones (coordinators and caches of a data center run in its front zones, and shards in its back zones) or SingleZone
-	// (pods run on any node, for clusters with one zone or one node). With SingleZone, the loss of the zone is the loss of everything,
-	// and that of a node may be.
+	// Placement is Zones (coordinators and caches of a data center run in its front zones, and shards in its back
+	// zones) or SingleZone (pods run on any node, for clusters with one zone or one node). With SingleZone, the loss of
+	// the zone is the loss of everything, and that of a node may be.
 	//
 	// +optional
 	// +kubebuilder:default=Zones
@@ -153,7 +155,8 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	ServiceAccount ServiceAccount `json:"serviceAccount,omitzero"`
-	// Clients configures how Redis clients connect: users with passwords, TLS, and whether clients without a sidecar are served.
+	// Clients configures how Redis clients connect: users with passwords, TLS, and whether clients without a sidecar
+	// are served.
 	//
 	// +optional
 	Clients Clients `json:"clients,omitzero"`
@@ -168,8 +171,8 @@ type CausalStoreSpec struct {
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// DeletionPolicy is Retain (volumes, keys and record are kept when the store is deleted, and a store of the same name uses them
-	// again) or Delete (they are deleted with the store).
+	// DeletionPolicy is Retain (volumes, keys and record are kept when the store is deleted, and a store of the same
+	// name uses them again) or Delete (they are deleted with the store).
 	//
 	// +optional
 	// +kubebuilder:default=Retain
@@ -207,14 +210,14 @@ type Ring struct {
 
 // Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections to a pod's sidecar share one session) or Connection (each connection is a session). Pods without
-	// a sidecar always have one session per connection.
+	// Scope is Pod (all connections to a pod's sidecar share one session) or Connection (each connection is a session).
+	// Pods without a sidecar always have one session per connection.
 	//
 	// +optional
 	// +kubebuilder:default=Pod
 	Scope Scope `json:"scope,omitempty"`
-	// Reads is Latest (reads return the latest version they find, which may bind the session to some rings) or Snapshot (reads prefer
-	// versions that are in every ring).
+	// Reads is Latest (reads return the latest version they find, which may bind the session to some rings) or Snapshot
+	// (reads prefer versions that are in every ring).
 	//
 	// +optional
 	// +kubebuilder:default=Latest
@@ -223,8 +226,9 @@ type Session struct {
 
 // NearCopies configures the copies of hot keys that sidecars and fronts keep.
 type NearCopies struct {
-	// MaxBytes bounds the memory of the copies of each sidecar and front: 64Ki to 64Mi, a quarter of the memory limit of a sidecar. A
-	// copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars when their pods restart.
+	// MaxBytes bounds the memory of the copies of each sidecar and front: 64Ki to 64Mi, a quarter of the memory limit
+	// of a sidecar. A copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars when their pods
+	// restart.
 	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies"
@@ -266,10 +270,10 @@ type ConsistencyRule struct {
 
 // Injection configures how an app's traffic reaches the sidecar in its pod.
 type Injection struct {
-	// Mode is LoopbackNames (hostAliases resolve the names of the store's Services to the sidecar), Redirect (nftables rules in the
-	// pod's network send connections to the Services' addresses to the sidecar; an init container needs NET_ADMIN to install them) or
-	// Explicit (environment variable CAUSALSTORE_ADDRESS has the sidecar's address). A pod's annotation
-	// causalstore.io/injection-mode takes precedence.
+	// Mode is LoopbackNames (hostAliases resolve the names of the store's Services to the sidecar), Redirect (nftables
+	// rules in the pod's network send connections to the Services' addresses to the sidecar; an init container needs
+	// NET_ADMIN to install them) or Explicit (environment variable CAUSALSTORE_ADDRESS has the sidecar's address). A
+	// pod's annotation causalstore.io/injection-mode takes precedence.
 	//
 	// +optional
 	// +kubebuilder:default=LoopbackNames

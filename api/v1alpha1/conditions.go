@@ -10,42 +10,46 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded is True while a part or edge that has served before is missing, or an image cannot be had.
 	ConditionDegraded = "Degraded"
-	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes. Its reason is SingleZone if the spec
-	// gives up the protection from the loss of a zone.
+	// ConditionTopologyValid is True if the operator can apply the spec and every zone has nodes. Its reason is
+	// SingleZone if the spec gives up the protection from the loss of a zone.
 	ConditionTopologyValid = "TopologyValid"
 	// ConditionStorageReady is True while all shards in this cluster serve.
 	ConditionStorageReady = "StorageReady"
-	// ConditionPeersConnected is True while every ring answers and acknowledges the writes of this cluster's coordinators. It is
-	// Unknown while a coordinator cannot be asked.
+	// ConditionPeersConnected is True while every ring answers and acknowledges the writes of this cluster's
+	// coordinators. It is Unknown while a coordinator cannot be asked.
 	ConditionPeersConnected = "PeersConnected"
 	// ConditionClientsReady is True if the Secrets that spec.clients names are there and can be used.
 	ConditionClientsReady = "ClientsReady"
-	// ConditionPeersTrusted is True while the certificates of all data centers can be verified: the authority of every region is
-	// known here.
+	// ConditionPeersTrusted is True while the certificates of all data centers can be verified: the authority of every
+	// region is known here.
 	ConditionPeersTrusted = "PeersTrusted"
 	// ConditionCertificatesCurrent is True while the certificates of the parts in this region are renewed in time.
 	ConditionCertificatesCurrent = "CertificatesCurrent"
-	// ConditionEdgesReady is True while every pod of the edges in this cluster serves, their Services have addresses, and all other
-	// regions are trusted, so that edges connect to theirs. Whether those can be reached, PeersConnected says.
+	// ConditionEdgesReady is True while every pod of the edges in this cluster serves, their Services have addresses,
+	// and all other regions are trusted, so that edges connect to theirs. Whether those can be reached, PeersConnected
+	// says.
 	ConditionEdgesReady = "EdgesReady"
 	// ConditionEtcdReady is True while every pod of the etcds that the operator runs in this cluster serves.
 	ConditionEtcdReady = "EtcdReady"
-	// ConditionUnderReplicated is True while a group of members that hold one log has fewer of them than the spec asks for, or cannot change: it is
-	// frozen or lost, or its register does not answer. It is Unknown while a group has not reported.
+	// ConditionUnderReplicated is True while a group of members that hold one log has fewer of them than the spec asks
+	// for, or cannot change: it is frozen or lost, or its register does not answer. It is Unknown while a group has not
+	// reported.
 	ConditionUnderReplicated = "UnderReplicated"
-	// ConditionVolumesKept is True while no volume claim of a part in this cluster is being deleted. Kubernetes deletes such a claim, and its volume, as
-	// soon as the pod that uses it is gone.
+	// ConditionVolumesKept is True while no volume claim of a part in this cluster is being deleted. Kubernetes deletes
+	// such a claim, and its volume, as soon as the pod that uses it is gone.
 	ConditionVolumesKept = "VolumesKept"
 	// ConditionInjectionReady is True while the webhook injects sidecars into the pods of labelled namespaces.
 	ConditionInjectionReady = "InjectionReady"
 	// ConditionPaused is True while spec.paused stops the operator from changing anything.
 	ConditionPaused = "Paused"
-	// ConditionDrillPassed is how the last drill has ended: True if no promise was broken, Unknown if it was aborted. kubectl causal drill sets
-	// it, and the operator leaves it alone. A store of which no drill has run does not have it.
+	// ConditionDrillPassed is how the last drill has ended: True if no promise was broken, Unknown if it was aborted.
+	// kubectl causal drill sets it, and the operator leaves it alone. A store of which no drill has run does not have
+	// it.
 	ConditionDrillPassed = "DrillPassed"
 )
 
-// healthyConditions are all types of conditions, in the order in which a person should look at them, with what they are in a healthy and idle store.
+// healthyConditions are all types of conditions, in the order in which a person should look at them, with what they are
+// in a healthy and idle store.
 var healthyConditions = []struct {
 	name string
 	is   metav1.ConditionStatus

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestEveryConditionSaysWhatItIsInAHealthyStore: what shows problems goes by this list, and a condition that is not in it would never be shown.
+// TestEveryConditionSaysWhatItIsInAHealthyStore: what shows problems goes by this list, and a condition that is not in
+// it would never be shown.
 func TestEveryConditionSaysWhatItIsInAHealthyStore(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
 	if err != nil {

@@ -35,8 +35,8 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, volume: {size: "5Gi"}}
 	Coordinators Coordinators `json:"coordinators,omitzero"`
-	// Etcd keeps which members hold the log of each coordinator, and the data of each shard. It is used only if coordinators.members or
-	// storage.replicas is more than 1.
+	// Etcd keeps which members hold the log of each coordinator, and the data of each shard. It is used only if
+	// coordinators.members or storage.replicas is more than 1.
 	//
 	// +optional
 	// +kubebuilder:default={replicas: 3, volume: {size: "2Gi"}}
@@ -46,15 +46,16 @@ type DataCenter struct {
 	// +optional
 	// +kubebuilder:default={replicas: 2, memory: "1Gi"}
 	Caches Caches `json:"caches,omitzero"`
-	// Shards is the number of shards that hold this data center's part of its ring's data. It can be changed while the store serves;
-	// the operator then moves data between shards.
+	// Shards is the number of shards that hold this data center's part of its ring's data. It can be changed while the
+	// store serves; the operator then moves data between shards.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Shards int32 `json:"shards,omitempty"`
-	// Edge connects this data center with those of other regions. Required, for every data center, if the store has several regions.
+	// Edge connects this data center with those of other regions. Required, for every data center, if the store has
+	// several regions.
 	//
 	// +optional
 	Edge *Edge `json:"edge,omitempty"`
@@ -62,24 +63,26 @@ type DataCenter struct {
 	//
 	// +optional
 	Pods PodSettings `json:"pods,omitzero"`
-	// Exclusions is how often the data center was excluded, because it was taken for lost: all others then complete writes without its
-	// shards, and these begin again with nothing when they are back. It must be raised in the manifests of all regions, and never falls. kubectl
-	// causal forget dc raises it by one, after it has said what is lost.
+	// Exclusions is how often the data center was excluded, because it was taken for lost: all others then complete
+	// writes without its shards, and these begin again with nothing when they are back. It must be raised in the
+	// manifests of all regions, and never falls. kubectl causal forget dc raises it by one, after it has said what is
+	// lost.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Exclusions int32 `json:"exclusions,omitempty"`
-	// KeepsData is the number of the exclusion after which the shards of the data center go on with the data that they have: two sides have
-	// excluded each other, and no ring has all data. Set it to exclusions, in the data centers of the one ring whose data count; the others copy from
-	// it, and lose what only they have. Remove it when all shards serve.
+	// KeepsData is the number of the exclusion after which the shards of the data center go on with the data that they
+	// have: two sides have excluded each other, and no ring has all data. Set it to exclusions, in the data centers of
+	// the one ring whose data count; the others copy from it, and lose what only they have. Remove it when all shards
+	// serve.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	KeepsData int32 `json:"keepsData,omitempty"`
-	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps only, such as the one of
-	// kubectl causal console. Set both or neither.
+	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps
+	// only, such as the one of kubectl causal console. Set both or neither.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=-90
@@ -91,8 +94,9 @@ type DataCenter struct {
 	Longitude *float64 `json:"longitude,omitempty"`
 }
 
-// Zones are the availability zones of a data center. Coordinators and caches run in the front zones and shards in the back zones, so
-// that a write survives the loss of either side. The second member of a coordinator is in the back zones too, and so are all members of a shard.
+// Zones are the availability zones of a data center. Coordinators and caches run in the front zones and shards in the
+// back zones, so that a write survives the loss of either side. The second member of a coordinator is in the back zones
+// too, and so are all members of a shard.
 //
 // +kubebuilder:validation:XValidation:rule="self.frontend.all(z, !(z in self.backend))",messageExpression="'zones: ' + self.frontend.filter(z, z in self.backend)[0] + ' is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone'",message="zones: a zone is in both frontend and backend, which must not fail together; keep it in one, or set spec.placement: SingleZone"
 type Zones struct {
@@ -118,17 +122,17 @@ type Zones struct {
 
 // Coordinators accept writes and keep them in a log until every ring has them.
 type Coordinators struct {
-	// Replicas is the number of coordinators. It can be changed at any time; a coordinator that is removed first drains its log to
-	// every ring.
+	// Replicas is the number of coordinators. It can be changed at any time; a coordinator that is removed first drains
+	// its log to every ring.
 	//
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data center can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Members is the number of members that hold each coordinator's log, on hosts and volumes of their own: 1 to 3. With more than 1, a
-	// write is acknowledged when all of them have it, and another member takes over from one that is lost; this needs an etcd (see etcd). It
-	// can be changed while the store serves.
+	// Members is the number of members that hold each coordinator's log, on hosts and volumes of their own: 1 to 3.
+	// With more than 1, a write is acknowledged when all of them have it, and another member takes over from one that
+	// is lost; this needs an etcd (see etcd). It can be changed while the store serves.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -163,12 +167,13 @@ type Caches struct {
 	Memory Size `json:"memory,omitempty"`
 }
 
-// Edge connects a data center with those of other regions. The operator runs its pods if the store has several regions: they pass on the
-// connections between parts, which stay encrypted from end to end.
+// Edge connects a data center with those of other regions. The operator runs its pods if the store has several regions:
+// they pass on the connections between parts, which stay encrypted from end to end.
 type Edge struct {
-	// Address is host:port, where the edges of other regions reach this one; host is a DNS name or an IP address. It must lead to the
-	// Service that the operator makes (see service), and be set before the Service has an address, because the operators of other
-	// regions cannot read the Services of this cluster. The status has the address that the Service has been given.
+	// Address is host:port, where the edges of other regions reach this one; host is a DNS name or an IP address. It
+	// must lead to the Service that the operator makes (see service), and be set before the Service has an address,
+	// because the operators of other regions cannot read the Services of this cluster. The status has the address that
+	// the Service has been given.
 	//
 	// +required
 	// +kubebuilder:validation:MaxLength=200
@@ -186,8 +191,8 @@ type Edge struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	Replicas int32 `json:"replicas,omitempty"`
-	// Resources of the container. Default: requests of 100m CPU and 128Mi of memory, and a limit of 1152Mi of memory. With a lower one, a
-	// busy proxy may be ended by the kernel. It uses up to two CPUs.
+	// Resources of the container. Default: requests of 100m CPU and 128Mi of memory, and a limit of 1152Mi of memory.
+	// With a lower one, a busy proxy may be ended by the kernel. It uses up to two CPUs.
 	//
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -199,8 +204,8 @@ type Edge struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",message="edge.service.loadBalancerClass: needs type LoadBalancer; set the type, or remove it"
 // +kubebuilder:validation:XValidation:rule="self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)",message="edge.service.loadBalancerClass: cannot be changed, because Kubernetes does not allow it; restore it, or change to another type and back"
 type EdgeService struct {
-	// Type is LoadBalancer (default: the cluster's cloud gives it an address), NodePort (a port of every node) or ClusterIP (reachable in
-	// the cluster, for a gateway of your own, or clusters whose networks are joined).
+	// Type is LoadBalancer (default: the cluster's cloud gives it an address), NodePort (a port of every node) or
+	// ClusterIP (reachable in the cluster, for a gateway of your own, or clusters whose networks are joined).
 	//
 	// +optional
 	// +kubebuilder:default=LoadBalancer
@@ -271,8 +276,8 @@ func (s Size) Quantity() resource.Quantity {
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field"
 type Storage struct {
-	// Engine is Redis (a stock Redis server beside each middleman) or Embedded (a Pebble database inside the middleman). Cassandra and
-	// External are not supported yet.
+	// Engine is Redis (a stock Redis server beside each middleman) or Embedded (a Pebble database inside the
+	// middleman). Cassandra and External are not supported yet.
 	//
 	// +required
 	Engine Engine `json:"engine"`
@@ -284,9 +289,10 @@ type Storage struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?:[0-9]+|localhost)/)?[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9]*([+._-][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$')",message="spec.storage.image: is not a reference of an image; use one such as redis:7.4"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)redis:v?([0-5]|6[.][01])([.@-].*)?$')",message="spec.storage.image: redis-server before 6.2 lacks what the store needs; use redis:6.2 or newer, such as redis:7.4"
 	Image string `json:"image,omitempty"`
-	// Replicas is the number of pods per shard, the members that hold its data on hosts and volumes of their own: 1 to 3. With more than 1, a
-	// write is acknowledged when all of them have it, and another member takes over from one that is lost; this needs an etcd in each data
-	// center (see dataCenters[].etcd). It can be changed while the store serves.
+	// Replicas is the number of pods per shard, the members that hold its data on hosts and volumes of their own: 1 to
+	// 3. With more than 1, a write is acknowledged when all of them have it, and another member takes over from one
+	// that is lost; this needs an etcd in each data center (see dataCenters[].etcd). It can be changed while the store
+	// serves.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -297,8 +303,9 @@ type Storage struct {
 	// +optional
 	// +kubebuilder:default={size: "10Gi"}
 	Volume Volume `json:"volume,omitzero"`
-	// Log is the volume of each pod's log, which uses up to three quarters of it. It is used only if replicas is more than 1, or was. The
-	// default is four times what a member keeps of its log in memory, which is what it may be behind.
+	// Log is the volume of each pod's log, which uses up to three quarters of it. It is used only if replicas is more
+	// than 1, or was. The default is four times what a member keeps of its log in memory, which is what it may be
+	// behind.
 	//
 	// +optional
 	// +kubebuilder:default={size: "1Gi"}
@@ -313,7 +320,8 @@ type Storage struct {
 	Middleman Middleman `json:"middleman,omitzero"`
 }
 
-// LogVolume returns the volume of a pod's log, with the default of the schema, which specs lack that were recorded before there was any.
+// LogVolume returns the volume of a pod's log, with the default of the schema, which specs lack that were recorded
+// before there was any.
 func (s *Storage) LogVolume() Volume {
 	v := s.Log
 	if v.Size == "" {

@@ -8,41 +8,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limits are what authors of stores may choose. An empty list allows everything. The chart makes an admission policy of them; the
-// operator checks them again.
+// Limits are what authors of stores may choose. An empty list allows everything. The chart makes an admission policy of
+// them; the operator checks them again.
 //
 // +kubebuilder:object:generate=false
 type Limits struct {
 	// Images are those that pods may run. An entry that ends in / or : allows all images that begin with it.
 	Images []string
-	// NodeLabels are the keys of node labels that stores may use (zoneLabel, nodeSelector, nodeAffinity, topologySpreadConstraints),
-	// besides topology.kubernetes.io/zone; to spread pods, also kubernetes.io/hostname.
+	// NodeLabels are the keys of node labels that stores may use (zoneLabel, nodeSelector, nodeAffinity,
+	// topologySpreadConstraints), besides topology.kubernetes.io/zone; to spread pods, also kubernetes.io/hostname.
 	NodeLabels []string
 	// Tolerations are the keys of taints that may be tolerated.
 	Tolerations []string
 	// PriorityClasses are those that pods may have.
 	PriorityClasses []string
-	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount and of the
-	// Services of edges. An entry that ends in / allows all keys that begin with it.
+	// Labels and Annotations are the keys that may be added to pods, and Annotations also those of the ServiceAccount
+	// and of the Services of edges. An entry that ends in / allows all keys that begin with it.
 	Labels, Annotations []string
 }
 
 // Check returns what a store must not choose, as far as it concerns the data centers of a region.
 func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 	var p problems
-	p.require(s.Image == "" || l.AllowsImage(s.Image), "spec.image: %s is not allowed; this operator allows %s", s.Image, strings.Join(l.Images, ", "))
-	p.require(s.Storage.Image == "" || l.AllowsImage(s.Storage.Image), "spec.storage.image: %s is not allowed; this operator allows %s",
+	p.require(s.Image == "" || l.AllowsImage(s.Image), "spec.image: %s is not allowed; this operator allows %s",
+		s.Image, strings.Join(l.Images, ", "))
+	p.require(s.Storage.Image == "" || l.AllowsImage(s.Storage.Image),
+		"spec.storage.image: %s is not allowed; this operator allows %s",
 		s.Storage.Image, strings.Join(l.Images, ", "))
-	p.require(l.allowsNodeLabel(s.ZoneLabel), "spec.zoneLabel: %s is not allowed; this operator allows %s", s.ZoneLabel, l.nodeLabels())
+	p.require(l.allowsNodeLabel(s.ZoneLabel), "spec.zoneLabel: %s is not allowed; this operator allows %s", s.ZoneLabel,
+		l.nodeLabels())
 	p = append(p, l.checkKeys("serviceAccount.annotations", keysOf(s.ServiceAccount.Annotations), l.Annotations)...)
 	p = append(p, l.checkPods("spec.pods", &s.Pods)...)
 	for i := range s.DataCenters {
 		if dc := &s.DataCenters[i]; dc.Region == region {
 			p = append(p, l.checkPods("pods of "+dc.Name, &dc.Pods)...)
-			p.require(dc.Etcd.Image == "" || l.AllowsImage(dc.Etcd.Image), "etcd.image (%s): %s is not allowed; this operator allows %s",
+			p.require(dc.Etcd.Image == "" || l.AllowsImage(dc.Etcd.Image),
+				"etcd.image (%s): %s is not allowed; this operator allows %s",
 				dc.Name, dc.Etcd.Image, strings.Join(l.Images, ", "))
 			if dc.Edge != nil {
-				p = append(p, l.checkKeys("edge.service.annotations ("+dc.Name+")", keysOf(dc.Edge.Service.Annotations), l.Annotations)...)
+				p = append(p, l.checkKeys("edge.service.annotations ("+dc.Name+")", keysOf(dc.Edge.Service.Annotations),
+					l.Annotations)...)
 			}
 		}
 	}
@@ -51,22 +56,28 @@ func (l Limits) Check(s *CausalStoreSpec, region string) []string {
 
 // checkPods returns what the settings of pods must not choose.
 func (l Limits) checkPods(of string, s *PodSettings) (p problems) {
-	p.require(s.PriorityClassName == "" || len(l.PriorityClasses) == 0 || slices.Contains(l.PriorityClasses, s.PriorityClassName),
-		"priorityClassName (%s): %s is not allowed; this operator allows %s", of, s.PriorityClassName, strings.Join(l.PriorityClasses, ", "))
+	p.require(s.PriorityClassName == "" || len(l.PriorityClasses) == 0 ||
+		slices.Contains(l.PriorityClasses, s.PriorityClassName),
+		"priorityClassName (%s): %s is not allowed; this operator allows %s", of, s.PriorityClassName,
+		strings.Join(l.PriorityClasses, ", "))
 	p = append(p, l.checkKeys("labels ("+of+")", keysOf(s.Labels), l.Labels)...)
 	p = append(p, l.checkKeys("annotations ("+of+")", keysOf(s.Annotations), l.Annotations)...)
 	for _, key := range keysOf(s.NodeSelector) {
-		p.require(l.allowsNodeLabel(key), "nodeSelector (%s): %s is not allowed; this operator allows %s", of, key, l.nodeLabels())
+		p.require(l.allowsNodeLabel(key), "nodeSelector (%s): %s is not allowed; this operator allows %s", of, key,
+			l.nodeLabels())
 	}
 	for _, r := range s.NodeAffinity {
-		p.require(l.allowsNodeLabel(string(r.Key)), "nodeAffinity (%s): %s is not allowed; this operator allows %s", of, r.Key, l.nodeLabels())
+		p.require(l.allowsNodeLabel(string(r.Key)), "nodeAffinity (%s): %s is not allowed; this operator allows %s", of,
+			r.Key, l.nodeLabels())
 	}
 	for _, c := range s.TopologySpreadConstraints {
 		p.require(c.TopologyKey == corev1.LabelHostname || l.allowsNodeLabel(string(c.TopologyKey)),
-			"topologySpreadConstraints (%s): %s is not allowed; this operator allows %s, %s", of, c.TopologyKey, corev1.LabelHostname, l.nodeLabels())
+			"topologySpreadConstraints (%s): %s is not allowed; this operator allows %s, %s", of, c.TopologyKey,
+			corev1.LabelHostname, l.nodeLabels())
 	}
 	for _, t := range s.Tolerations {
-		p.require(len(l.Tolerations) == 0 || slices.Contains(l.Tolerations, string(t.Key)), "tolerations (%s): %s is not allowed; this operator allows %s",
+		p.require(len(l.Tolerations) == 0 || slices.Contains(l.Tolerations, string(t.Key)),
+			"tolerations (%s): %s is not allowed; this operator allows %s",
 			of, describeKey(t), strings.Join(l.Tolerations, ", "))
 	}
 	return p

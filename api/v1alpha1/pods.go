@@ -6,8 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodSettings are settings of the pods of a store, or of one data center. A data center adds its labels, annotations and node selector
-// to those of the store, and its value wins where both have a key. Any other field that it sets replaces that of the store.
+// PodSettings are settings of the pods of a store, or of one data center. A data center adds its labels, annotations
+// and node selector to those of the store, and its value wins where both have a key. Any other field that it sets
+// replaces that of the store.
 type PodSettings struct {
 	// PriorityClassName is the PriorityClass of the pods. It must exist in the cluster.
 	//
@@ -39,8 +40,8 @@ type PodSettings struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Tolerations []Toleration `json:"tolerations,omitempty"`
-	// TopologySpreadConstraints spread the pods of each kind (coordinators, caches, shards) of a data center over nodes. Default: over
-	// zones and hosts, as far as possible.
+	// TopologySpreadConstraints spread the pods of each kind (coordinators, caches, shards) of a data center over
+	// nodes. Default: over zones and hosts, as far as possible.
 	//
 	// +optional
 	// +listType=map
@@ -137,7 +138,8 @@ type Toleration struct {
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// SpreadConstraint spreads pods over groups of nodes. The operator adds which pods count: those of the same kind and data center.
+// SpreadConstraint spreads pods over groups of nodes. The operator adds which pods count: those of the same kind and
+// data center.
 type SpreadConstraint struct {
 	// TopologyKey is the node label that nodes of one group share, such as kubernetes.io/hostname.
 	//
@@ -169,7 +171,8 @@ type ServiceAccount struct {
 // PodsOf returns the settings of the pods of a data center, with those of the store.
 func (s *CausalStoreSpec) PodsOf(dc *DataCenter) PodSettings {
 	p, own := *s.Pods.DeepCopy(), dc.Pods.DeepCopy()
-	p.Labels, p.Annotations, p.NodeSelector = merge(p.Labels, own.Labels), merge(p.Annotations, own.Annotations), merge(p.NodeSelector, own.NodeSelector)
+	p.Labels, p.Annotations, p.NodeSelector = merge(p.Labels, own.Labels), merge(p.Annotations, own.Annotations),
+		merge(p.NodeSelector, own.NodeSelector)
 	if own.PriorityClassName != "" {
 		p.PriorityClassName = own.PriorityClassName
 	}

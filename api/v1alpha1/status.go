@@ -4,22 +4,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CausalStoreStatus is the state that the operator of this cluster observes. It covers the data centers of its own region.
+// CausalStoreStatus is the state that the operator of this cluster observes. It covers the data centers of its own
+// region.
 type CausalStoreStatus struct {
 	// ObservedGeneration is the generation of the spec that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions of the store: Ready, Progressing, Degraded, TopologyValid, StorageReady, PeersConnected, PeersTrusted,
-	// CertificatesCurrent, EdgesReady, EtcdReady, UnderReplicated, VolumesKept, ClientsReady, InjectionReady and Paused.
+	// CertificatesCurrent, EdgesReady, EtcdReady, UnderReplicated, VolumesKept, ClientsReady, InjectionReady and
+	// Paused.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// HeartbeatTime is when the operator last looked at the store. It is updated about once a minute; if it is minutes old, no
-	// operator runs, and the rest of the status is as old. Of operators of several regions, the earliest counts.
+	// HeartbeatTime is when the operator last looked at the store. It is updated about once a minute; if it is minutes
+	// old, no operator runs, and the rest of the status is as old. Of operators of several regions, the earliest
+	// counts.
 	//
 	// +optional
 	HeartbeatTime *metav1.Time `json:"heartbeatTime,omitempty"`
@@ -49,16 +52,16 @@ type CausalStoreStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Rings []RingStatus `json:"rings,omitempty"`
-	// Problems lists the pods of the store in this cluster that do not serve, with the cause as far as Kubernetes or the part itself
-	// knows it: the first 32, by name.
+	// Problems lists the pods of the store in this cluster that do not serve, with the cause as far as Kubernetes or
+	// the part itself knows it: the first 32, by name.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=pod
 	// +kubebuilder:validation:MaxItems=32
 	Problems []PodProblem `json:"problems,omitempty"`
-	// Regions has what the operator of each region reports, if operators of several regions run the store in this cluster. The rest
-	// of the status combines it: a condition is that of the region that needs attention most.
+	// Regions has what the operator of each region reports, if operators of several regions run the store in this
+	// cluster. The rest of the status combines it: a condition is that of the region that needs attention most.
 	//
 	// +optional
 	// +listType=map
@@ -138,8 +141,8 @@ type Summary struct {
 	//
 	// +optional
 	DataCenters string `json:"dataCenters,omitempty"`
-	// VisibilityLag is the greatest stability lag of the coordinators in this cluster: "120ms". It says how many of them could not be
-	// asked: "120ms, 1 unknown".
+	// VisibilityLag is the greatest stability lag of the coordinators in this cluster: "120ms". It says how many of
+	// them could not be asked: "120ms, 1 unknown".
 	//
 	// +optional
 	VisibilityLag string `json:"visibilityLag,omitempty"`
@@ -199,12 +202,13 @@ type DataCenterStatus struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Images []string `json:"images,omitempty"`
-	// Exclusion is how far this cluster goes by the exclusion of the data center. It is set if it was ever excluded, wherever it runs.
+	// Exclusion is how far this cluster goes by the exclusion of the data center. It is set if it was ever excluded,
+	// wherever it runs.
 	//
 	// +optional
 	Exclusion *ExclusionStatus `json:"exclusion,omitempty"`
-	// StabilityLagMs is the age, in milliseconds, of the newest timestamp at or below which all writes of its coordinators are in
-	// every ring.
+	// StabilityLagMs is the age, in milliseconds, of the newest timestamp at or below which all writes of its
+	// coordinators are in every ring.
 	//
 	// +optional
 	StabilityLagMs *int64 `json:"stabilityLagMs,omitempty"`
@@ -214,27 +218,31 @@ type DataCenterStatus struct {
 	IncompleteWrites *int64 `json:"incompleteWrites,omitempty"`
 }
 
-// ExclusionStatus is how far the coordinators of this cluster go by the exclusion of a data center. Its own are left out if there are others.
+// ExclusionStatus is how far the coordinators of this cluster go by the exclusion of a data center. Its own are left
+// out if there are others.
 type ExclusionStatus struct {
 	// Count is how often the data center was excluded, by the configuration of the parts here.
 	//
 	// +required
 	Count int32 `json:"count"`
-	// State is Unknown: no coordinator here has said; Pending: not all of them go by the newest exclusion; LastCopy: one does not
-	// begin, because the data center may have the only copy of some data; Excluded: all of them go by it, and complete writes without shards of the data
-	// center; Backfilling: its shards are back, and writes wait for them again, but not all serve yet; Back: writes wait for its shards again. If
-	// the data center runs in another cluster, its shards may still be getting their data.
+	// State is Unknown: no coordinator here has said; Pending: not all of them go by the newest exclusion; LastCopy:
+	// one does not begin, because the data center may have the only copy of some data; Excluded: all of them go by it,
+	// and complete writes without shards of the data center; Backfilling: its shards are back, and writes wait for them
+	// again, but not all serve yet; Back: writes wait for its shards again. If the data center runs in another cluster,
+	// its shards may still be getting their data.
 	//
 	// +required
 	// +kubebuilder:validation:Enum=Unknown;Pending;LastCopy;Excluded;Backfilling;Back
 	State ExclusionState `json:"state"`
-	// Coordinators is how many coordinators this cluster has that count, and Applied how many of them go by the newest exclusion.
+	// Coordinators is how many coordinators this cluster has that count, and Applied how many of them go by the newest
+	// exclusion.
 	//
 	// +optional
 	Coordinators int32 `json:"coordinators,omitempty"`
 	// +optional
 	Applied int32 `json:"applied,omitempty"`
-	// Without is the number of shards of the data center that a coordinator here completes writes without, of Shards; the greatest number.
+	// Without is the number of shards of the data center that a coordinator here completes writes without, of Shards;
+	// the greatest number.
 	//
 	// +optional
 	Without int32 `json:"without,omitempty"`
@@ -317,8 +325,9 @@ type GroupMemberStatus struct {
 type EdgeStatus struct {
 	// Pods counts the pods of the edge.
 	Pods Count `json:"pods"`
-	// Address is what the Service for other regions has been given: host:port of its load balancer or in the cluster; or, for type
-	// NodePort, the port with a colon before it. If it is empty, the Service has none yet. edge.address must lead there.
+	// Address is what the Service for other regions has been given: host:port of its load balancer or in the cluster;
+	// or, for type NodePort, the port with a colon before it. If it is empty, the Service has none yet. edge.address
+	// must lead there.
 	//
 	// +optional
 	Address string `json:"address,omitempty"`
@@ -340,9 +349,9 @@ type RingStatus struct {
 	//
 	// +required
 	Name string `json:"name"`
-	// Availability is Complete (all shards in this cluster serve, and its data centers accept writes), Degraded (all data can be read,
-	// but a coordinator or cache is missing), Unavailable (some data cannot be read from this ring) or Unknown (none of its data
-	// centers is in this cluster).
+	// Availability is Complete (all shards in this cluster serve, and its data centers accept writes), Degraded (all
+	// data can be read, but a coordinator or cache is missing), Unavailable (some data cannot be read from this ring)
+	// or Unknown (none of its data centers is in this cluster).
 	//
 	// +required
 	Availability Availability `json:"availability"`

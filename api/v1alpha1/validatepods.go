@@ -7,11 +7,13 @@ import (
 )
 
 var (
-	qualifiedKey = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	// reservedKey matches what the operator sets on pods, and what Kubernetes sets on those of StatefulSets. Services, budgets and the
-	// operator find pods by it.
-	reservedKey = regexp.MustCompile(`^((([a-z0-9-]+[.])*causalstore[.]io|apps[.]kubernetes[.]io|statefulset[.]kubernetes[.]io)/|(app[.]kubernetes[.]io/(name|instance|component|managed-by)|kubectl[.]kubernetes[.]io/default-container|controller-revision-hash|pod-template-hash)$)`)
-	number      = regexp.MustCompile(`^[0-9]+$`)
+	qualifiedKey = regexp.MustCompile(
+		`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	// reservedKey matches what the operator sets on pods, and what Kubernetes sets on those of StatefulSets. Services,
+	// budgets and the operator find pods by it.
+	reservedKey = regexp.MustCompile(
+		`^((([a-z0-9-]+[.])*causalstore[.]io|apps[.]kubernetes[.]io|statefulset[.]kubernetes[.]io)/|(app[.]kubernetes[.]io/(name|instance|component|managed-by)|kubectl[.]kubernetes[.]io/default-container|controller-revision-hash|pod-template-hash)$)`)
+	number = regexp.MustCompile(`^[0-9]+$`)
 )
 
 func (s *PodSettings) validate(p *problems) {
@@ -21,12 +23,14 @@ func (s *PodSettings) validate(p *problems) {
 	validateKeys(p, "nodeSelector", keysOf(s.NodeSelector))
 	for _, r := range s.NodeAffinity {
 		p.require(r.hasItsValues(),
-			"nodeAffinity: %s has the wrong values for operator %s; In and NotIn need values, Gt and Lt one number, Exists and DoesNotExist none", r.Key, r.Operator)
+			"nodeAffinity: %s has the wrong values for operator %s; In and NotIn need values, Gt and Lt one number, "+
+				"Exists and DoesNotExist none", r.Key, r.Operator)
 	}
 	for _, t := range s.Tolerations {
 		exists := t.Operator == corev1.TolerationOpExists
 		p.require((t.Key != "" || exists) && (!exists || t.Value == ""),
-			"tolerations: a toleration without a key needs operator Exists, and operator Exists has no value; add the key, or remove the value")
+			"tolerations: a toleration without a key needs operator Exists, and operator Exists has no value; add "+
+				"the key, or remove the value")
 		p.require(t.TolerationSeconds == nil || t.Effect == corev1.TaintEffectNoExecute,
 			"tolerations: tolerationSeconds needs effect NoExecute; set the effect, or remove it")
 	}
@@ -40,7 +44,8 @@ func (a Annotations) validate(p *problems) {
 func validateKeys(p *problems, field string, keys []string) {
 	for _, k := range keys {
 		p.require(qualifiedKey.MatchString(k),
-			"%s: %s is not a valid key; use letters, digits, hyphens, underscores and dots, such as team or example.com/team", field, k)
+			"%s: %s is not a valid key; use letters, digits, hyphens, underscores and dots, such as team or "+
+				"example.com/team", field, k)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/causalstore/causalstore/console/internal/npm"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var rewrite = flag.Bool("rewrite", false, "put the screenshots into the documentation")
@@ -36,7 +36,8 @@ func program(t *testing.T, name, debian string) string {
 func TestThePageInABrowser(t *testing.T) {
 	chromium := program(t, "chromium", "chromium")
 	runtime, script := install(t, "page.mjs")
-	d, err := local.Start(t.Context(), local.Options{Topology: topology.Default(), Engine: "embedded", Scope: node.ScopePod, Cache: true, WAN: true,
+	d, err := local.Start(t.Context(), local.Options{Topology: topology.Default(), Engine: "embedded",
+		Scope: node.ScopePod, Cache: true, WAN: true,
 		Host: "127.0.0.1", DataDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/trust/acceptance"
 )
 
-// checkAcceptance looks which data centers of other regions do not accept the authority that issues, and asks all parts which accept the
-// next one, if there is one. It tells the keeper.
+// checkAcceptance looks which data centers of other regions do not accept the authority that issues, and asks all parts
+// which accept the next one, if there is one. It tells the keeper.
 func (r *Reconciler) checkAcceptance(ctx context.Context, seen *status.Observed) {
 	a := seen.Authority
 	if a.Issuing == nil {
@@ -29,8 +29,8 @@ func (r *Reconciler) checkAcceptance(ctx context.Context, seen *status.Observed)
 	r.Trust.Report(client.ObjectKeyFromObject(seen.Store), report)
 }
 
-// refusedBy judges by the parts that are asked anyway: the first coordinators have links with every data center, whose parts all read
-// one trust file.
+// refusedBy judges by the parts that are asked anyway: the first coordinators have links with every data center, whose
+// parts all read one trust file.
 func (r *Reconciler) refusedBy(seen *status.Observed, issuing *trust.Root) []string {
 	reports := map[string]contract.Readiness{}
 	for pod, report := range seen.Reports {

@@ -16,11 +16,12 @@ import (
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
 
-// refusalAge is how old the last attempt of a StatefulSet to make a pod may be. Kubernetes waits up to 17 minutes between attempts.
+// refusalAge is how old the last attempt of a StatefulSet to make a pod may be. Kubernetes waits up to 17 minutes
+// between attempts.
 const refusalAge = 20 * time.Minute
 
-// findBlockers fills in what Kubernetes says only elsewhere than in pods: why pods cannot be made, and why claims get no volume. What
-// the operator may not read remains unknown.
+// findBlockers fills in what Kubernetes says only elsewhere than in pods: why pods cannot be made, and why claims get
+// no volume. What the operator may not read remains unknown.
 func (r *Reconciler) findBlockers(ctx context.Context, in *status.Observed) error {
 	in.Uncreated, in.Unbound = map[string]string{}, map[string]string{}
 	for i := range in.StatefulSets {

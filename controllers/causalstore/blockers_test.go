@@ -19,7 +19,8 @@ func TestWhatKeepsPodsFromExistingIsInReadyAndStatusByName(t *testing.T) {
 		s.Spec.DataCenters[0].Coordinators.Volume.StorageClassName = ptr("no-such-class")
 	})
 	texts := []string{"try-here-shard-1-0: FailedCreate: " + quota,
-		"try-here-cc-0: VolumeNotBound: claim data-try-here-cc-0 has no volume: StorageClass no-such-class does not exist"}
+		"try-here-cc-0: VolumeNotBound: claim data-try-here-cc-0 has no volume: StorageClass no-such-class " +
+			"does not exist"}
 	k.await("both causes", func() (bool, string) {
 		s := k.store("try")
 		found := ""

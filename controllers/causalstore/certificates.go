@@ -34,9 +34,10 @@ func (r *Reconciler) readTrust(ctx context.Context, in *status.Observed) error {
 	return nil
 }
 
-// findSecrets returns the existing Secrets with certificates, nil for each that does not exist, and notes those that are not the
-// store's in seen.Conflicts.
-func (r *Reconciler) findSecrets(ctx context.Context, seen *status.Observed, all []plan.CertificateSecret) ([]*corev1.Secret, error) {
+// findSecrets returns the existing Secrets with certificates, nil for each that does not exist, and notes those that
+// are not the store's in seen.Conflicts.
+func (r *Reconciler) findSecrets(ctx context.Context, seen *status.Observed,
+	all []plan.CertificateSecret) ([]*corev1.Secret, error) {
 	found := make([]*corev1.Secret, len(all))
 	for i, c := range all {
 		live, err := r.live(ctx, c.Secret)
@@ -55,21 +56,26 @@ func (r *Reconciler) findSecrets(ctx context.Context, seen *status.Observed, all
 	return found, nil
 }
 
-// issueCertificates renews what is due. Certificates that cannot be renewed go on, and condition CertificatesCurrent says why.
-func (r *Reconciler) issueCertificates(ctx context.Context, seen *status.Observed, all []plan.CertificateSecret, live []*corev1.Secret) error {
+// issueCertificates renews what is due. Certificates that cannot be renewed go on, and condition CertificatesCurrent
+// says why.
+func (r *Reconciler) issueCertificates(ctx context.Context, seen *status.Observed, all []plan.CertificateSecret,
+	live []*corev1.Secret) error {
 	var errs []error
 	for i, c := range all {
 		expires, failed, err := r.issueSecret(ctx, c, live[i])
 		errs = append(errs, err)
 		seen.Certificates.Add(expires, errors.Join(failed, err))
-		r.Expiries.Set(trust.Owner{Namespace: c.Secret.Namespace, StoreNamespace: seen.Store.Namespace, Store: seen.Store.Name,
+		r.Expiries.Set(trust.Owner{Namespace: c.Secret.Namespace, StoreNamespace: seen.Store.Namespace,
+			Store:      seen.Store.Name,
 			DataCenter: c.Secret.Labels[plan.LabelDataCenter], Secret: c.Secret.Name}, expires)
 	}
 	return errors.Join(errs...)
 }
 
-// issueSecret renews the certificates of one Secret. It returns when the first of them expires, and why some were not renewed.
-func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, live *corev1.Secret) (expires time.Time, failed, err error) {
+// issueSecret renews the certificates of one Secret. It returns when the first of them expires, and why some were not
+// renewed.
+func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, live *corev1.Secret) (expires time.Time,
+	failed, err error) {
 	s, err := r.Trust.Current(ctx)
 	if err != nil {
 		return time.Time{}, nil, err
@@ -83,7 +89,8 @@ func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, 
 		failed = fmt.Errorf("renew the certificates in Secret %s: %w", c.Secret.Name, failed)
 	}
 	expires = trust.Expires(files, c.Identities)
-	if !changed || live == nil && expires.IsZero() { // pods wait for the Secret, and would fail without their own certificate in it
+	if !changed || live == nil && expires.IsZero() {
+		// pods wait for the Secret, and would fail without their own certificate in it
 		return expires, failed, nil
 	}
 	planned := c.Secret.DeepCopy()
@@ -102,9 +109,9 @@ func (r *Reconciler) issueSecret(ctx context.Context, c plan.CertificateSecret, 
 	return expires, failed, nil
 }
 
-// maintainTrust renews the certificates and the trust files of a store to which the spec is not applied, because it is paused or
-// refused: without them its parts would stop to talk to each other within days, and would go on to trust who is not trusted any more.
-// What runs is as the last spec that was applied.
+// maintainTrust renews the certificates and the trust files of a store to which the spec is not applied, because it is
+// paused or refused: without them its parts would stop to talk to each other within days, and would go on to trust who
+// is not trusted any more. What runs is as the last spec that was applied.
 func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) error {
 	if seen.Record == nil {
 		return nil
@@ -138,7 +145,8 @@ func (r *Reconciler) maintainTrust(ctx context.Context, seen *status.Observed) e
 	return errors.Join(append(errs, r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))...)
 }
 
-// notifyOfTrust marks pods with the digest of the trust file in their ConfigMap, so that their kubelets bring it to them at once.
+// notifyOfTrust marks pods with the digest of the trust file in their ConfigMap, so that their kubelets bring it to
+// them at once.
 func (r *Reconciler) notifyOfTrust(ctx context.Context, seen *status.Observed) error {
 	var errs []error
 	for name, digest := range plan.TrustNotices(seen.Observed) {
@@ -168,7 +176,8 @@ func (r *Reconciler) notifyEdges(ctx context.Context, seen *status.Observed) err
 	return errors.Join(errs...)
 }
 
-// noticeLog remembers the trust files that the pods of apps were notified of, so that these are listed for a change only.
+// noticeLog remembers the trust files that the pods of apps were notified of, so that these are listed for a change
+// only.
 type noticeLog struct {
 	mu     sync.Mutex
 	stores map[types.NamespacedName]map[string]string // the file, by data center

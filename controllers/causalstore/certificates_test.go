@@ -32,7 +32,8 @@ func (k *cluster) trustOf(configMap string) *contract.Trust {
 	return t
 }
 
-// certificate returns a certificate of a Secret, as a part that has a trust file accepts it at the time of the operators.
+// certificate returns a certificate of a Secret, as a part that has a trust file accepts it at the time of the
+// operators.
 func (k *cluster) certificate(secret, name string, by *contract.Trust) *x509.Certificate {
 	k.t.Helper()
 	s := &corev1.Secret{}
@@ -47,7 +48,8 @@ func (k *cluster) certificate(secret, name string, by *contract.Trust) *x509.Cer
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(by.Bundles[id.TrustDomain]))
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: k.clock.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: k.clock.now(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 		k.t.Errorf("%s of Secret %s: %v", name, secret, err)
 	}
 	return pair.Leaf
@@ -108,7 +110,8 @@ func TestEveryPartGetsACertificateThatIsRenewedEveryDay(t *testing.T) {
 
 func TestASecretOfSomebodyElseIsNotUsedForCertificates(t *testing.T) {
 	k := newCluster(t)
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "try-here-cache-tls", Labels: plan.Labels("try")},
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "try-here-cache-tls",
+		Labels: plan.Labels("try")},
 		Data: map[string][]byte{"theirs": []byte("yes")}}
 	k.create(theirs)
 	k.operator("local", "causalstore:v1")
@@ -138,12 +141,14 @@ func TestALostAuthorityIsNotReplacedInSilence(t *testing.T) {
 	known := k.trustOf("try-here")
 	secret := &corev1.Secret{}
 	k.get("authority-local", secret)
-	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: secret.Name, Labels: secret.Labels}, Data: secret.Data}
+	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: secret.Name,
+		Labels: secret.Labels}, Data: secret.Data}
 	if err := k.client.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	c := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed)
-	if !strings.Contains(c.Message, "restore it from a backup") || !strings.Contains(c.Message, "the first certificate expires in 168h") {
+	if !strings.Contains(c.Message, "restore it from a backup") ||
+		!strings.Contains(c.Message, "the first certificate expires in 168h") {
 		t.Error(c.Message)
 	}
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady) // they go on
@@ -158,7 +163,8 @@ func TestALostAuthorityIsNotReplacedInSilence(t *testing.T) {
 // peer writes what the operators should know of another region.
 func (k *cluster) peer(e trust.Entry) {
 	k.t.Helper()
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "peer-" + e.TrustDomain, Labels: map[string]string{trust.Label: trust.KindPeer}},
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "peer-" + e.TrustDomain,
+		Labels: map[string]string{trust.Label: trust.KindPeer}},
 		Data: e.Data()}
 	if err := k.client.Delete(k.t.Context(), m.DeepCopy()); client.IgnoreNotFound(err) != nil {
 		k.t.Fatal(err)
@@ -171,7 +177,8 @@ func TestOtherRegionsAreTrustedByTheirBundleAndRevokedByATombstone(t *testing.T)
 	k.operator("us-east-1", "causalstore:v1")
 	k.sample("three-regions.yaml", nil)
 	c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonRegionsNotTrusted)
-	for _, want := range []string{"eu-west-1 (eu-west-1), ap-southeast-1 (ap-southeast-1)", "kubectl causal trust --context"} {
+	for _, want := range []string{"eu-west-1 (eu-west-1), ap-southeast-1 (ap-southeast-1)",
+		"kubectl causal trust --context"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the message lacks %q: %s", want, c.Message)
 		}
@@ -182,7 +189,8 @@ func TestOtherRegionsAreTrustedByTheirBundleAndRevokedByATombstone(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries[region] = trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence, Bundle: a.Bundle()}
+		entries[region] = trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence,
+			Bundle: a.Bundle()}
 		k.peer(entries[region])
 	}
 	k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, yes, v1alpha1.ReasonRegionsTrusted)
@@ -198,7 +206,9 @@ func TestOtherRegionsAreTrustedByTheirBundleAndRevokedByATombstone(t *testing.T)
 		slices.Sort(all)
 		return all
 	}
-	k.await("three regions in the trust file", func() (bool, string) { return len(domains()) == 3, fmt.Sprint(domains()) })
+	k.await("three regions in the trust file", func() (bool, string) {
+		return len(domains()) == 3, fmt.Sprint(domains())
+	})
 	k.await("pods to be notified", func() (bool, string) {
 		m := &corev1.ConfigMap{}
 		k.get("orders-us-east-1", m)
@@ -220,7 +230,9 @@ func TestOtherRegionsAreTrustedByTheirBundleAndRevokedByATombstone(t *testing.T)
 	if !strings.Contains(c.Message, "eu-west-1 (eu-west-1)") {
 		t.Error(c.Message)
 	}
-	k.await("two regions in the trust file", func() (bool, string) { return len(domains()) == 2, fmt.Sprint(domains()) })
+	k.await("two regions in the trust file", func() (bool, string) {
+		return len(domains()) == 2, fmt.Sprint(domains())
+	})
 	// Somebody writes the bundle again, newer than before. The tombstone stays.
 	eu.Sequence++
 	k.peer(eu)
@@ -271,15 +283,20 @@ func TestADamagedRecordOfTrustStopsNothingElse(t *testing.T) {
 	// Only the region whose entry is damaged is not trusted: it may have been revoked.
 	k.await("the damaged entries to be named", func() (bool, string) {
 		c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonRegionsNotTrusted)
-		return strings.Contains(c.Message, "trust domain junk") && strings.Contains(c.Message, "trust domain eu-west-1.other: its entry") && !strings.Contains(c.Message, "ap-southeast-1 ("), c.Message
+		return strings.Contains(c.Message, "trust domain junk") &&
+			strings.Contains(c.Message, "trust domain eu-west-1.other: its entry") &&
+			!strings.Contains(c.Message, "ap-southeast-1 ("), c.Message
 	})
 	// The store is still looked after.
 	k.update("orders", func(s *v1alpha1.CausalStore) {
-		s.Spec.Access = v1alpha1.Access{Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}
+		s.Spec.Access = v1alpha1.Access{
+			Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}},
+		}
 	})
 	k.await("the change to be applied", func() (bool, string) {
 		s := k.store("orders")
-		return s.Status.ObservedGeneration == s.Generation, fmt.Sprintf("generation %d, observed %d", s.Generation, s.Status.ObservedGeneration)
+		return s.Status.ObservedGeneration == s.Generation,
+			fmt.Sprintf("generation %d, observed %d", s.Generation, s.Status.ObservedGeneration)
 	})
 	k.get(record.Name, record)
 	delete(record.Data, "junk")
@@ -318,7 +335,9 @@ func TestARestoredAuthorityIsPublishedAnew(t *testing.T) {
 		if err := k.client.Update(t.Context(), own); err != nil {
 			t.Fatal(err)
 		}
-		k.await("the rotation to "+verb, func() (bool, string) { return published().Sequence > before.Sequence, "it has not" })
+		k.await("the rotation to "+verb, func() (bool, string) {
+			return published().Sequence > before.Sequence, "it has not"
+		})
 	}
 	rotated := published()
 	k.await("the backup to be restored", func() (bool, string) {
@@ -329,6 +348,8 @@ func TestARestoredAuthorityIsPublishedAnew(t *testing.T) {
 	})
 	k.await("the bundle of the backup with a later sequence", func() (bool, string) {
 		e := published()
-		return e.Bundle == first.Bundle && e.Sequence > rotated.Sequence, fmt.Sprintf("sequence %d after %d, same bundle as the backup: %v", e.Sequence, rotated.Sequence, e.Bundle == first.Bundle)
+		return e.Bundle == first.Bundle && e.Sequence > rotated.Sequence,
+			fmt.Sprintf("sequence %d after %d, same bundle as the backup: %v", e.Sequence, rotated.Sequence,
+				e.Bundle == first.Bundle)
 	})
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// startCertManager starts the controller of cert-manager for the namespace of a test: what signs with the key in a Secret, and what approves.
+// startCertManager starts the controller of cert-manager for the namespace of a test: what signs with the key in a
+// Secret, and what approves.
 func (k *cluster) startCertManager(program string) {
 	k.t.Helper()
 	metrics := ports.ForTest(k.t)
@@ -29,7 +30,8 @@ func (k *cluster) startCertManager(program string) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--kubeconfig="+apiserver.Kubeconfig(k.t), "--namespace="+k.namespace, "--leader-elect=false", "--metrics-listen-address="+metrics,
+	cmd := exec.Command(program, "--kubeconfig="+apiserver.Kubeconfig(k.t), "--namespace="+k.namespace,
+		"--leader-elect=false", "--metrics-listen-address="+metrics,
 		"--controllers=issuers,certificaterequests-approver,certificaterequests-issuer-ca")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -52,7 +54,8 @@ func (k *cluster) setCA(ca *authority.Authority) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "region-ca"}, Type: corev1.SecretTypeTLS,
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "region-ca"},
+		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: ca.CertificatePEM(), corev1.TLSPrivateKeyKey: key}}
 	if k.exists(s.Name, &corev1.Secret{}) {
 		err = k.client.Update(k.t.Context(), s)
@@ -73,18 +76,21 @@ func TestCertManagerIssuesTheCertificatesOfParts(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.await("the missing issuer to be named", func() (bool, string) {
-		is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed).Message
+		is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no,
+			v1alpha1.ReasonCertificatesNotRenewed).Message
 		return strings.Contains(is, "is pending: ") && strings.Contains(is, `"region-ca" not found`), is
 	})
 	first := k.newAuthority()
 	k.setCA(first)
 	issuer := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
-		"metadata": map[string]any{"namespace": k.namespace, "name": "region-ca"}, "spec": map[string]any{"ca": map[string]any{"secretName": "region-ca"}}}}
+		"metadata": map[string]any{"namespace": k.namespace, "name": "region-ca"},
+		"spec":     map[string]any{"ca": map[string]any{"secretName": "region-ca"}}}}
 	k.create(issuer)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonCertificatesRenewed)
 	known := k.trustOf("try-here")
-	for secret, name := range map[string]string{"try-here-coordinator-tls": "0", "try-here-cache-tls": "0", "try-here-middleman-tls": "1", "try-here-sidecar-tls": "tls"} {
+	for secret, name := range map[string]string{"try-here-coordinator-tls": "0", "try-here-cache-tls": "0",
+		"try-here-middleman-tls": "1", "try-here-sidecar-tls": "tls"} {
 		if err := k.certificate(secret, name, known).CheckSignatureFrom(first.Certificate()); err != nil {
 			t.Errorf("%s: %v", secret, err)
 		}
@@ -104,14 +110,16 @@ func TestCertManagerIssuesTheCertificatesOfParts(t *testing.T) {
 		n := strings.Count(k.trustOf("try-here").Bundles[issuerDomain], "BEGIN")
 		return n == 2, fmt.Sprint(n)
 	})
-	if err := k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(first.Certificate()); err != nil {
+	if err := k.certificate("try-here-coordinator-tls", "0",
+		k.trustOf("try-here")).CheckSignatureFrom(first.Certificate()); err != nil {
 		t.Errorf("the certificate of the new CA is used before it is accepted: %v", err)
 	}
 	k.parts.forget()
 	k.parts.accept(before+" "+after, "here")
 	r.await(trust.FieldIssuing, after)
 	k.await("certificates of the new CA", func() (bool, string) {
-		return k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(second.Certificate()) == nil, "it is of the old one"
+		return k.certificate("try-here-coordinator-tls", "0",
+			k.trustOf("try-here")).CheckSignatureFrom(second.Certificate()) == nil, "it is of the old one"
 	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitNoRequests()

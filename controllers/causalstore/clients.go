@@ -53,7 +53,8 @@ func (r *Reconciler) readUsers(ctx context.Context, in *status.Observed, name st
 		return err
 	}
 	before := &corev1.Secret{}
-	if err := r.Uncached.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: plan.UsersName(in.Store.Name)}, before); err != nil {
+	if err := r.Uncached.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: plan.UsersName(in.Store.Name)},
+		before); err != nil {
 		return wrapUnlessGone("read the users of before", err)
 	}
 	if plan.IsUsersOf(in.Store, before) {
@@ -63,11 +64,13 @@ func (r *Reconciler) readUsers(ctx context.Context, in *status.Observed, name st
 }
 
 // checkSecret reads a Secret, and notes why it cannot be used.
-func (r *Reconciler) checkSecret(ctx context.Context, in *status.Observed, name, create string, check func(*corev1.Secret) error) error {
+func (r *Reconciler) checkSecret(ctx context.Context, in *status.Observed, name, create string,
+	check func(*corev1.Secret) error) error {
 	s := &corev1.Secret{}
 	switch err := r.Uncached.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: name}, s); {
 	case apierrors.IsNotFound(err):
-		in.Clients.Missing = append(in.Clients.Missing, fmt.Sprintf("Secret %s does not exist; create it: %s", name, create))
+		in.Clients.Missing = append(in.Clients.Missing,
+			fmt.Sprintf("Secret %s does not exist; create it: %s", name, create))
 		return nil
 	case err != nil:
 		return fmt.Errorf("read Secret %s: %w", name, err)
@@ -91,14 +94,16 @@ func (r *Reconciler) notifyOfUsers(ctx context.Context, seen *status.Observed, p
 	return errors.Join(errs...)
 }
 
-// removeUsers deletes the Secret with the users of a store that has none any more. The operator may not list Secrets, so prune
-// does not find it. Pods that still have the Secret mounted keep what they have.
+// removeUsers deletes the Secret with the users of a store that has none any more. The operator may not list Secrets,
+// so prune does not find it. Pods that still have the Secret mounted keep what they have.
 func (r *Reconciler) removeUsers(ctx context.Context, seen *status.Observed) error {
 	if seen.Store.Spec.Clients.UsersSecret != "" {
 		return nil
 	}
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: plan.UsersName(seen.Store.Name)}}
-	if err := r.Uncached.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil || !plan.IsUsersOf(seen.Store, s) || !r.hasMade(seen, s) {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace,
+		Name: plan.UsersName(seen.Store.Name)}}
+	if err := r.Uncached.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil || !plan.IsUsersOf(seen.Store, s) ||
+		!r.hasMade(seen, s) {
 		return wrapUnlessGone("read the users of before", err)
 	}
 	if err := ignoreGone(r.Client.Delete(ctx, s, client.Preconditions{UID: ptr(s.UID)})); err != nil {

@@ -26,10 +26,13 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 	k.prober = k.parts
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
-		s.Spec.Clients = v1alpha1.Clients{UsersSecret: "people", Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "certificate", Plaintext: true}}}
+		s.Spec.Clients = v1alpha1.Clients{UsersSecret: "people",
+			Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "certificate", Plaintext: true}}}
 	})
 	c := k.awaitCondition("try", v1alpha1.ConditionClientsReady, no, v1alpha1.ReasonSecretMissing)
-	for _, want := range []string{"Secret people does not exist", "create secret generic people --from-literal=USER=PASSWORD", "Secret certificate does not exist", "create secret tls certificate"} {
+	for _, want := range []string{"Secret people does not exist",
+		"create secret generic people --from-literal=USER=PASSWORD", "Secret certificate does not exist",
+		"create secret tls certificate"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the condition does not say %q: %s", want, c.Message)
 		}
@@ -40,9 +43,11 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 	})
 
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Clients.Front.TLS = nil })
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "people"}, Data: map[string][]byte{"app": []byte("hunter2")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "people"},
+		Data: map[string][]byte{"app": []byte("hunter2")}}
 	k.create(secret)
-	first := contract.FormatUsers([]contract.User{{Name: "app", Passwords: []contract.PasswordHash{contract.HashPassword([]byte("hunter2"))}}})
+	first := contract.FormatUsers([]contract.User{{Name: "app",
+		Passwords: []contract.PasswordHash{contract.HashPassword([]byte("hunter2"))}}})
 	k.await("the fronts to have the users", func() (bool, string) { return k.users() == first, k.users() })
 	k.awaitCondition("try", v1alpha1.ConditionClientsReady, yes, v1alpha1.ReasonClientsConfigured)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
@@ -60,7 +65,8 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = k.awaitCondition("try", v1alpha1.ConditionClientsReady, no, v1alpha1.ReasonSecretInvalid)
-	if !strings.Contains(c.Message, "Secret people: user app has 3 passwords") || strings.Contains(c.Message, "hunter") {
+	if !strings.Contains(c.Message, "Secret people: user app has 3 passwords") ||
+		strings.Contains(c.Message, "hunter") {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	if got := k.users(); got != first {
@@ -71,8 +77,12 @@ func TestUsersFollowTheirSecretAndAMissingSecretIsNamed(t *testing.T) {
 		s.Spec.Clients = v1alpha1.Clients{Front: v1alpha1.Front{Enabled: ptr(false)}}
 	})
 	k.await("the users and Services to go", func() (bool, string) {
-		return !k.exists(plan.UsersName("try"), &corev1.Secret{}) && !k.exists("try", &corev1.Service{}) && !k.exists("try-here", &corev1.Service{}), ""
+		return !k.exists(plan.UsersName("try"), &corev1.Secret{}) && !k.exists("try", &corev1.Service{}) &&
+			!k.exists("try-here", &corev1.Service{}), ""
 	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	k.await("no endpoint in the status", func() (bool, string) { e := k.store("try").Status.Endpoint; return e == "", e })
+	k.await("no endpoint in the status", func() (bool, string) {
+		e := k.store("try").Status.Endpoint
+		return e == "", e
+	})
 }

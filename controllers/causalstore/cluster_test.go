@@ -81,9 +81,11 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 
 // keeper returns what keeps the authority of an operator, in the namespace of the test.
 func (k *cluster) keeper(m ctrl.Manager, region string) *trust.Keeper {
-	keeper := &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: k.namespace, Name: "authority-" + region, Region: region, TrustDomain: k.trustDomain, Now: k.clock.now}
+	keeper := &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: k.namespace,
+		Name: "authority-" + region, Region: region, TrustDomain: k.trustDomain, Now: k.clock.now}
 	if k.issuer != "" {
-		keeper.Requests = &trust.Requests{Client: keeper.Client, Uncached: keeper.Uncached, Namespace: k.namespace, Name: keeper.Name, Issuer: trust.Issuer{Name: k.issuer, Group: trust.IssuerGroup}}
+		keeper.Requests = &trust.Requests{Client: keeper.Client, Uncached: keeper.Uncached, Namespace: k.namespace,
+			Name: keeper.Name, Issuer: trust.Issuer{Name: k.issuer, Group: trust.IssuerGroup}}
 	}
 	return keeper
 }
@@ -105,7 +107,8 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &cluster{log: logr.Discard(), t: t, config: config, client: c, namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
+	k := &cluster{log: logr.Discard(), t: t, config: config, client: c,
+		namespace: fmt.Sprintf("test-%d", namespaces.Add(1))}
 	k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.namespace, Labels: map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}})
 	k.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/disks",
@@ -158,7 +161,9 @@ func (k *cluster) operator(region, image string) (stop func()) {
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
 		Events:     m.GetEventRecorder(plan.ManagedBy),
 		Trust:      k.keeper(m, region),
-		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region, Image: image, EdgeImage: k.edgeImage, EtcdImage: k.etcdImage, Limits: k.limits, Random: rand.Reader, Now: k.clock.now, Prober: k.prober}
+		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region,
+		Image: image, EdgeImage: k.edgeImage, EtcdImage: k.etcdImage, Limits: k.limits, Random: rand.Reader,
+		Now: k.clock.now, Prober: k.prober}
 	if k.wrap != nil {
 		r.Client = k.wrap(r.Client)
 	}
@@ -254,11 +259,12 @@ func (k *cluster) awaitCondition(store, condition string, is metav1.ConditionSta
 	return c
 }
 
-// awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs clusters and compiles, three minutes were seen.
+// awaitTimeout bounds every wait. Most take milliseconds; on a machine that also runs clusters and compiles, three
+// minutes were seen.
 const awaitTimeout = 6 * time.Minute
 
-// await waits until done returns true. The longer it has waited, the less often it looks: each look costs the API server as much as a
-// small step of the operator.
+// await waits until done returns true. The longer it has waited, the less often it looks: each look costs the API
+// server as much as a small step of the operator.
 func (k *cluster) await(what string, done func() (bool, string)) {
 	k.t.Helper()
 	for began := time.Now(); ; {

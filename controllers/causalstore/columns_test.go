@@ -21,7 +21,8 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := c.RESTClient().Get().AbsPath("/apis/causalstore.io/v1alpha1/namespaces/"+k.namespace+"/causalstores/rings").
+	raw, err := c.RESTClient().Get().AbsPath("/apis/causalstore.io/v1alpha1/namespaces/"+k.namespace+
+		"/causalstores/rings").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,9 @@ func TestKubectlGetShowsWhatMatters(t *testing.T) {
 		t.Errorf("columns are %s\nwant        %s", got, want)
 	}
 	if got, want := strings.Join(wide,
-		", "), "Engine=Redis, Epoch=1, Paused=False, Under-replicated=False, Reason=AllPartsReady, Message=all parts of 3 data centers serve"; got != want {
+		", "),
+		"Engine=Redis, Epoch=1, Paused=False, Under-replicated=False, Reason=AllPartsReady, Message=all parts of 3 "+
+			"data centers serve"; got != want {
 		t.Errorf("wide columns are %s\nwant             %s", got, want)
 	}
 }

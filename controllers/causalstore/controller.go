@@ -51,11 +51,11 @@ type Reconciler struct {
 	Uncached client.Reader
 	Scheme   *runtime.Scheme
 	Events   events.EventRecorder
-	// Region is the region of the data centers that this operator runs, Image the image for stores that name none, and EdgeImage that of
-	// edges, and EtcdImage that of etcds, without which there are none.
+	// Region is the region of the data centers that this operator runs, Image the image for stores that name none, and
+	// EdgeImage that of edges, and EtcdImage that of etcds, without which there are none.
 	Region, Image, EdgeImage, EtcdImage string
-	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds. If
-	// it is empty, no other operator is expected.
+	// Operator identifies this operator among those of the same region: the namespace of Lease, which its leader holds.
+	// If it is empty, no other operator is expected.
 	Operator, Lease string
 	// Limits are what authors of stores may choose. Namespaces are those that the operator may use; if empty, all.
 	Limits     v1alpha1.Limits
@@ -84,8 +84,8 @@ type Reconciler struct {
 const (
 	// idleInterval is how often a store is reconciled without an event, to update the lags.
 	idleInterval = 15 * time.Second
-	// changeInterval is the same while pods have to restart, shards or coordinators change, or certificates or the acceptance of an
-	// authority are waited for: no event reports that a log has drained or a copy is complete.
+	// changeInterval is the same while pods have to restart, shards or coordinators change, or certificates or the
+	// acceptance of an authority are waited for: no event reports that a log has drained or a copy is complete.
 	changeInterval = time.Second
 )
 
@@ -123,7 +123,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if other != "" {
 		r.reportOtherOperator(ctx, store, other)
-		r.Trust.Report(request.NamespacedName, trust.Report{Issuing: seen.Authority.Issuing, Next: seen.Authority.Next}) // its parts have another authority
+		// its parts have another authority
+		r.Trust.Report(request.NamespacedName, trust.Report{Issuing: seen.Authority.Issuing, Next: seen.Authority.Next})
 		return ctrl.Result{RequeueAfter: idleInterval}, nil
 	}
 	r.measure(ctx, seen)
@@ -137,7 +138,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.checkAcceptance(ctx, seen)
 	seen.Failed = r.execute(ctx, seen)
 	interval := idleInterval
-	if seen.Certificates.Pending != nil || seen.Authority.Next != nil || seen.Rollout.Outdated > 0 || seen.Resharding.Pending() || seen.Scaling.Pending() {
+	if seen.Certificates.Pending != nil || seen.Authority.Next != nil || seen.Rollout.Outdated > 0 ||
+		seen.Resharding.Pending() || seen.Scaling.Pending() {
 		interval = changeInterval
 	}
 	err = r.publishStatus(ctx, seen, published)
@@ -171,9 +173,12 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 	return refused, append(forbidden, plan.MisplacedVolumes(seen.Observed)...)
 }
 
-// remedyDelete says how to give the data of a store up, which lifts what its volumes forbid. Kept volumes are those of the store from before.
+// remedyDelete says how to give the data of a store up, which lifts what its volumes forbid. Kept volumes are those of
+// the store from before.
 func remedyDelete(s *v1alpha1.CausalStore) string {
-	return fmt.Sprintf("the volumes of this store are there, with its data; to give ALL OF IT up in this cluster: delete the store, then its claims (kubectl -n %s delete persistentvolumeclaims -l %s=%s), and create it again",
+	return fmt.Sprintf(
+		"the volumes of this store are there, with its data; to give ALL OF IT up in this cluster: delete the store, "+
+			"then its claims (kubectl -n %s delete persistentvolumeclaims -l %s=%s), and create it again",
 		s.Namespace, plan.LabelInstance, s.Name)
 }
 
@@ -221,9 +226,12 @@ func (r *Reconciler) execute(ctx context.Context, seen *status.Observed) error {
 	}
 	// Pods do not start without their certificates.
 	issued := r.issueCertificates(ctx, seen, certificates, secrets)
-	return errors.Join(ofEtcds, issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate), r.apply(ctx, seen, p, live),
-		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart), r.notifyPods(ctx, seen, p),
-		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen), r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))
+	return errors.Join(ofEtcds, issued, r.growClaims(ctx, seen, p.GrowClaims), r.recreate(ctx, seen, p.Recreate),
+		r.apply(ctx, seen, p, live),
+		r.deleteClaims(ctx, seen, p.DeleteClaims), r.prune(ctx, seen, p), r.restart(ctx, seen, p.Restart),
+		r.notifyPods(ctx, seen, p),
+		r.notifySidecars(ctx, seen, p), r.notifyOfUsers(ctx, seen, p), r.removeUsers(ctx, seen),
+		r.notifyOfTrust(ctx, seen), r.notifyEdges(ctx, seen))
 }
 
 // isLocal reports whether a store has a data center in a region.
@@ -245,9 +253,10 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, store *v1alpha1.Causal
 	return nil
 }
 
-// recordEvent records what the operator has done to an object of a store. Kubernetes merges events with the same store, reason and
-// action, and keeps the text of the first, so the action names the object.
-func (r *Reconciler) recordEvent(store *v1alpha1.CausalStore, kind, action, object, reason, format string, args ...any) {
+// recordEvent records what the operator has done to an object of a store. Kubernetes merges events with the same store,
+// reason and action, and keeps the text of the first, so the action names the object.
+func (r *Reconciler) recordEvent(store *v1alpha1.CausalStore, kind, action, object, reason, format string,
+	args ...any) {
 	r.Events.Eventf(store, nil, kind, reason, action+" "+object, format, args...)
 }
 

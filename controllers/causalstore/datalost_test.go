@@ -26,10 +26,13 @@ func (k *cluster) servePods(handler http.Handler) {
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.Listener.Addr().String())
 	}
-	k.prober = causalstore.HTTPProber{Client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	k.prober = causalstore.HTTPProber{
+		Client: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}},
+	}
 }
 
-// TestAPartThatHasLostItsDataShowsInStatusConditionEventAndMetric: as soon as the part reports it, and until it serves again.
+// TestAPartThatHasLostItsDataShowsInStatusConditionEventAndMetric: as soon as the part reports it, and until it serves
+// again.
 func TestAPartThatHasLostItsDataShowsInStatusConditionEventAndMetric(t *testing.T) {
 	for _, pod := range []string{"try-here-shard-0-0", "try-here-cc-0"} {
 		t.Run(pod, func(t *testing.T) {
@@ -41,7 +44,8 @@ func TestAPartThatHasLostItsDataShowsInStatusConditionEventAndMetric(t *testing.
 					return
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
-				_ = json.NewEncoder(w).Encode(contract.Readiness{Phase: contract.PhaseRunning, State: contract.StateDataLost, Reason: reason})
+				_ = json.NewEncoder(w).Encode(contract.Readiness{Phase: contract.PhaseRunning,
+					State: contract.StateDataLost, Reason: reason})
 			}))
 			k.operator("local", "causalstore:v1")
 			k.sample("one-data-center.yaml", nil)
@@ -49,20 +53,25 @@ func TestAPartThatHasLostItsDataShowsInStatusConditionEventAndMetric(t *testing.
 
 			k.workloads.fail(pod)
 			says := fmt.Sprintf("%s: DataLost: %s", pod, reason)
-			for condition, is := range map[string]metav1.ConditionStatus{v1alpha1.ConditionDegraded: yes, v1alpha1.ConditionReady: no} {
-				if c := k.awaitCondition("try", condition, is, v1alpha1.ReasonDataLost); !strings.Contains(c.Message, says) {
+			for condition, is := range map[string]metav1.ConditionStatus{v1alpha1.ConditionDegraded: yes,
+				v1alpha1.ConditionReady: no} {
+				if c := k.awaitCondition("try", condition, is, v1alpha1.ReasonDataLost); !strings.Contains(c.Message,
+					says) {
 					t.Errorf("%s says %q, want %q", condition, c.Message, says)
 				}
 			}
-			if p := k.store("try").Status.Problems; len(p) != 1 || p[0] != (v1alpha1.PodProblem{Pod: pod, Reason: "DataLost", Message: reason}) {
+			if p := k.store("try").Status.Problems; len(p) != 1 ||
+				p[0] != (v1alpha1.PodProblem{Pod: pod, Reason: "DataLost", Message: reason}) {
 				t.Errorf("the problems are %+v", p)
 			}
 			k.awaitEvent("DataLost", "pod "+pod+": "+reason)
 			k.awaitEvent("DataLost", "Degraded is True: parts whose disks have lost data; "+says)
-			if got := k.storeMetric("causalstore_store_pod_problem", map[string]string{"store_pod": pod, "reason": "DataLost"}); got != 1 {
+			if got := k.storeMetric("causalstore_store_pod_problem",
+				map[string]string{"store_pod": pod, "reason": "DataLost"}); got != 1 {
 				t.Errorf("the metric of the problem is %v", got)
 			}
-			if got := k.storeMetric("causalstore_store_condition", map[string]string{"condition": "Degraded", "reason": "DataLost"}); got != 1 {
+			if got := k.storeMetric("causalstore_store_condition",
+				map[string]string{"condition": "Degraded", "reason": "DataLost"}); got != 1 {
 				t.Errorf("the metric of the condition is %v", got)
 			}
 

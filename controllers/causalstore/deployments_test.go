@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// deployments simulates the Deployment controller and the load balancers of one namespace. A pod is replaced after a new one is ready,
-// one at a time, as the strategy of edges says. It returns the Deployments, which own pods.
+// deployments simulates the Deployment controller and the load balancers of one namespace. A pod is replaced after a
+// new one is ready, one at a time, as the strategy of edges says. It returns the Deployments, which own pods.
 func (w *workloads) deployments(ctx context.Context, pods []corev1.Pod) ([]metav1.Object, error) {
 	var all appsv1.DeploymentList
 	if err := w.seen.List(ctx, &all, client.InNamespace(w.namespace)); err != nil {
@@ -71,10 +71,12 @@ func (w *workloads) deployment(ctx context.Context, d *appsv1.Deployment, pods [
 				return w.makeEdgePod(ctx, d, name, revision)
 			}
 		}
-	case len(old) > 0 && status.ReadyReplicas > desired-int32(d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()), len(old) > 0 && ready >= desired:
+	case len(old) > 0 && status.ReadyReplicas > desired-int32(d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()),
+		len(old) > 0 && ready >= desired:
 		return w.delete(ctx, &old[0])
 	}
-	if was := d.Status; was.ObservedGeneration == status.ObservedGeneration && was.Replicas == status.Replicas && was.ReadyReplicas == status.ReadyReplicas &&
+	if was := d.Status; was.ObservedGeneration == status.ObservedGeneration && was.Replicas == status.Replicas &&
+		was.ReadyReplicas == status.ReadyReplicas &&
 		was.UpdatedReplicas == status.UpdatedReplicas {
 		return nil
 	}
@@ -86,7 +88,8 @@ func (w *workloads) makeEdgePod(ctx context.Context, d *appsv1.Deployment, name,
 	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
 	p.Name, p.Namespace = name, w.namespace
 	p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = revision
-	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d,
+		appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	p.Spec.NodeName = "node-zone-a"
 	return w.client.Create(ctx, p)
 }

@@ -36,7 +36,8 @@ func (k *cluster) trustRegions() map[string]trust.Entry {
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		entries[region] = trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence, Bundle: a.Bundle()}
+		entries[region] = trust.Entry{Region: region, TrustDomain: a.TrustDomain, Sequence: a.Sequence,
+			Bundle: a.Bundle()}
 		k.peer(entries[region])
 	}
 	return entries
@@ -46,7 +47,8 @@ func (k *cluster) trustRegions() map[string]trust.Entry {
 func (k *cluster) edgePods() map[string]types.UID {
 	k.t.Helper()
 	var pods corev1.PodList
-	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentEdge}); err != nil {
+	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace),
+		client.MatchingLabels{plan.LabelComponent: plan.ComponentEdge}); err != nil {
 		k.t.Fatal(err)
 	}
 	all := map[string]types.UID{}
@@ -96,11 +98,15 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	k.awaitCondition("orders", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	before := k.edgePods()
 	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[1].Edge.Address = "other.example.com:443" })
-	k.await("the new address in the configuration", func() (bool, string) { return strings.Contains(k.edgeFiles(), "other.example.com"), "the old one" })
+	k.await("the new address in the configuration", func() (bool, string) {
+		return strings.Contains(k.edgeFiles(), "other.example.com"), "the old one"
+	})
 	eu := entries["eu-west-1"]
 	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.Paused = true }) // revocation does not wait
 	k.peer(trust.Entry{Region: eu.Region, TrustDomain: eu.TrustDomain, Revoked: true})
-	k.await("the revoked region to be left out", func() (bool, string) { return !strings.Contains(k.edgeFiles(), "other.example.com"), "it is there" })
+	k.await("the revoked region to be left out", func() (bool, string) {
+		return !strings.Contains(k.edgeFiles(), "other.example.com"), "it is there"
+	})
 	c = k.awaitCondition("orders", v1alpha1.ConditionEdgesReady, no, v1alpha1.ReasonEdgePeersUntrusted)
 	if !strings.Contains(c.Message, "not trusted: eu-west-1;") {
 		t.Error(c.Message)
@@ -119,7 +125,9 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	k.awaitReplaced(before)
 	before = k.edgePods()
 	k.update("orders", func(s *v1alpha1.CausalStore) {
-		s.Spec.DataCenters[0].Edge.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")}
+		s.Spec.DataCenters[0].Edge.Resources.Limits = corev1.ResourceList{
+			corev1.ResourceMemory: resource.MustParse("3Gi"),
+		}
 	})
 	k.awaitReplaced(before)
 	if d := cmp.Diff(parts, k.uidsOfParts()); d != "" {
@@ -127,7 +135,8 @@ func TestAnEdgeIsMadeConfiguredAndReplaced(t *testing.T) {
 	}
 }
 
-// TestTheSampleOfTwoRegionsBecomesReadyAsItsGuideSays follows docs/regions.md in one region: what is missing shows, step by step.
+// TestTheSampleOfTwoRegionsBecomesReadyAsItsGuideSays follows docs/regions.md in one region: what is missing shows,
+// step by step.
 func TestTheSampleOfTwoRegionsBecomesReadyAsItsGuideSays(t *testing.T) {
 	k := newCluster(t)
 	k.edgeImage = "envoy:v1"
@@ -160,7 +169,8 @@ func (k *cluster) awaitEdgeNotified() {
 		var pods corev1.PodList
 		var configs corev1.ConfigMapList
 		for _, l := range []client.ObjectList{&pods, &configs} {
-			if err := k.client.List(k.t.Context(), l, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentEdge}); err != nil {
+			if err := k.client.List(k.t.Context(), l, client.InNamespace(k.namespace),
+				client.MatchingLabels{plan.LabelComponent: plan.ComponentEdge}); err != nil {
 				k.t.Fatal(err)
 			}
 		}
@@ -210,8 +220,8 @@ func TestWithoutAnImageOfEdgesAStoreServesAndSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// serveEdges starts the operator of one of three regions that trust each other, and waits until the edges of a store serve there. stop stops
-// the operator.
+// serveEdges starts the operator of one of three regions that trust each other, and waits until the edges of a store
+// serve there. stop stops the operator.
 func (k *cluster) serveEdges() (stop func()) {
 	k.t.Helper()
 	k.edgeImage = "envoy:v1"
@@ -236,11 +246,13 @@ func TestAnEdgeThatIsLostIsReported(t *testing.T) {
 	k.awaitCondition("orders", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
 }
 
-// TestAnEdgeGoesWhenTheOtherRegionsAreInThisCluster: what is not needed any more is pruned, and comes back when it is needed.
+// TestAnEdgeGoesWhenTheOtherRegionsAreInThisCluster: what is not needed any more is pruned, and comes back when it is
+// needed.
 func TestAnEdgeGoesWhenTheOtherRegionsAreInThisCluster(t *testing.T) {
 	k := newCluster(t)
 	k.serveEdges()
-	objects := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{},
+	objects := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
+		"ConfigMap":           &corev1.ConfigMap{},
 		"PodDisruptionBudget": &policyv1.PodDisruptionBudget{}, "NetworkPolicy": &networkingv1.NetworkPolicy{}}
 	for kind, o := range objects {
 		if !k.exists(edgeName, o) {
@@ -266,8 +278,10 @@ func TestTheObjectsOfAnEdgeGoWithTheStore(t *testing.T) {
 	for _, of := range []struct {
 		name string
 		is   client.Object
-	}{{edgeName, &appsv1.Deployment{}}, {edgeName, &corev1.Service{}}, {edgeName, &corev1.ConfigMap{}}, {edgeName, &networkingv1.NetworkPolicy{}},
-		{edgeName, &policyv1.PodDisruptionBudget{}}, {"orders-us-east-1-ingress", &corev1.Service{}}, {"orders-us-east-1-edge-tls", &corev1.Secret{}}} {
+	}{{edgeName, &appsv1.Deployment{}}, {edgeName, &corev1.Service{}}, {edgeName, &corev1.ConfigMap{}},
+		{edgeName, &networkingv1.NetworkPolicy{}},
+		{edgeName, &policyv1.PodDisruptionBudget{}}, {"orders-us-east-1-ingress", &corev1.Service{}},
+		{"orders-us-east-1-edge-tls", &corev1.Secret{}}} {
 		k.await(of.name, func() (bool, string) { return k.exists(of.name, of.is), "it is missing" })
 		if owners := of.is.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != s.UID {
 			t.Errorf("%T %s is owned by %v", of.is, of.name, owners)
@@ -276,7 +290,8 @@ func TestTheObjectsOfAnEdgeGoWithTheStore(t *testing.T) {
 	k.delete("orders")
 }
 
-// TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed: it goes on with the certificate and the authorities that it has.
+// TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed: it goes on with the certificate and the authorities that it
+// has.
 func TestAnEdgeStaysWhileTheAuthorityOfItsRegionCannotBeUsed(t *testing.T) {
 	k := newCluster(t)
 	stop := k.serveEdges()

@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/trust"
 )
 
-// issueEtcds makes the authorities of the etcds of a spec, replaces them when the authority of the region is replaced, and renews what
-// they have signed. It notes in the input which authorities the members are to accept.
+// issueEtcds makes the authorities of the etcds of a spec, replaces them when the authority of the region is replaced,
+// and renews what they have signed. It notes in the input which authorities the members are to accept.
 func (r *Reconciler) issueEtcds(ctx context.Context, seen *status.Observed, in *plan.Observed) error {
 	var errs []error
 	in.EtcdBundles = map[string]string{}
@@ -36,7 +36,8 @@ func (r *Reconciler) issueEtcds(ctx context.Context, seen *status.Observed, in *
 }
 
 // issueEtcd returns the digest of the authorities that the members are to accept, once their Secrets have them.
-func (r *Reconciler) issueEtcd(ctx context.Context, seen *status.Observed, in *plan.Observed, s plan.EtcdSecrets) (digest string, err error) {
+func (r *Reconciler) issueEtcd(ctx context.Context, seen *status.Observed, in *plan.Observed,
+	s plan.EtcdSecrets) (digest string, err error) {
 	live := map[string]*corev1.Secret{}
 	for _, of := range s.All() {
 		is, err := r.live(ctx, of.Secret)
@@ -75,15 +76,17 @@ func (r *Reconciler) issueEtcd(ctx context.Context, seen *status.Observed, in *p
 			return "", err
 		}
 		seen.Certificates.Add(expires, nil)
-		r.Expiries.Set(trust.Owner{Namespace: of.Secret.Namespace, StoreNamespace: seen.Store.Namespace, Store: seen.Store.Name,
+		r.Expiries.Set(trust.Owner{Namespace: of.Secret.Namespace, StoreNamespace: seen.Store.Namespace,
+			Store:      seen.Store.Name,
 			DataCenter: s.DataCenter, Secret: of.Secret.Name}, expires)
 	}
 	return a.Digest(), nil
 }
 
-// etcdAuthority returns the authority of an etcd, and whether it must be written. It returns none while there is none yet and that of the
-// region cannot be used.
-func (r *Reconciler) etcdAuthority(seen *status.Observed, in *plan.Observed, s plan.EtcdSecrets, live *corev1.Secret) (a *etcd.Authority, changed bool, err error) {
+// etcdAuthority returns the authority of an etcd, and whether it must be written. It returns none while there is none
+// yet and that of the region cannot be used.
+func (r *Reconciler) etcdAuthority(seen *status.Observed, in *plan.Observed, s plan.EtcdSecrets,
+	live *corev1.Secret) (a *etcd.Authority, changed bool, err error) {
 	name, region := s.Authority.Secret.Namespace+"/"+plan.EtcdName(seen.Store.Name, s.DataCenter), ""
 	if seen.Authority != nil && seen.Authority.Issuing != nil {
 		region = trust.Fingerprint(seen.Authority.Issuing.Certificate())
@@ -96,7 +99,8 @@ func (r *Reconciler) etcdAuthority(seen *status.Observed, in *plan.Observed, s p
 		return a, true, err
 	}
 	if a, err = etcd.ReadAuthority(live.Data); err != nil {
-		return nil, false, fmt.Errorf("Secret %s is damaged: %w; delete it, and then all pods of this etcd", live.Name, err)
+		return nil, false, fmt.Errorf("Secret %s is damaged: %w; delete it, and then all pods of this etcd",
+			live.Name, err)
 	}
 	if region == "" {
 		region = a.Region

@@ -70,7 +70,9 @@ func TestAnEtcdIsMadeRepairedAndRestartedForAnotherAuthority(t *testing.T) {
 	}
 	awaitRoots := func(n int) {
 		t.Helper()
-		k.await("roots of the etcd", func() (bool, string) { return strings.Count(string(bundle()), "BEGIN") == n, string(bundle()) })
+		k.await("roots of the etcd", func() (bool, string) {
+			return strings.Count(string(bundle()), "BEGIN") == n, string(bundle())
+		})
 		k.await("restarts of the etcd", func() (bool, string) { return k.etcdRuns(bundle()) })
 	}
 	awaitRoots(2)
@@ -95,13 +97,15 @@ func (k *cluster) etcdRuns(bundle []byte) (bool, string) {
 		return false, "there is no StatefulSet"
 	}
 	var pods corev1.PodList
-	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentEtcd}); err != nil {
+	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace),
+		client.MatchingLabels{plan.LabelComponent: plan.ComponentEtcd}); err != nil {
 		k.t.Fatal(err)
 	}
 	digest := s.Spec.Template.Annotations["causalstore.io/etcd-authority"]
 	n := 0
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Annotations["causalstore.io/etcd-authority"] == digest && isReady(p) && p.DeletionTimestamp == nil {
+		if p := &pods.Items[i]; p.Annotations["causalstore.io/etcd-authority"] == digest && isReady(p) &&
+			p.DeletionTimestamp == nil {
 			n++
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // gather reads what exists of a store, and which data centers of other regions another operator runs here.
 func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*status.Observed, error) {
-	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image, EdgeImage: r.EdgeImage, EtcdImage: r.EtcdImage, SameZone: r.SameZone,
+	in := &status.Observed{Observed: plan.Observed{Store: store, Region: r.Region, Operator: r.Operator, Image: r.Image,
+		EdgeImage: r.EdgeImage, EtcdImage: r.EtcdImage, SameZone: r.SameZone,
 		Neighbors: map[string]bool{}, ZoneOf: map[string]string{}, Now: r.Now()},
 		WebhookInstalled: r.Webhook != nil, Webhook: r.Webhook != nil && r.Webhook()}
 	var sets appsv1.StatefulSetList
@@ -56,11 +57,15 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 			in.Pods = append(in.Pods, p)
 		}
 	}
-	in.HasVolumes = slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool { return plan.IsBound(&c) })
+	in.HasVolumes = slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+		return plan.IsBound(&c)
+	})
 	in.Claims = slices.DeleteFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return !in.IsLocal(c.Labels[plan.LabelDataCenter])
 	})
-	in.ConfigMaps = slices.DeleteFunc(configs.Items, func(c corev1.ConfigMap) bool { return !metav1.IsControlledBy(&c, store) })
+	in.ConfigMaps = slices.DeleteFunc(configs.Items, func(c corev1.ConfigMap) bool {
+		return !metav1.IsControlledBy(&c, store)
+	})
 	nodes := metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.Client.List(ctx, &nodes, client.HasLabels{store.Spec.ZoneLabel}); err != nil {
@@ -70,7 +75,8 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 	for _, n := range nodes.Items {
 		in.ZoneOf[n.Name], labels[n.Name] = n.Labels[store.Spec.ZoneLabel], n.Labels
 	}
-	return in, errors.Join(r.findVolumes(ctx, in, labels), r.findBlockers(ctx, in), r.readRecord(ctx, in), r.readKeys(ctx, in), r.readClients(ctx, in), r.readTrust(ctx, in))
+	return in, errors.Join(r.findVolumes(ctx, in, labels), r.findBlockers(ctx, in), r.readRecord(ctx, in),
+		r.readKeys(ctx, in), r.readClients(ctx, in), r.readTrust(ctx, in))
 }
 
 // ofStore selects the objects of a store.
@@ -81,7 +87,8 @@ func ofStore(store *v1alpha1.CausalStore) []client.ListOption {
 // readRecord reads the record of this region. One that is lost is recovered from what runs.
 func (r *Reconciler) readRecord(ctx context.Context, in *status.Observed) error {
 	m := &corev1.ConfigMap{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace, Name: plan.RecordName(in.Store.Name, r.Region)}, m)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: in.Store.Namespace,
+		Name: plan.RecordName(in.Store.Name, r.Region)}, m)
 	if err == nil && plan.HasLabels(in.Store, m) {
 		in.Record, err = plan.ReadRecord(m)
 		return err
@@ -90,7 +97,8 @@ func (r *Reconciler) readRecord(ctx context.Context, in *status.Observed) error 
 		return err
 	}
 	if in.Record = plan.RecoverRecord(in.Observed, in.ConfigMaps); in.Record != nil {
-		r.recordEvent(in.Store, corev1.EventTypeNormal, "Recover", "record", "RecordRecovered", "ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
+		r.recordEvent(in.Store, corev1.EventTypeNormal, "Recover", "record", "RecordRecovered",
+			"ConfigMap %s is gone; it is made again from what runs: epoch %d, image %s",
 			plan.RecordName(in.Store.Name, r.Region), in.Record.Epoch, in.Record.Image)
 	}
 	return nil

@@ -29,13 +29,15 @@ import (
 
 const issuerDomain = "local.example.com"
 
-// newIssuerCluster is a cluster whose operators have the issuer "region-ca", with the rights that the chart gives them for it.
+// newIssuerCluster is a cluster whose operators have the issuer "region-ca", with the rights that the chart gives them
+// for it.
 func newIssuerCluster(t *testing.T) *cluster {
 	k := newCluster(t)
 	apiserver.InstallCertManagerCRDs(t, filepath.Join("testdata", "certmanager"))
 	k.issuer, k.trustDomain = "region-ca", issuerDomain
 	k.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "issuer"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"cert-manager.io"}, Resources: []string{"certificaterequests"}, Verbs: []string{"get", "list", "create", "delete"}}}})
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"cert-manager.io"}, Resources: []string{"certificaterequests"},
+			Verbs: []string{"get", "list", "create", "delete"}}}})
 	k.create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "issuer"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "issuer"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: operatorUser}}})
@@ -47,7 +49,8 @@ func (k *cluster) requests() []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion("cert-manager.io/v1")
 	list.SetKind("CertificateRequestList")
-	if err := k.client.List(k.t.Context(), list, client.InNamespace(k.namespace)); err != nil && k.t.Context().Err() == nil {
+	if err := k.client.List(k.t.Context(), list, client.InNamespace(k.namespace)); err != nil &&
+		k.t.Context().Err() == nil {
 		k.t.Error(err)
 	}
 	return list.Items
@@ -144,8 +147,10 @@ func (f *fakeIssuer) answer(u *unstructured.Unstructured) {
 		return
 	}
 	now := f.clock.now()
-	a := &answer{key: csr.PublicKey, by: f.by, condition: "Ready", leaf: x509.Certificate{URIs: csr.URIs, NotBefore: now.Add(-time.Second), NotAfter: now.Add(trust.LeafLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}}
+	a := &answer{key: csr.PublicKey, by: f.by, condition: "Ready",
+		leaf: x509.Certificate{URIs: csr.URIs, NotBefore: now.Add(-time.Second), NotAfter: now.Add(trust.LeafLife),
+			KeyUsage:    x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}}
 	f.change(a)
 	status := map[string]any{}
 	is := "True"
@@ -170,12 +175,15 @@ func (f *fakeIssuer) answer(u *unstructured.Unstructured) {
 			f.t.Error(err)
 			return
 		}
-		status["certificate"] = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf}))
+		status["certificate"] = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: leaf}))
 		status["ca"] = base64.StdEncoding.EncodeToString(f.by.CertificatePEM())
 	}
-	status["conditions"] = []any{map[string]any{"type": a.condition, "status": is, "reason": a.reason, "message": a.message}}
+	status["conditions"] = []any{map[string]any{"type": a.condition, "status": is, "reason": a.reason,
+		"message": a.message}}
 	u.Object["status"] = status
-	if err := f.client.Status().Update(f.t.Context(), u); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && f.t.Context().Err() == nil {
+	if err := f.client.Status().Update(f.t.Context(), u); client.IgnoreNotFound(err) != nil &&
+		!apierrors.IsConflict(err) && f.t.Context().Err() == nil {
 		f.t.Error(err)
 	}
 }
@@ -186,7 +194,8 @@ func TestAnIssuerSignsTheCertificatesOfParts(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	c := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed)
-	if !strings.Contains(c.Message, "the region has no authority yet: CertificateRequest authority-local-") || !strings.Contains(c.Message, "has not been approved yet") && !strings.Contains(c.Message, "waits for") {
+	if !strings.Contains(c.Message, "the region has no authority yet: CertificateRequest authority-local-") ||
+		!strings.Contains(c.Message, "has not been approved yet") && !strings.Contains(c.Message, "waits for") {
 		t.Error(c.Message)
 	}
 	f := k.startIssuer()
@@ -202,7 +211,8 @@ func TestAnIssuerSignsTheCertificatesOfParts(t *testing.T) {
 	k.clock.ahead.Store(int64(25 * time.Hour))
 	k.touch("try")
 	k.await("a request that is held back until every clock accepts its certificate", func() (bool, string) {
-		message := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonCertificatesRenewed).Message
+		message := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes,
+			v1alpha1.ReasonCertificatesRenewed).Message
 		return strings.Contains(message, "when it is valid by every clock"), message
 	})
 	if !k.certificate("try-here-coordinator-tls", "0", known).Equal(was) {
@@ -240,7 +250,8 @@ func TestAnIssuerSignsTheCertificatesOfParts(t *testing.T) {
 	k.parts.accept(first+" "+next, "here")
 	r.await(trust.FieldIssuing, next)
 	k.await("certificates of the new CA", func() (bool, string) {
-		return k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(f.by.Certificate()) == nil, "it is of the old one"
+		return k.certificate("try-here-coordinator-tls", "0",
+			k.trustOf("try-here")).CheckSignatureFrom(f.by.Certificate()) == nil, "it is of the old one"
 	})
 	k.awaitInTime("requests to be deleted", func() (bool, string) {
 		n := len(k.requests())
@@ -292,25 +303,44 @@ func TestWhatAnIssuerAnswersIsUsedOnlyIfItIsWhatWasAskedFor(t *testing.T) {
 		"another name": {func(a *answer) {
 			a.leaf.URIs = []*url.URL{{Scheme: "spiffe", Host: issuerDomain, Path: "/x/dc/here/cache/0"}}
 		}, "must allow URI SANs"},
-		"no URI":        {func(a *answer) { a.leaf.URIs, a.leaf.DNSNames = nil, []string{"shop.example.com"} }, "its names are [] [shop.example.com]"},
+		"no URI": {func(a *answer) {
+			a.leaf.URIs, a.leaf.DNSNames = nil,
+				[]string{"shop.example.com"}
+		}, "its names are [] [shop.example.com]"},
 		"one more name": {func(a *answer) { a.leaf.DNSNames = []string{"shop.example.com"} }, "[shop.example.com]"},
 		"expired": {func(a *answer) {
 			a.leaf.NotBefore, a.leaf.NotAfter = a.leaf.NotBefore.Add(-30*24*time.Hour), a.leaf.NotBefore.Add(-time.Hour)
 		}, "it is valid from"},
-		"valid for too long":  {func(a *answer) { a.leaf.NotAfter = a.leaf.NotAfter.Add(24 * time.Hour) }, "longer than the 168h"},
-		"valid for too short": {func(a *answer) { a.leaf.NotAfter = a.leaf.NotBefore.Add(24 * time.Hour) }, "parts need 96h"},
-		"for servers only":    {func(a *answer) { a.leaf.ExtKeyUsage = a.leaf.ExtKeyUsage[:1] }, "its usages are not those"},
-		"of another CA":       {func(a *answer) { a.by = k.newAuthority() }, "parts need one that signs directly"},
-		"a CA":                {func(a *answer) { a.leaf.IsCA, a.leaf.BasicConstraintsValid = true, true }, "it is that of a CA"},
-		"denied":              {func(a *answer) { a.condition, a.reason, a.message = "Denied", "Policy", "not on Sundays" }, "was denied: not on Sundays"},
-		"failed":              {func(a *answer) { a.reason, a.message = "Failed", "the vault is sealed" }, "has failed: the vault is sealed"},
+		"valid for too long": {func(a *answer) {
+			a.leaf.NotAfter = a.leaf.NotAfter.Add(24 * time.Hour)
+		}, "longer than the 168h"},
+		"valid for too short": {func(a *answer) {
+			a.leaf.NotAfter = a.leaf.NotBefore.Add(24 * time.Hour)
+		}, "parts need 96h"},
+		"for servers only": {func(a *answer) {
+			a.leaf.ExtKeyUsage = a.leaf.ExtKeyUsage[:1]
+		}, "its usages are not those"},
+		"of another CA": {func(a *answer) { a.by = k.newAuthority() }, "parts need one that signs directly"},
+		"a CA": {func(a *answer) {
+			a.leaf.IsCA, a.leaf.BasicConstraintsValid = true,
+				true
+		}, "it is that of a CA"},
+		"denied": {func(a *answer) {
+			a.condition, a.reason, a.message = "Denied", "Policy",
+				"not on Sundays"
+		}, "was denied: not on Sundays"},
+		"failed": {func(a *answer) {
+			a.reason, a.message = "Failed",
+				"the vault is sealed"
+		}, "has failed: the vault is sealed"},
 	} {
 		was := k.certificate("try-here-cache-tls", "0", known)
 		f.behave(c.change)
 		k.clock.ahead.Store(int64(ahead))
 		k.touch("try")
 		k.await(name+" to be refused", func() (bool, string) {
-			is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed).Message
+			is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no,
+				v1alpha1.ReasonCertificatesNotRenewed).Message
 			return strings.Contains(is, c.says) && strings.Contains(is, "CertificateRequest authority-local-"), is
 		})
 		if !k.certificate("try-here-cache-tls", "0", known).Equal(was) {
@@ -335,7 +365,9 @@ func TestACAThatIsNotMadeForTheRegionIsRefused(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", nil)
 	k.await("the reason", func() (bool, string) {
-		is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no, v1alpha1.ReasonCertificatesNotRenewed).Message
-		return strings.Contains(is, "permitted elsewhere.example.com") && strings.Contains(is, "its CA cannot be that of a region"), is
+		is := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, no,
+			v1alpha1.ReasonCertificatesNotRenewed).Message
+		return strings.Contains(is, "permitted elsewhere.example.com") &&
+			strings.Contains(is, "its CA cannot be that of a region"), is
 	})
 }

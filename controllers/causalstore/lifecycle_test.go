@@ -50,7 +50,8 @@ func TestStatusCountsThreeReadyRings(t *testing.T) {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
 	one, two := v1alpha1.Count{Ready: 1, Desired: 1, Updated: 1}, v1alpha1.Count{Ready: 2, Desired: 2, Updated: 2}
-	want := v1alpha1.DataCenterStatus{Name: "north", Region: "local", Here: true, Coordinators: one, Caches: one, Shards: two,
+	want := v1alpha1.DataCenterStatus{Name: "north", Region: "local", Here: true, Coordinators: one, Caches: one,
+		Shards: two,
 		Images: []string{"causalstore:v1", "redis:7.4"}}
 	if d := cmp.Diff(want, s.DataCenters[0]); d != "" {
 		t.Errorf("data center (-want +got):\n%s", d)
@@ -68,11 +69,13 @@ func TestARolloutRestartsOnePodAtATimeShardsBeforeFront(t *testing.T) {
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
 	k.await("all pods with the new image", func() (bool, string) {
 		s := k.store("try").Status
-		return slices.Equal(s.DataCenters[0].Images, []string{"causalstore:v2"}), strings.Join(s.DataCenters[0].Images, " ")
+		return slices.Equal(s.DataCenters[0].Images, []string{"causalstore:v2"}),
+			strings.Join(s.DataCenters[0].Images, " ")
 	})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	order, most := k.workloads.history()
-	if want := []string{"try-here-shard-0-0", "try-here-shard-1-0", "try-here-cache-0", "try-here-cc-0"}; !slices.Equal(order,
+	if want := []string{"try-here-shard-0-0", "try-here-shard-1-0", "try-here-cache-0",
+		"try-here-cc-0"}; !slices.Equal(order,
 		want) {
 		t.Errorf("restarted %v, want %v", order, want)
 	}
@@ -88,7 +91,8 @@ func TestARolloutWaitsUntilTheLogsHaveDrained(t *testing.T) {
 	k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	before := k.uids()
-	k.parts.setMeasure("try-here-cc-0", plan.Measure{Published: true, Incomplete: 5, StabilityLag: time.Minute, RingLag: map[string]time.Duration{"home": time.Minute}})
+	k.parts.setMeasure("try-here-cc-0", plan.Measure{Published: true, Incomplete: 5, StabilityLag: time.Minute,
+		RingLag: map[string]time.Duration{"home": time.Minute}})
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
 	k.await("a reason to wait", func() (bool, string) {
 		c := k.awaitCondition("try", v1alpha1.ConditionProgressing, yes, v1alpha1.ReasonRollingOut)
@@ -227,7 +231,8 @@ func TestAnOperatorChangesOnlyItsOwnRegion(t *testing.T) {
 	}
 	s := k.store("orders").Status
 	if s.Rings[0].Availability != v1alpha1.RingComplete || s.Rings[1].Availability != v1alpha1.RingUnknown {
-		t.Errorf("rings are %s and %s; want Complete, judged by this region, and Unknown", s.Rings[0].Availability, s.Rings[1].Availability)
+		t.Errorf("rings are %s and %s; want Complete, judged by this region, and Unknown", s.Rings[0].Availability,
+			s.Rings[1].Availability)
 	}
 	if s.Summary.DataCenters != "1/1" || s.DataCenters[1].Here {
 		t.Errorf("data centers: %s, %+v", s.Summary.DataCenters, s.DataCenters[1])

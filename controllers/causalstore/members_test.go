@@ -14,11 +14,11 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// groups answers for coordinators and shards as members of groups do that always are as the published configuration says, if their pods are
-// ready. The first ready member serves. A shard whose pod has no log is in no group.
+// groups answers for coordinators and shards as members of groups do that always are as the published configuration
+// says, if their pods are ready. The first ready member serves. A shard whose pod has no log is in no group.
 type groups struct {
 	*parts
 	k *cluster
@@ -35,7 +35,8 @@ func (g groups) Measure(ctx context.Context, pod *corev1.Pod) (m plan.Measure, e
 		return m, err
 	}
 	var pods corev1.PodList
-	if err := g.k.client.List(ctx, &pods, client.InNamespace(g.k.namespace), client.MatchingLabels{plan.LabelComponent: pod.Labels[plan.LabelComponent]}); err != nil {
+	if err := g.k.client.List(ctx, &pods, client.InNamespace(g.k.namespace),
+		client.MatchingLabels{plan.LabelComponent: pod.Labels[plan.LabelComponent]}); err != nil {
 		return m, err
 	}
 	counts, part := c.Topology.DataCenters[0].Counts(), topology.Coordinator
@@ -72,7 +73,8 @@ func (k *cluster) awaitMembers(component string, members int, sets ...string) {
 	k.t.Helper()
 	k.await(fmt.Sprintf("%d members", members), func() (bool, string) {
 		var all appsv1.StatefulSetList
-		if err := k.client.List(k.t.Context(), &all, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelComponent: component}); err != nil {
+		if err := k.client.List(k.t.Context(), &all, client.InNamespace(k.namespace),
+			client.MatchingLabels{plan.LabelComponent: component}); err != nil {
 			k.t.Fatal(err)
 		}
 		var names []string
@@ -81,16 +83,19 @@ func (k *cluster) awaitMembers(component string, members int, sets ...string) {
 		}
 		slices.Sort(names)
 		c := k.configuration()
-		counts, part, parts, addresses := c.Topology.DataCenters[0].Counts(), topology.Coordinator, 0, c.Addresses["here"].Coordinators
+		counts, part, parts, addresses := c.Topology.DataCenters[0].Counts(), topology.Coordinator, 0,
+			c.Addresses["here"].Coordinators
 		if parts = counts.Coordinators; component == plan.ComponentShard {
 			part, parts, addresses = topology.Middleman, counts.Shards, c.Addresses["here"].Middlemen
 		}
-		return slices.Equal(names, sets) && counts.DesiredMembers(part) == members && counts.Members(part) == members && len(addresses) == members*parts,
+		return slices.Equal(names, sets) && counts.DesiredMembers(part) == members && counts.Members(part) == members &&
+				len(addresses) == members*parts,
 			fmt.Sprintf("%v, %+v", names, counts)
 	})
 }
 
-// TestMembersOfARunningStoreChange: 1, 2, 3, 1. At any time one pod is away, and only the coordinators restart, once, for their register.
+// TestMembersOfARunningStoreChange: 1, 2, 3, 1. At any time one pod is away, and only the coordinators restart, once,
+// for their register.
 func TestMembersOfARunningStoreChange(t *testing.T) {
 	k := newClusterWithGroups(t)
 	stop := k.operator("local", "causalstore:v1")
@@ -127,7 +132,8 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 	k.awaitMembers(plan.ComponentCoordinator, 3, "try-here-cc", "try-here-cc-m2", "try-here-cc-m3")
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	checkUnchanged(t, now, k.uids())
-	for pod, zone := range map[string]string{"try-here-cc-1": "node-zone-a", "try-here-cc-m2-1": "node-zone-b", "try-here-cc-m3-1": "node-zone-a"} {
+	for pod, zone := range map[string]string{"try-here-cc-1": "node-zone-a", "try-here-cc-m2-1": "node-zone-b",
+		"try-here-cc-m3-1": "node-zone-a"} {
 		var p corev1.Pod
 		if k.get(pod, &p); p.Spec.NodeName != zone { // the simulated scheduler knows zones only
 			t.Errorf("%s is on %s, want %s", pod, p.Spec.NodeName, zone)
@@ -146,7 +152,8 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 		return k.exists("try-here-cc-0", p) && p.Spec.Containers[0].Image == "causalstore:v2", p.Name
 	})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
-	if restarts, most := k.workloads.history(); most > 1 || slices.Index(restarts, "try-here-cc-m3-0") > slices.Index(restarts, "try-here-cc-0") {
+	if restarts, most := k.workloads.history(); most > 1 ||
+		slices.Index(restarts, "try-here-cc-m3-0") > slices.Index(restarts, "try-here-cc-0") {
 		t.Errorf("%d pods were away at once; restarts: %v", most, restarts)
 	}
 
@@ -164,7 +171,8 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 		}
 	}
 	k.update("try", func(s *v1alpha1.CausalStore) {
-		s.Spec.DataCenters[0].Etcd = v1alpha1.Etcd{Replicas: 3, Volume: s.Spec.DataCenters[0].Etcd.Volume, Endpoints: []string{"https://etcd.example.com:2379"}, SecretName: "etcd"}
+		s.Spec.DataCenters[0].Etcd = v1alpha1.Etcd{Replicas: 3, Volume: s.Spec.DataCenters[0].Etcd.Volume,
+			Endpoints: []string{"https://etcd.example.com:2379"}, SecretName: "etcd"}
 	})
 	k.await("another etcd to be refused", func() (bool, string) {
 		c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonTopologyChanged)
@@ -172,7 +180,8 @@ func TestMembersOfARunningStoreChange(t *testing.T) {
 	})
 }
 
-// TestANewStoreStartsWithItsMembers: nothing is restarted for it, also in one zone, where hosts are preferred to be different.
+// TestANewStoreStartsWithItsMembers: nothing is restarted for it, also in one zone, where hosts are preferred to be
+// different.
 func TestANewStoreStartsWithItsMembers(t *testing.T) {
 	k := newClusterWithGroups(t)
 	k.operator("local", "causalstore:v1")
@@ -188,7 +197,8 @@ func TestANewStoreStartsWithItsMembers(t *testing.T) {
 	}
 	var p corev1.Pod
 	k.get("try-here-cc-m2-0", &p)
-	if a := p.Spec.Affinity; a == nil || a.NodeAffinity != nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+	if a := p.Spec.Affinity; a == nil || a.NodeAffinity != nil ||
+		len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
 		t.Errorf("affinity: %+v", a)
 	}
 	if args := p.Spec.Containers[0].Args; !slices.Contains(args, "--member=2") {

@@ -26,8 +26,9 @@ import (
 )
 
 var (
-	numbers = flag.String("stores", "", "measure the memory of the operator with these numbers of stores, such as 0,1,10,100")
-	settle  = flag.Duration("settle", time.Minute, "how long to watch the memory after all stores are ready")
+	numbers = flag.String("stores", "",
+		"measure the memory of the operator with these numbers of stores, such as 0,1,10,100")
+	settle = flag.Duration("settle", time.Minute, "how long to watch the memory after all stores are ready")
 )
 
 // TestMemoryOfTheOperatorWithManyStores asserts only that all stores become ready. It runs the program that is shipped,
@@ -52,7 +53,8 @@ func TestMemoryOfTheOperatorWithManyStores(t *testing.T) {
 		k.awaitStores(n)
 		took := time.Since(began)
 		now, most := operator.watch(t, *settle)
-		t.Logf("%3d stores: all ready after %5.1f s; anonymous memory %5.1f MiB, at most %5.1f MiB within %s", n, took.Seconds(), now, most, *settle)
+		t.Logf("%3d stores: all ready after %5.1f s; anonymous memory %5.1f MiB, at most %5.1f MiB within %s", n,
+			took.Seconds(), now, most, *settle)
 	}
 }
 
@@ -104,7 +106,8 @@ func (k *cluster) startProgram() program {
 		k.t.Fatalf("go build: %v\n%s", err, said)
 	}
 	kubeconfig := apiserver.Kubeconfig(k.t)
-	cmd := exec.Command(path, "operator", "--region=local", "--image=causalstore:v1", "--leader-elect=false", "--authority-namespace=default", "--metrics-address=0", "--console-address=0",
+	cmd := exec.Command(path, "operator", "--region=local", "--image=causalstore:v1", "--leader-elect=false",
+		"--authority-namespace=default", "--metrics-address=0", "--console-address=0",
 		"--health-address=0", "--log-level=error")
 	var said bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "KUBECONFIG="+kubeconfig), &said, &said

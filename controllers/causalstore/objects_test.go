@@ -74,7 +74,8 @@ func TestAChangedPortIsRevertedAndAnAddedPortStays(t *testing.T) {
 	k.await("an added port", func() (bool, string) {
 		s := &corev1.Service{}
 		k.get("try", s)
-		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 1234, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("redis")})
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "more", Port: 1234, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromString("redis")})
 		s.Spec.Ports[0].Port = 6380
 		err := k.client.Update(t.Context(), s)
 		return err == nil, fmt.Sprint(err)
@@ -96,12 +97,17 @@ func TestPruningDeletesOnlyOwnedObjects(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	s := k.sample("one-data-center.yaml", nil)
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
-	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "abandoned", Namespace: k.namespace, Labels: plan.Labels("try"),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, v1alpha1.GroupVersion.WithKind("CausalStore"))}}}
-	others := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "others", Namespace: k.namespace, Labels: plan.Labels("try")}}
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "abandoned", Namespace: k.namespace,
+		Labels: plan.Labels("try"),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s,
+			v1alpha1.GroupVersion.WithKind("CausalStore"))}}}
+	others := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "others", Namespace: k.namespace,
+		Labels: plan.Labels("try")}}
 	k.create(others)
 	k.create(left)
-	k.await("the abandoned object to be deleted", func() (bool, string) { return !k.exists("abandoned", &corev1.ConfigMap{}), "it exists" })
+	k.await("the abandoned object to be deleted", func() (bool, string) {
+		return !k.exists("abandoned", &corev1.ConfigMap{}), "it exists"
+	})
 	if !k.exists("others", &corev1.ConfigMap{}) {
 		t.Error("a ConfigMap that the store does not own was pruned")
 	}
@@ -115,7 +121,8 @@ func TestTwoStoresThatNeedTheSameNameDoNotConflict(t *testing.T) {
 	before := k.uids()
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Name = "a-b"; renameDC(s, "c") })
 	c := k.awaitCondition("a-b", v1alpha1.ConditionReady, no, v1alpha1.ReasonObjectConflict)
-	if !strings.Contains(c.Message, "ConfigMap a-b-c is owned by CausalStore a, so it is left alone; rename one of the two") {
+	if !strings.Contains(c.Message,
+		"ConfigMap a-b-c is owned by CausalStore a, so it is left alone; rename one of the two") {
 		t.Errorf("the message does not name the object and the remedy: %s", c.Message)
 	}
 	if d := cmp.Diff(before, k.uids()); d != "" {
@@ -130,7 +137,9 @@ func renameDC(s *v1alpha1.CausalStore, name string) {
 func TestVolumesGrowWithoutARestart(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Volume.StorageClassName = ptr("fast") })
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
+		s.Spec.Storage.Volume.StorageClassName = ptr("fast")
+	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	before := k.uids()
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Volume.Size = "3Gi" })
@@ -176,7 +185,9 @@ func (k *cluster) delete(name string) {
 	if err := k.client.Delete(k.t.Context(), k.store(name)); err != nil {
 		k.t.Fatal(err)
 	}
-	k.await(name+" to be deleted", func() (bool, string) { return !k.exists(name, &v1alpha1.CausalStore{}), "it exists" })
+	k.await(name+" to be deleted", func() (bool, string) {
+		return !k.exists(name, &v1alpha1.CausalStore{}), "it exists"
+	})
 }
 
 func TestADeletedStoreKeepsItsVolumesKeysAndRecord(t *testing.T) {
@@ -194,7 +205,8 @@ func TestADeletedStoreKeepsItsVolumesKeysAndRecord(t *testing.T) {
 	k.get(plan.KeysName("try"), kept)
 	record := &corev1.ConfigMap{}
 	k.get(plan.RecordName("try", "local"), record)
-	if d := cmp.Diff(keys.Data, kept.Data); d != "" || len(keys.OwnerReferences) > 0 || len(record.OwnerReferences) > 0 {
+	if d := cmp.Diff(keys.Data, kept.Data); d != "" || len(keys.OwnerReferences) > 0 ||
+		len(record.OwnerReferences) > 0 {
 		t.Errorf("keys or record would be deleted with the store: %s", d)
 	}
 }
@@ -206,7 +218,8 @@ func TestDeletionPolicyDeleteDeletesTheVolumes(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.delete("try")
 	k.await("all claims to be deleted", func() (bool, string) { return k.claims() == 0, "some exist" })
-	if k.exists(plan.KeysName("try"), &corev1.Secret{}) || k.exists(plan.RecordName("try", "local"), &corev1.ConfigMap{}) {
+	if k.exists(plan.KeysName("try"), &corev1.Secret{}) ||
+		k.exists(plan.RecordName("try", "local"), &corev1.ConfigMap{}) {
 		t.Error("keys or record are left")
 	}
 }

@@ -15,9 +15,10 @@ import (
 )
 
 // findLive returns the existing objects of a plan, nil for each that does not exist, and notes those that are not the
-// store's in seen.Conflicts. It looks before anything is written: with a foreign ServiceAccount, for example, pods would
-// run with the rights of somebody else.
-func (r *Reconciler) findLive(ctx context.Context, seen *status.Observed, planned []client.Object) ([]client.Object, error) {
+// store's in seen.Conflicts. It looks before anything is written: with a foreign ServiceAccount, for example, pods
+// would run with the rights of somebody else.
+func (r *Reconciler) findLive(ctx context.Context, seen *status.Observed,
+	planned []client.Object) ([]client.Object, error) {
 	all := make([]client.Object, len(planned))
 	for i, o := range planned {
 		live, err := r.live(ctx, o)
@@ -67,5 +68,6 @@ func (r *Reconciler) deleteKept(ctx context.Context, store *v1alpha1.CausalStore
 	if !plan.HasLabels(store, o) {
 		return nil
 	}
-	return client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: ptr(o.GetUID()), ResourceVersion: ptr(o.GetResourceVersion())}))
+	return client.IgnoreNotFound(r.Client.Delete(ctx, o,
+		client.Preconditions{UID: ptr(o.GetUID()), ResourceVersion: ptr(o.GetResourceVersion())}))
 }

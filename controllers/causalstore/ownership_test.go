@@ -19,12 +19,14 @@ func (k *cluster) foreign() []client.Object {
 	k.t.Helper()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: k.namespace, Name: name} }
 	all := []client.Object{
-		&corev1.Service{ObjectMeta: meta("try"), Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "payments"},
-			Ports: []corev1.ServicePort{{Name: "web", Port: 80}}}},
+		&corev1.Service{ObjectMeta: meta("try"),
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "payments"},
+				Ports: []corev1.ServicePort{{Name: "web", Port: 80}}}},
 		&corev1.ServiceAccount{ObjectMeta: meta("try")},
 		&corev1.ConfigMap{ObjectMeta: meta("try-here"), Data: map[string]string{"theirs": "yes"}},
 		&corev1.ConfigMap{ObjectMeta: meta(plan.RecordName("try", "local")), Data: map[string]string{"epoch": "7"}},
-		&corev1.Secret{ObjectMeta: meta(plan.KeysName("try")), Data: map[string][]byte{"storage-password": []byte("known to others")}},
+		&corev1.Secret{ObjectMeta: meta(plan.KeysName("try")),
+			Data: map[string][]byte{"storage-password": []byte("known to others")}},
 	}
 	for _, o := range all {
 		k.create(o)
@@ -41,7 +43,9 @@ func TestForeignObjectsAreNeitherTakenOverNorDeleted(t *testing.T) {
 	for _, want := range []string{
 		"Service try exists and was not made for this store", "ServiceAccount try exists", "ConfigMap try-here exists",
 		"delete or rename it, or give the store another name",
-		"kubectl -n " + k.namespace + " label secret try-keys app.kubernetes.io/name=causalstore app.kubernetes.io/instance=try app.kubernetes.io/managed-by=causalstore-operator",
+		"kubectl -n " + k.namespace +
+			" label secret try-keys app.kubernetes.io/name=causalstore app.kubernetes.io/instance=try " +
+			"app.kubernetes.io/managed-by=causalstore-operator",
 		"ConfigMap " + plan.RecordName("try", "local") + " exists without the labels of this store",
 	} {
 		if !strings.Contains(c.Message, want) {

@@ -21,7 +21,8 @@ import (
 func (k *cluster) podsOf(store string) []corev1.Pod {
 	k.t.Helper()
 	var pods corev1.PodList
-	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace), client.MatchingLabels(plan.Labels(store))); err != nil {
+	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(k.namespace),
+		client.MatchingLabels(plan.Labels(store))); err != nil {
 		k.t.Fatal(err)
 	}
 	return pods.Items
@@ -80,7 +81,8 @@ func TestLabelsAndAnnotationsReachARunningStorePodByPod(t *testing.T) {
 	before := k.podsOf("try")
 	k.update("try", func(s *v1alpha1.CausalStore) {
 		s.Spec.Pods.Labels = v1alpha1.Labels{"team": "shop", "tier": "store"}
-		s.Spec.DataCenters[0].Pods = v1alpha1.PodSettings{Labels: v1alpha1.Labels{"tier": "here"}, Annotations: v1alpha1.Annotations{"example.com/note": "yes"}}
+		s.Spec.DataCenters[0].Pods = v1alpha1.PodSettings{Labels: v1alpha1.Labels{"tier": "here"},
+			Annotations: v1alpha1.Annotations{"example.com/note": "yes"}}
 		s.Spec.ServiceAccount.Annotations = v1alpha1.Annotations{"example.com/role": "reader"}
 	})
 	k.await("labels and annotations on all pods", func() (bool, string) {
@@ -116,7 +118,8 @@ func TestLabelsAndAnnotationsReachARunningStorePodByPod(t *testing.T) {
 		}
 	}
 	k.update("try", func(s *v1alpha1.CausalStore) {
-		s.Spec.Pods, s.Spec.DataCenters[0].Pods, s.Spec.ServiceAccount = v1alpha1.PodSettings{}, v1alpha1.PodSettings{}, v1alpha1.ServiceAccount{}
+		s.Spec.Pods, s.Spec.DataCenters[0].Pods, s.Spec.ServiceAccount = v1alpha1.PodSettings{}, v1alpha1.PodSettings{},
+			v1alpha1.ServiceAccount{}
 	})
 	k.await("labels and annotations to be removed", func() (bool, string) {
 		k.get("try", account)
@@ -129,7 +132,8 @@ func TestLabelsAndAnnotationsReachARunningStorePodByPod(t *testing.T) {
 	})
 }
 
-// Kubernetes creates no pod with a class that does not exist, so the first pod that restarts for it would not come back.
+// Kubernetes creates no pod with a class that does not exist, so the first pod that restarts for it would not come
+// back.
 func TestAPriorityClassThatDoesNotExistRestartsNothing(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")

@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// missingPriorityClasses returns which PriorityClasses of the spec do not exist. Kubernetes creates no pod with such a class, so
-// a change to it would take away the pod that restarts first.
+// missingPriorityClasses returns which PriorityClasses of the spec do not exist. Kubernetes creates no pod with such a
+// class, so a change to it would take away the pod that restarts first.
 func (r *Reconciler) missingPriorityClasses(ctx context.Context, seen *status.Observed) (why []string, err error) {
 	var names []string
 	for i := range seen.Store.Spec.DataCenters {
@@ -27,7 +27,10 @@ func (r *Reconciler) missingPriorityClasses(ctx context.Context, seen *status.Ob
 		err := r.Uncached.Get(ctx, client.ObjectKey{Name: name}, &schedulingv1.PriorityClass{})
 		switch {
 		case apierrors.IsNotFound(err):
-			why = append(why, fmt.Sprintf("priorityClassName: PriorityClass %s does not exist in this cluster; create it, or correct the name", name))
+			why = append(why,
+				fmt.Sprintf(
+					"priorityClassName: PriorityClass %s does not exist in this cluster; create it, or correct "+
+						"the name", name))
 		case err != nil:
 			return nil, fmt.Errorf("read PriorityClass %s: %w", name, err)
 		}

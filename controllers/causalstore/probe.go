@@ -20,7 +20,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Prober asks parts about their state.
@@ -35,7 +35,8 @@ type Prober interface {
 // in time is not measured.
 const probeTimeout = 2 * time.Second
 
-// measure asks all coordinators, and the members of shards, whether they are ready or not, and records whose log has not drained.
+// measure asks all coordinators, and the members of shards, whether they are ready or not, and records whose log has
+// not drained.
 func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	if r.Prober == nil {
 		return
@@ -44,8 +45,10 @@ func (r *Reconciler) measure(ctx context.Context, seen *status.Observed) {
 	seen.UndrainedSince = r.drains.update(client.ObjectKeyFromObject(seen.Store), seen)
 }
 
-// askMeasures returns what coordinators and members of shards report, and why the others could not be asked, both by the names of their pods.
-func (r *Reconciler) askMeasures(ctx context.Context, seen *status.Observed) (map[string]plan.Measure, map[string]string) {
+// askMeasures returns what coordinators and members of shards report, and why the others could not be asked, both by
+// the names of their pods.
+func (r *Reconciler) askMeasures(ctx context.Context, seen *status.Observed) (map[string]plan.Measure,
+	map[string]string) {
 	all, failed := map[string]plan.Measure{}, map[string]string{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -129,7 +132,8 @@ func measureOf(families map[string]*dto.MetricFamily) plan.Measure {
 		for _, g := range families[contract.MetricServes(p)].GetMetric() {
 			out.Follows = g.GetGauge().GetValue() == 0
 		}
-		for name, into := range map[string]*int{contract.MetricGroupMembers(p): &out.Members, contract.MetricGroupMembersWanted(p): &out.MembersWanted,
+		for name, into := range map[string]*int{contract.MetricGroupMembers(p): &out.Members,
+			contract.MetricGroupMembersWanted(p):  &out.MembersWanted,
 			contract.MetricGroupMembersLeaving(p): &out.MembersLeaving} {
 			for _, g := range families[name].GetMetric() {
 				*into = int(g.GetGauge().GetValue())

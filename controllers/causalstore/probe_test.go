@@ -17,12 +17,14 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestTheProberReadsTheMetricsOfACoordinator(t *testing.T) {
 	serve := func(text string) plan.Measure {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, text)
+		}))
 		defer s.Close()
 		m, err := HTTPProber{Client: s.Client()}.readMeasure(t.Context(), s.URL)
 		if err != nil {
@@ -47,7 +49,9 @@ causalstore_coordinator_round_trip_seconds{data_center="a",index="0",ring="x",to
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
-	if m := serve("# TYPE causalstore_coordinator_incomplete_writes gauge\ncausalstore_coordinator_incomplete_writes 0\n"); m.Published {
+	if m := serve(
+		"# TYPE causalstore_coordinator_incomplete_writes " +
+			"gauge\ncausalstore_coordinator_incomplete_writes 0\n"); m.Published {
 		t.Error("a coordinator that has published nothing counts as measured")
 	}
 }
@@ -62,7 +66,8 @@ func TestCoordinatorsServeTheMetricsThatTheProberReads(t *testing.T) {
 	for d := range served {
 		fmt.Fprintln(&all, d)
 	}
-	for _, name := range []string{contract.MetricIncompleteWrites, contract.MetricStabilityLag, contract.MetricRingLag, contract.MetricRoundTrip} {
+	for _, name := range []string{contract.MetricIncompleteWrites, contract.MetricStabilityLag, contract.MetricRingLag,
+		contract.MetricRoundTrip} {
 		if !strings.Contains(all.String(), fmt.Sprintf("fqName: %q", name)) {
 			t.Errorf("coordinators do not serve %s, but:\n%s", name, all.String())
 		}

@@ -31,7 +31,9 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 			continue
 		}
 		for _, o := range items(l) {
-			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || seen.KeepsEdges() && o.GetLabels()[plan.LabelComponent] == plan.ComponentEdge || !metav1.IsControlledBy(o, seen.Store) || !r.hasMade(seen, o) ||
+			if planned[fmt.Sprintf("%T %s", o, o.GetName())] || seen.KeepsEdges() &&
+				o.GetLabels()[plan.LabelComponent] == plan.ComponentEdge || !metav1.IsControlledBy(o, seen.Store) ||
+				!r.hasMade(seen, o) ||
 				o.GetDeletionTimestamp() != nil {
 				continue
 			}
@@ -45,8 +47,8 @@ func (r *Reconciler) prune(ctx context.Context, seen *status.Observed, p plan.Pl
 	return errors.Join(errs...)
 }
 
-// hasMade reports whether the operator of this region has made an object of the store. Operators of earlier versions did
-// not write the region.
+// hasMade reports whether the operator of this region has made an object of the store. Operators of earlier versions
+// did not write the region.
 func (r *Reconciler) hasMade(seen *status.Observed, o client.Object) bool {
 	if region := o.GetLabels()[plan.LabelRegion]; region != "" {
 		return region == r.Region
@@ -57,7 +59,8 @@ func (r *Reconciler) hasMade(seen *status.Observed, o client.Object) bool {
 
 // prunedKinds returns empty lists of the kinds that are pruned.
 func prunedKinds() []client.ObjectList {
-	return []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+	return []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{},
+		&corev1.ConfigMapList{},
 		&corev1.ServiceAccountList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}}
 }
 

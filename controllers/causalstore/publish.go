@@ -30,7 +30,8 @@ func finalizersPatch(store *v1alpha1.CausalStore) []byte {
 
 // publishStatus writes the status, of which some is published already, and records an event for each condition that has
 // changed. If operators of other regions write it too, it must be the status that was read.
-func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, published v1alpha1.CausalStoreStatus) error {
+func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed,
+	published v1alpha1.CausalStoreStatus) error {
 	before := seen.Store.DeepCopy()
 	before.Status = published
 	own := status.Of(*seen)
@@ -53,7 +54,8 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, p
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason {
 			continue
 		}
-		log.FromContext(ctx).Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message)
+		log.FromContext(ctx).Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason,
+			"message", c.Message)
 		if was == nil && !needsAttention(&c) {
 			continue // the normal first state of a store needs no event
 		}
@@ -66,11 +68,13 @@ func (r *Reconciler) publishStatus(ctx context.Context, seen *status.Observed, p
 	return nil
 }
 
-// recordProblems records an event for each pod that has stopped to serve for a new reason. Those that resolve themselves need
-// none.
+// recordProblems records an event for each pod that has stopped to serve for a new reason. Those that resolve
+// themselves need none.
 func (r *Reconciler) recordProblems(store *v1alpha1.CausalStore, were, are []v1alpha1.PodProblem) {
 	for _, p := range are {
-		known := slices.ContainsFunc(were, func(q v1alpha1.PodProblem) bool { return q.Pod == p.Pod && q.Reason == p.Reason })
+		known := slices.ContainsFunc(were, func(q v1alpha1.PodProblem) bool {
+			return q.Pod == p.Pod && q.Reason == p.Reason
+		})
 		if known || !diagnose.IsEventful(diagnose.Reason(p.Reason)) {
 			continue
 		}
@@ -83,7 +87,8 @@ func needsAttention(c *metav1.Condition) bool {
 	switch c.Type {
 	case v1alpha1.ConditionDegraded, v1alpha1.ConditionUnderReplicated:
 		return c.Status == metav1.ConditionTrue
-	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted, v1alpha1.ConditionCertificatesCurrent,
+	case v1alpha1.ConditionTopologyValid, v1alpha1.ConditionPeersConnected, v1alpha1.ConditionPeersTrusted,
+		v1alpha1.ConditionCertificatesCurrent,
 		v1alpha1.ConditionVolumesKept:
 		return c.Status == metav1.ConditionFalse
 	case v1alpha1.ConditionEdgesReady:

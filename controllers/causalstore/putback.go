@@ -19,8 +19,9 @@ import (
 // reasonPutBack is the reason of events about objects of a store that somebody else has deleted or changed.
 const reasonPutBack = "PutBack"
 
-// readBefore reads an object as it is before the operator applies to it what it has applied before. The cache is too old for that, and
-// has no field managers. It returns nil if the object does not exist, or cannot be read: then nothing is known of a change.
+// readBefore reads an object as it is before the operator applies to it what it has applied before. The cache is too
+// old for that, and has no field managers. It returns nil if the object does not exist, or cannot be read: then nothing
+// is known of a change.
 func (r *Reconciler) readBefore(ctx context.Context, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	before := &unstructured.Unstructured{}
 	before.SetGroupVersionKind(planned.GroupVersionKind())
@@ -30,9 +31,10 @@ func (r *Reconciler) readBefore(ctx context.Context, planned *unstructured.Unstr
 	return before
 }
 
-// reportPutBack records an event if applying what was applied before has made an object again, or has changed it: somebody else had
-// deleted or changed it. What an operator before this one has applied is not known.
-func (r *Reconciler) reportPutBack(seen *status.Observed, live client.Object, before, applied *unstructured.Unstructured) {
+// reportPutBack records an event if applying what was applied before has made an object again, or has changed it:
+// somebody else had deleted or changed it. What an operator before this one has applied is not known.
+func (r *Reconciler) reportPutBack(seen *status.Observed, live client.Object,
+	before, applied *unstructured.Unstructured) {
 	text := ""
 	switch {
 	case live == nil:
@@ -58,12 +60,13 @@ func content(u *unstructured.Unstructured) map[string]any {
 	return o
 }
 
-// lastWriter names the field manager that changed an object last, apart from the operator and from updates of its status. It is
-// empty if none is known.
+// lastWriter names the field manager that changed an object last, apart from the operator and from updates of its
+// status. It is empty if none is known.
 func lastWriter(o client.Object) string {
 	name, at := "", time.Time{}
 	for _, f := range o.GetManagedFields() {
-		if f.Manager == plan.ManagedBy || f.Subresource != "" || f.Time == nil || f.Time.Before(&metav1.Time{Time: at}) {
+		if f.Manager == plan.ManagedBy || f.Subresource != "" || f.Time == nil ||
+			f.Time.Before(&metav1.Time{Time: at}) {
 			continue
 		}
 		name, at = f.Manager, f.Time.Time

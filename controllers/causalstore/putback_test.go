@@ -24,7 +24,8 @@ func TestEventsNameWhatIsPutBackAndWhoHasChangedIt(t *testing.T) {
 	var services corev1.ServiceList
 	budget := &policyv1.PodDisruptionBudget{}
 	var budgets policyv1.PodDisruptionBudgetList
-	if err := k.client.List(t.Context(), &budgets, client.InNamespace(k.namespace)); err != nil || len(budgets.Items) == 0 {
+	if err := k.client.List(t.Context(), &budgets, client.InNamespace(k.namespace)); err != nil ||
+		len(budgets.Items) == 0 {
 		t.Fatal(budgets.Items, err)
 	}
 	k.get(budgets.Items[0].Name, budget)
@@ -34,7 +35,8 @@ func TestEventsNameWhatIsPutBackAndWhoHasChangedIt(t *testing.T) {
 	}
 	k.awaitEvent("PutBack", "PodDisruptionBudget "+budget.Name+" was changed by an-editor at ")
 
-	if err := k.client.List(t.Context(), &services, client.InNamespace(k.namespace)); err != nil || len(services.Items) == 0 {
+	if err := k.client.List(t.Context(), &services, client.InNamespace(k.namespace)); err != nil ||
+		len(services.Items) == 0 {
 		t.Fatal(services.Items, err)
 	}
 	if err := k.client.Delete(t.Context(), &services.Items[0]); err != nil {

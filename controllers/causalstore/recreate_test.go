@@ -17,12 +17,14 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// TestAStoreWithoutAVolumeIsCreatedAgainWithAnySpec: its record is kept, and what it says binds only as long as there is a volume.
+// TestAStoreWithoutAVolumeIsCreatedAgainWithAnySpec: its record is kept, and what it says binds only as long as there
+// is a volume.
 func TestAStoreWithoutAVolumeIsCreatedAgainWithAnySpec(t *testing.T) {
 	k := newCluster(t)
 	k.operator("local", "causalstore:v1")
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
-		s.Spec.Storage.Volume.StorageClassName, s.Spec.DataCenters[0].Coordinators.Volume.StorageClassName = ptr(noSuchClass), ptr(noSuchClass)
+		s.Spec.Storage.Volume.StorageClassName, s.Spec.DataCenters[0].Coordinators.Volume.StorageClassName = ptr(
+			noSuchClass), ptr(noSuchClass)
 	})
 	k.await("claims without a volume", func() (bool, string) { n := k.claims(); return n == 3, "" })
 	k.await("a record", func() (bool, string) {
@@ -33,7 +35,8 @@ func TestAStoreWithoutAVolumeIsCreatedAgainWithAnySpec(t *testing.T) {
 		t.Errorf("%d claims that were never bound are left", n)
 	}
 	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
-		s.Spec.Storage.Volume.StorageClassName, s.Spec.DataCenters[0].Coordinators.Volume.StorageClassName = ptr("fast"), ptr("fast")
+		s.Spec.Storage.Volume.StorageClassName, s.Spec.DataCenters[0].Coordinators.Volume.StorageClassName = ptr(
+			"fast"), ptr("fast")
 	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 
@@ -51,7 +54,8 @@ func TestAStoreWithoutAVolumeIsCreatedAgainWithAnySpec(t *testing.T) {
 	}
 	// It does.
 	k.deleteWithOwned("try")
-	if err := k.client.DeleteAllOf(t.Context(), &corev1.PersistentVolumeClaim{}, client.InNamespace(k.namespace), client.MatchingLabels{plan.LabelInstance: "try"}); err != nil {
+	if err := k.client.DeleteAllOf(t.Context(), &corev1.PersistentVolumeClaim{}, client.InNamespace(k.namespace),
+		client.MatchingLabels{plan.LabelInstance: "try"}); err != nil {
 		t.Fatal(err)
 	}
 	k.await("the claims to go", func() (bool, string) { return k.claims() == 0, "they are there" })
@@ -65,7 +69,8 @@ func (k *cluster) deleteWithOwned(name string) {
 	k.t.Helper()
 	owner := k.store(name).UID
 	k.delete(name)
-	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+	for _, list := range []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{},
+		&corev1.ServiceAccountList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}} {
 		if err := k.client.List(k.t.Context(), list, client.InNamespace(k.namespace)); err != nil {
 			k.t.Fatal(err)

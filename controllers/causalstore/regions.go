@@ -32,7 +32,8 @@ func (r *Reconciler) isOfAnotherRegion(store *v1alpha1.CausalStore, live client.
 // isForeign reports whether a store has no data center in this region, and the operator of another region in this
 // cluster runs it.
 func (r *Reconciler) isForeign(store *v1alpha1.CausalStore) bool {
-	return !isLocal(store, r.Region) && slices.ContainsFunc(store.Status.DataCenters, func(dc v1alpha1.DataCenterStatus) bool { return dc.Here })
+	return !isLocal(store, r.Region) && slices.ContainsFunc(store.Status.DataCenters,
+		func(dc v1alpha1.DataCenterStatus) bool { return dc.Here })
 }
 
 // checkOperator returns why this operator must leave a store to another one of the same region, or "". The record names
@@ -53,7 +54,10 @@ func (r *Reconciler) checkOperator(ctx context.Context, seen *status.Observed) (
 	case !isHeld(lease, r.Now()):
 		return "", nil
 	}
-	return fmt.Sprintf("the operator in namespace %s also runs region %s, so this one (namespace %s) leaves the store alone; uninstall one of them, or give it another region or other namespaces to watch. If that one is gone, remove %q from ConfigMap %s",
+	return fmt.Sprintf(
+		"the operator in namespace %s also runs region %s, so this one (namespace %s) leaves the store alone; "+
+			"uninstall one of them, or give it another region or other namespaces to watch. If that one is gone, "+
+			"remove %q from ConfigMap %s",
 		other, r.Region, r.Operator, "operator", plan.RecordName(seen.Store.Name, r.Region)), nil
 }
 

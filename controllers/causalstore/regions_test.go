@@ -26,8 +26,10 @@ import (
 func (k *cluster) objectsOf(store string) (uids map[string]types.UID, regions map[string]string) {
 	k.t.Helper()
 	uids, regions = map[string]types.UID{}, map[string]string{}
-	for _, l := range []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}} {
-		if err := k.client.List(k.t.Context(), l, client.InNamespace(k.namespace), client.MatchingLabels(plan.Labels(store))); err != nil {
+	for _, l := range []client.ObjectList{&appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+		&corev1.ServiceAccountList{}} {
+		if err := k.client.List(k.t.Context(), l, client.InNamespace(k.namespace),
+			client.MatchingLabels(plan.Labels(store))); err != nil {
 			k.t.Fatal(err)
 		}
 		add := func(kind string, o client.Object) {
@@ -67,7 +69,8 @@ func TestOperatorsOfTwoRegionsRunAStoreInOneCluster(t *testing.T) {
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("orders", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	before, regions := k.objectsOf("orders")
-	for name, want := range map[string]string{"StatefulSet orders-us-east-1-cc": "us-east-1", "StatefulSet orders-eu-west-1-cc": "eu-west-1",
+	for name, want := range map[string]string{"StatefulSet orders-us-east-1-cc": "us-east-1",
+		"StatefulSet orders-eu-west-1-cc":   "eu-west-1",
 		"ConfigMap orders-record.us-east-1": "us-east-1", "ConfigMap orders-record.eu-west-1": "eu-west-1"} {
 		if regions[name] != want {
 			t.Errorf("%s belongs to region %q, want %s", name, regions[name], want)
@@ -95,7 +98,9 @@ func TestOperatorsOfTwoRegionsRunAStoreInOneCluster(t *testing.T) {
 	if s.Summary.DataCenters != "2/2" || !s.DataCenters[0].Here || len(s.Conditions) == 0 {
 		t.Errorf("the status is not that of both: %+v", s)
 	}
-	if c := s.Conditions[slices.IndexFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionReady })]; !strings.Contains(c.Message, "us-east-1: ") || !strings.Contains(c.Message, "eu-west-1: ") {
+	if c := s.Conditions[slices.IndexFunc(s.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionReady
+	})]; !strings.Contains(c.Message, "us-east-1: ") || !strings.Contains(c.Message, "eu-west-1: ") {
 		t.Errorf("the condition does not speak of both: %s", c.Message)
 	}
 	config := &corev1.ConfigMap{}
@@ -131,7 +136,8 @@ func TestARegionThatIsAwayIsAConditionAndBlocksNothing(t *testing.T) {
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, yes, v1alpha1.ReasonPeersVersion)
 
-	report(contract.Peer{State: contract.PeerConnected}, contract.Peer{State: contract.PeerOtherManifest, Error: "it runs other rings"})
+	report(contract.Peer{State: contract.PeerConnected},
+		contract.Peer{State: contract.PeerOtherManifest, Error: "it runs other rings"})
 	c := k.awaitCondition("orders", v1alpha1.ConditionPeersConnected, no, v1alpha1.ReasonPeersManifest)
 	if !strings.Contains(c.Message, "ap-southeast-1 (ring pacific) is refused: it runs other rings") {
 		t.Errorf("message: %s", c.Message)
@@ -141,7 +147,8 @@ func TestARegionThatIsAwayIsAConditionAndBlocksNothing(t *testing.T) {
 	k.update("orders", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Caches.Replicas = 3 })
 	k.await("a third cache", func() (bool, string) {
 		s := k.store("orders").Status
-		return s.ObservedGeneration == 2 && s.DataCenters[0].Caches.Ready == 3, fmt.Sprintf("%+v", s.DataCenters[0].Caches)
+		return s.ObservedGeneration == 2 && s.DataCenters[0].Caches.Ready == 3,
+			fmt.Sprintf("%+v", s.DataCenters[0].Caches)
 	})
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("orders", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
@@ -163,7 +170,8 @@ func TestAnOperatorLeavesStoresOfOtherRegionsAlone(t *testing.T) {
 func TestASecondOperatorOfARegionLeavesAStoreUntilTheFirstHasGone(t *testing.T) {
 	k := newCluster(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "operator.local"},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr("first"), LeaseDurationSeconds: ptr(int32(3600)), RenewTime: ptr(metav1.NewMicroTime(time.Now()))}}
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr("first"), LeaseDurationSeconds: ptr(int32(3600)),
+			RenewTime: ptr(metav1.NewMicroTime(time.Now()))}}
 	k.create(lease)
 	k.identity = k.namespace
 	stop := k.operator("local", "causalstore:v1")
@@ -178,7 +186,8 @@ func TestASecondOperatorOfARegionLeavesAStoreUntilTheFirstHasGone(t *testing.T) 
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
-			return e.Reason == "RegionTaken" && strings.Contains(e.Note, "the operator in namespace "+k.namespace+" also runs region local")
+			return e.Reason == "RegionTaken" && strings.Contains(e.Note,
+				"the operator in namespace "+k.namespace+" also runs region local")
 		}), "none"
 	})
 	record := &corev1.ConfigMap{}
@@ -189,7 +198,8 @@ func TestASecondOperatorOfARegionLeavesAStoreUntilTheFirstHasGone(t *testing.T) 
 	if err := k.client.Update(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete }) // to be reconciled now
+	// to be reconciled now
+	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	k.await("the second operator to take over", func() (bool, string) {
 		k.get("try-record.local", record)
 		return record.Data["operator"] == "default", record.Data["operator"]
@@ -209,7 +219,9 @@ func TestALostRecordIsRecoveredWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.operator("local", "causalstore:v2")
-	k.await("the record to be made again", func() (bool, string) { return k.exists(record.Name, &corev1.ConfigMap{}), "it is missing" })
+	k.await("the record to be made again", func() (bool, string) {
+		return k.exists(record.Name, &corev1.ConfigMap{}), "it is missing"
+	})
 	again := &corev1.ConfigMap{}
 	k.get(record.Name, again)
 	if d := cmp.Diff(record.Data, again.Data); d != "" {

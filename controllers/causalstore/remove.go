@@ -19,14 +19,16 @@ import (
 )
 
 // remove handles the deletion of a store. Kubernetes deletes the objects that the store owns. The volumes, and the
-// objects that they are useless without, have no owner: they are deleted if the policy says so. Claims that were never bound hold nothing and go with
-// either policy: a store that is created again, perhaps with another storage class, could not use them. The store goes only when a
-// pass has found nothing to delete: a StatefulSet that is just being deleted may still create a claim.
+// objects that they are useless without, have no owner: they are deleted if the policy says so. Claims that were never
+// bound hold nothing and go with either policy: a store that is created again, perhaps with another storage class,
+// could not use them. The store goes only when a pass has found nothing to delete: a StatefulSet that is just being
+// deleted may still create a claim.
 func (r *Reconciler) remove(ctx context.Context, store *v1alpha1.CausalStore) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(store, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if found, err := r.deleteVolumes(ctx, store, store.Spec.DeletionPolicy == v1alpha1.DeletionDelete); err != nil || found {
+	if found, err := r.deleteVolumes(ctx, store, store.Spec.DeletionPolicy == v1alpha1.DeletionDelete); err != nil ||
+		found {
 		return ctrl.Result{RequeueAfter: volumesInterval}, err
 	}
 	controllerutil.RemoveFinalizer(store, v1alpha1.Finalizer)
@@ -36,9 +38,10 @@ func (r *Reconciler) remove(ctx context.Context, store *v1alpha1.CausalStore) (c
 // volumesInterval is the time between two passes that delete volumes.
 const volumesInterval = time.Second
 
-// deleteVolumes deletes the claims of a store, or only those that were never bound, and reports whether there was one. It deletes the StatefulSets first,
-// because they would create new claims. It does not wait for volumes that are being deleted: pods hold their claims until they have stopped. It waits for
-// claims that were never bound, which no pod that runs can hold: a store that is created again must not find them.
+// deleteVolumes deletes the claims of a store, or only those that were never bound, and reports whether there was one.
+// It deletes the StatefulSets first, because they would create new claims. It does not wait for volumes that are being
+// deleted: pods hold their claims until they have stopped. It waits for claims that were never bound, which no pod that
+// runs can hold: a store that is created again must not find them.
 func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalStore, all bool) (found bool, err error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := r.Uncached.List(ctx, &claims, ofStore(store)...); err != nil {
@@ -67,7 +70,8 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalSt
 		if found = true; c.DeletionTimestamp != nil {
 			continue
 		}
-		errs = append(errs, ignoreGone(r.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})))
+		errs = append(errs,
+			ignoreGone(r.Client.Delete(ctx, c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})))
 	}
 	if all {
 		errs = append(errs, r.deleteAllKept(ctx, store)...)
@@ -80,7 +84,9 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, store *v1alpha1.CausalSt
 
 // deleteAllKept deletes the keys and the records of a store, without which volumes are useless.
 func (r *Reconciler) deleteAllKept(ctx context.Context, store *v1alpha1.CausalStore) (errs []error) {
-	kept := []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}}}
+	kept := []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace, Name: plan.KeysName(store.Name)}},
+	}
 	for _, dc := range store.Spec.DataCenters {
 		kept = append(kept, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: store.Namespace,
 			Name: plan.RecordName(store.Name, dc.Region)}})

@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/status"
 )
 
-// askReports asks the parts that are involved in a change for their reports, whether they are ready or not, those that are not ready
-// for the reason, and the first coordinators for what they know of other data centers.
+// askReports asks the parts that are involved in a change for their reports, whether they are ready or not, those that
+// are not ready for the reason, and the first coordinators for what they know of other data centers.
 func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[string]plan.Report {
 	if r.Prober == nil {
 		return map[string]plan.Report{}
@@ -29,7 +29,8 @@ func (r *Reconciler) askReports(ctx context.Context, seen *status.Observed) map[
 }
 
 // askPods asks the parts in some pods for their reports.
-func (r *Reconciler) askPods(ctx context.Context, pods []corev1.Pod, which func(*corev1.Pod) bool) map[string]plan.Report {
+func (r *Reconciler) askPods(ctx context.Context, pods []corev1.Pod,
+	which func(*corev1.Pod) bool) map[string]plan.Report {
 	all := map[string]plan.Report{}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

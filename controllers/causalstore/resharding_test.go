@@ -99,7 +99,8 @@ func (k *cluster) shards() string {
 	if dc.ShardsBefore != nil {
 		before = *dc.ShardsBefore
 	}
-	return fmt.Sprintf("epoch %d: %d shards, before %d, %d addresses", c.Topology.Epoch, *dc.Shards, before, len(c.Addresses["here"].Middlemen))
+	return fmt.Sprintf("epoch %d: %d shards, before %d, %d addresses", c.Topology.Epoch, *dc.Shards, before,
+		len(c.Addresses["here"].Middlemen))
 }
 
 func (k *cluster) awaitShards(want string) {
@@ -145,12 +146,15 @@ func TestReshardingRestartsNothingAndRemovesAShardLast(t *testing.T) {
 		k.get(shard(0), p)
 		return p.Annotations[plan.AnnotationEpoch] == "2", fmt.Sprint(p.Annotations)
 	})
-	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: k.namespace, Labels: map[string]string{inject.LabelStore: "try"},
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: k.namespace,
+		Labels:      map[string]string{inject.LabelStore: "try"},
 		Annotations: map[string]string{inject.AnnotationInjected: "try/here"}},
 		Spec: corev1.PodSpec{
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr(true),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{Name: "app", Image: "app", SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}}}
+				AllowPrivilegeEscalation: ptr(false),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}}}
 	if err := k.client.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,10 @@ func TestSmallStoresAskForLittle(t *testing.T) {
 					memory.Add(part.Resources.Requests[corev1.ResourceMemory])
 				}
 			}
-			if len(pods) != c.pods || cpu.Cmp(resource.MustParse(c.cpu)) != 0 || memory.Cmp(resource.MustParse(c.memory)) != 0 {
-				t.Errorf("%d pods ask for %s CPU and %s of memory; want %d, %s and %s", len(pods), cpu.String(), memory.String(), c.pods, c.cpu, c.memory)
+			if len(pods) != c.pods || cpu.Cmp(resource.MustParse(c.cpu)) != 0 ||
+				memory.Cmp(resource.MustParse(c.memory)) != 0 {
+				t.Errorf("%d pods ask for %s CPU and %s of memory; want %d, %s and %s", len(pods), cpu.String(),
+					memory.String(), c.pods, c.cpu, c.memory)
 			}
 		})
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// grantInNamespace gives a user the rights of the operator in the namespace only, as the chart does for watchNamespaces.
+// grantInNamespace gives a user the rights of the operator in the namespace only, as the chart does for
+// watchNamespaces.
 func (k *cluster) grantInNamespace(user string) {
 	k.t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "role.yaml"))
@@ -42,7 +43,8 @@ func (k *cluster) grantInNamespace(user string) {
 	k.create(role)
 	k.create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
-	k.create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}})
+	k.create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}})
 }
 
 func TestAnOperatorWithRightsInOneNamespaceRunsAStoreThere(t *testing.T) {

@@ -101,7 +101,8 @@ func TestARotationIsCarriedOutOnRequest(t *testing.T) {
 	r.await(trust.FieldWaiting, "store "+k.namespace+"/try: data center here of region local does not accept it yet")
 	k.certificate("try-here-coordinator-tls", "0", old) // still of the old one
 	c := k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonAuthorityRotating)
-	if !strings.Contains(c.Message, next[:16]+") issues when all data centers accept it: data center here of region local does not accept it yet") {
+	if !strings.Contains(c.Message,
+		next[:16]+") issues when all data centers accept it: data center here of region local does not accept it yet") {
 		t.Error(c.Message)
 	}
 	k.parts.forget()
@@ -113,7 +114,8 @@ func TestARotationIsCarriedOutOnRequest(t *testing.T) {
 		t.Fatalf("%d authorities: %v", len(all), err)
 	}
 	k.await("a certificate of the new authority", func() (bool, string) {
-		return k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(all[0]) == nil, "it is of the old one"
+		return k.certificate("try-here-coordinator-tls", "0", k.trustOf("try-here")).CheckSignatureFrom(all[0]) == nil,
+			"it is of the old one"
 	})
 	k.awaitCondition("try", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonCertificatesRenewed)
 	k.clock.ahead.Store(int64(9 * 24 * time.Hour))
@@ -128,7 +130,9 @@ func TestANewAuthorityWaitsForTheRegionsOfEveryStore(t *testing.T) {
 	k.prober = k.parts
 	k.operator("us-east-1", "causalstore:v1")
 	k.sample("three-regions.yaml", nil)
-	k.sample("three-regions.yaml", func(s *v1alpha1.CausalStore) { s.Name, s.Spec.ID = "second", "2f6c9f0e-3c1b-4f7e-9a51-6d0f1c2b3a4d" })
+	k.sample("three-regions.yaml", func(s *v1alpha1.CausalStore) {
+		s.Name, s.Spec.ID = "second", "2f6c9f0e-3c1b-4f7e-9a51-6d0f1c2b3a4d"
+	})
 	k.awaitCondition("orders", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("second", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	r := &rotation{cluster: k, name: "authority-us-east-1"}
@@ -138,7 +142,8 @@ func TestANewAuthorityWaitsForTheRegionsOfEveryStore(t *testing.T) {
 	k.parts.forget()
 	k.parts.accept(first+" "+next, "us-east-1", "eu-west-1")
 	for _, store := range []string{"orders", "second"} {
-		r.await(trust.FieldWaiting, "store "+k.namespace+"/"+store+": data center ap-southeast-1 of region ap-southeast-1 has no link with the parts here")
+		r.await(trust.FieldWaiting, "store "+k.namespace+"/"+store+
+			": data center ap-southeast-1 of region ap-southeast-1 has no link with the parts here")
 	}
 	c := k.awaitCondition("orders", v1alpha1.ConditionCertificatesCurrent, yes, v1alpha1.ReasonAuthorityRotating)
 	if strings.Contains(c.Message, "second") {
@@ -163,7 +168,8 @@ func TestANewAuthorityWaitsForTheRegionsOfEveryStore(t *testing.T) {
 	r.await(trust.FieldWaiting, "")
 }
 
-// TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt: the links of before go on, since their certificates are still valid.
+// TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt: the links of before go on, since their certificates are
+// still valid.
 func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
 	k := newCluster(t)
 	k.prober = k.parts
@@ -200,7 +206,9 @@ func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
 	})
 	k.touch("orders")
 	c := k.awaitCondition("orders", v1alpha1.ConditionPeersTrusted, no, v1alpha1.ReasonAuthorityRefused)
-	for _, want := range []string{second[:16], "data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1 of region eu-west-1;", "run: kubectl causal trust --context"} {
+	for _, want := range []string{second[:16],
+		"data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1 of region eu-west-1;",
+		"run: kubectl causal trust --context"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("the message lacks %q: %s", want, c.Message)
 		}
@@ -208,7 +216,8 @@ func TestAnAuthorityThatWasMadeAnewIsNotWellUntilOthersTrustIt(t *testing.T) {
 	if strings.Contains(c.Message, "data center us-east-1") {
 		t.Errorf("it names the own region: %s", c.Message)
 	}
-	r.await(trust.FieldRefusedBy, "store "+k.namespace+"/orders: data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1")
+	r.await(trust.FieldRefusedBy, "store "+k.namespace+
+		"/orders: data center ap-southeast-1 of region ap-southeast-1; data center eu-west-1")
 
 	k.parts.forget()
 	k.parts.accept(second, "us-east-1", "eu-west-1")

@@ -14,7 +14,8 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// TestEverySampleIsAcceptedAndBecomesReady: by the API server with the rules of the CRD, and with the operator of each of its regions.
+// TestEverySampleIsAcceptedAndBecomesReady: by the API server with the rules of the CRD, and with the operator of each
+// of its regions.
 func TestEverySampleIsAcceptedAndBecomesReady(t *testing.T) {
 	dir := filepath.Join("..", "..", "config", "samples")
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
@@ -43,7 +44,9 @@ func TestEverySampleIsAcceptedAndBecomesReady(t *testing.T) {
 			s := k.sample(name, func(s *v1alpha1.CausalStore) {
 				for _, dc := range s.Spec.DataCenters {
 					for _, zone := range slices.Concat(dc.Zones.Frontend, dc.Zones.Backend) {
-						k.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+						k.create(
+							&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
+								Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 					}
 				}
 			})

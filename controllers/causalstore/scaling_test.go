@@ -33,7 +33,8 @@ func (p *parts) setMembership(epoch uint64, membership contract.Membership, reas
 func (p *parts) setInUse(epoch uint64, indices ...int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reports[firstCoordinator] = contract.Readiness{Epoch: epoch, Membership: contract.MembershipServing, CoordinatorsInUse: indices}
+	p.reports[firstCoordinator] = contract.Readiness{Epoch: epoch, Membership: contract.MembershipServing,
+		CoordinatorsInUse: indices}
 }
 
 // awaitCoordinators waits until the parts are configured with these coordinators, and the StatefulSet has so many
@@ -46,7 +47,8 @@ func (k *cluster) awaitCoordinators(want string, replicas int32) {
 		if dc.CoordinatorsBefore != nil {
 			before = *dc.CoordinatorsBefore
 		}
-		is := fmt.Sprintf("epoch %d: %d coordinators, before %d, %d addresses", c.Topology.Epoch, *dc.Coordinators, before,
+		is := fmt.Sprintf("epoch %d: %d coordinators, before %d, %d addresses", c.Topology.Epoch,
+			*dc.Coordinators, before,
 			len(c.Addresses["here"].Coordinators))
 		set := &appsv1.StatefulSet{}
 		k.get("try-here-cc", set)
@@ -97,7 +99,8 @@ func TestCoordinatorsScaleUpAndDownWithoutRestarts(t *testing.T) {
 	k.parts.setMembership(2, contract.MembershipJoining, "the first coordinator has not answered", secondCoordinator)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Coordinators.Replicas = 2 })
 	k.awaitCoordinators("epoch 2: 2 coordinators, before 0, 2 addresses", 2)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is joining: the first coordinator has not answered")
+	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+
+		" is joining: the first coordinator has not answered")
 	k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady)
 	k.awaitCondition("try", v1alpha1.ConditionDegraded, no, v1alpha1.ReasonNotDegraded)
 	k.awaitNotified(firstCoordinator, "2")
@@ -130,7 +133,8 @@ func TestCoordinatorsScaleUpAndDownWithoutRestarts(t *testing.T) {
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Coordinators.Replicas = 1 })
 	k.awaitCoordinators("epoch 3: 1 coordinators, before 2, 2 addresses", 2)
 	k.workloads.fail(secondCoordinator)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, "here from 2 to 1", secondCoordinator+" is unreachable: it does not answer",
+	k.awaitProgress(v1alpha1.ReasonCoordinators, "here from 2 to 1",
+		secondCoordinator+" is unreachable: it does not answer",
 		firstCoordinator+" runs epoch 2, not yet epoch 3")
 	k.awaitNotified(secondCoordinator, "3")
 	k.await("a pod that does not serve", func() (bool, string) {
@@ -144,14 +148,18 @@ func TestCoordinatorsScaleUpAndDownWithoutRestarts(t *testing.T) {
 	k.operator("local", "causalstore:v1")
 	k.parts.setInUse(3, 0, 1)
 	k.parts.setMembership(3, contract.MembershipLeaving, "", secondCoordinator)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is leaving", firstCoordinator+" reports it as in use")
+	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is leaving",
+		firstCoordinator+" reports it as in use")
 	k.parts.silence(secondCoordinator)
-	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is unreachable", firstCoordinator+" reports it as in use")
+	k.awaitProgress(v1alpha1.ReasonCoordinators, secondCoordinator+" is unreachable",
+		firstCoordinator+" reports it as in use")
 	checkUnchanged(t, before, k.uids())
 	k.parts.setInUse(3, 0)
 	k.awaitCoordinators("epoch 4: 1 coordinators, before 0, 1 addresses", 1)
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
-	k.await("the pod to be deleted", func() (bool, string) { return !k.exists(secondCoordinator, &corev1.Pod{}), "it exists" })
+	k.await("the pod to be deleted", func() (bool, string) {
+		return !k.exists(secondCoordinator, &corev1.Pod{}), "it exists"
+	})
 	delete(before, secondCoordinator)
 	if d := cmp.Diff(before, k.uids()); d != "" {
 		t.Errorf("pods (-before +after):\n%s", d)

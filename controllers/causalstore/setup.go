@@ -27,8 +27,8 @@ import (
 // maxConcurrentReconciles is how many stores are reconciled at the same time.
 const maxConcurrentReconciles = 4
 
-// CacheOptions restrict the cache to the objects that the operator has created, however much else is in the cluster, and
-// to some namespaces, if any are given.
+// CacheOptions restrict the cache to the objects that the operator has created, however much else is in the cluster,
+// and to some namespaces, if any are given.
 func CacheOptions(namespaces ...string) cache.Options {
 	var all map[string]cache.Config
 	for _, name := range namespaces {
@@ -42,8 +42,10 @@ func CacheOptions(namespaces ...string) cache.Options {
 		DefaultNamespaces: all,
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.StatefulSet{}: ours, &appsv1.Deployment{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
-			&corev1.ConfigMap{}: ours, &corev1.ServiceAccount{}: ours, &networkingv1.NetworkPolicy{}: ours, &policyv1.PodDisruptionBudget{}: ours,
+			&appsv1.StatefulSet{}: ours, &appsv1.Deployment{}: ours, &corev1.Pod{}: ours,
+			&corev1.PersistentVolumeClaim{}: ours, &corev1.Service{}: ours,
+			&corev1.ConfigMap{}: ours, &corev1.ServiceAccount{}: ours, &networkingv1.NetworkPolicy{}: ours,
+			&policyv1.PodDisruptionBudget{}: ours,
 		},
 	}
 }

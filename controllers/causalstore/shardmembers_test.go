@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// TestMembersOfShardsOfARunningStoreChange: 1, 2, 3, 1. At any time one pod is away, and only the shards restart, once, for their logs, on the
-// volumes that they had.
+// TestMembersOfShardsOfARunningStoreChange: 1, 2, 3, 1. At any time one pod is away, and only the shards restart, once,
+// for their logs, on the volumes that they had.
 func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 	k := newClusterWithGroups(t)
 	stop := k.operator("local", "causalstore:v1")
@@ -37,10 +37,12 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 			t.Errorf("%s restarted: %v", name, restarted)
 		}
 	}
-	if volume != k.claim("data-try-here-shard-0-0") || k.claim("log-try-here-shard-0-0") == "" || k.claim("log-try-here-s1-m2-0") == "" {
+	if volume != k.claim("data-try-here-shard-0-0") || k.claim("log-try-here-shard-0-0") == "" ||
+		k.claim("log-try-here-s1-m2-0") == "" {
 		t.Error("a shard has other data, or no log")
 	}
-	if c := k.store("try").Status.DataCenters[0]; c.Shards != (v1alpha1.Count{Ready: 4, Desired: 4, Updated: 4}) || len(c.Groups) != 2 {
+	if c := k.store("try").Status.DataCenters[0]; c.Shards != (v1alpha1.Count{Ready: 4, Desired: 4, Updated: 4}) ||
+		len(c.Groups) != 2 {
 		t.Errorf("shards: %+v, groups: %+v", c.Shards, c.Groups)
 	}
 	if k.configuration().Register != nil {
@@ -49,7 +51,8 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 	stop() // the next operator goes on
 	k.operator("local", "causalstore:v1")
 	members(3)
-	k.awaitMembers(plan.ComponentShard, 3, "try-here-s0-m2", "try-here-s0-m3", "try-here-s1-m2", "try-here-s1-m3", "try-here-shard-0", "try-here-shard-1")
+	k.awaitMembers(plan.ComponentShard, 3, "try-here-s0-m2", "try-here-s0-m3", "try-here-s1-m2", "try-here-s1-m3",
+		"try-here-shard-0", "try-here-shard-1")
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	checkUnchanged(t, now, k.uids())
 
@@ -61,7 +64,8 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 		return k.exists("try-here-shard-1-0", p) && p.Spec.Containers[0].Image == "causalstore:v2", p.Name
 	})
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
-	if restarts, most := k.workloads.history(); most > 1 || slices.Index(restarts, "try-here-s0-m3-0") > slices.Index(restarts, "try-here-shard-0-0") {
+	if restarts, most := k.workloads.history(); most > 1 ||
+		slices.Index(restarts, "try-here-s0-m3-0") > slices.Index(restarts, "try-here-shard-0-0") {
 		t.Errorf("%d pods were away at once; restarts: %v", most, restarts)
 	}
 
@@ -78,7 +82,8 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 		}
 	}
 	k.update("try", func(s *v1alpha1.CausalStore) {
-		s.Spec.DataCenters[0].Etcd = v1alpha1.Etcd{Replicas: 3, Volume: s.Spec.DataCenters[0].Etcd.Volume, Endpoints: []string{"https://etcd.example.com:2379"}, SecretName: "etcd"}
+		s.Spec.DataCenters[0].Etcd = v1alpha1.Etcd{Replicas: 3, Volume: s.Spec.DataCenters[0].Etcd.Volume,
+			Endpoints: []string{"https://etcd.example.com:2379"}, SecretName: "etcd"}
 	})
 	k.await("another etcd to be refused", func() (bool, string) {
 		c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonTopologyChanged)
@@ -86,11 +91,14 @@ func TestMembersOfShardsOfARunningStoreChange(t *testing.T) {
 	})
 }
 
-// TestANewStoreStartsWithTheMembersOfItsShards: nothing is restarted for it. A shard of which one member is left is not degraded.
+// TestANewStoreStartsWithTheMembersOfItsShards: nothing is restarted for it. A shard of which one member is left is not
+// degraded.
 func TestANewStoreStartsWithTheMembersOfItsShards(t *testing.T) {
 	k := newClusterWithGroups(t)
 	k.operator("local", "causalstore:v1")
-	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) { s.Spec.Storage.Replicas, s.Spec.DataCenters[0].Shards = 3, 1 })
+	k.sample("one-data-center.yaml", func(s *v1alpha1.CausalStore) {
+		s.Spec.Storage.Replicas, s.Spec.DataCenters[0].Shards = 3, 1
+	})
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitMembers(plan.ComponentShard, 3, "try-here-s0-m2", "try-here-s0-m3", "try-here-shard-0")
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)

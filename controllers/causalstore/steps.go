@@ -22,13 +22,15 @@ import (
 func (r *Reconciler) growClaims(ctx context.Context, seen *status.Observed, all []plan.ClaimSize) error {
 	var errs []error
 	for _, g := range all {
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace, Name: g.Claim}}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Store.Namespace,
+			Name: g.Claim}}
 		body := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, g.Size.String())
 		if err := r.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
 			errs = append(errs, fmt.Errorf("grow claim %s to %s: %w", g.Claim, g.Size.String(), err))
 			continue
 		}
-		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Grow", g.Claim, "Growing", "claim %s grows to %s", g.Claim, g.Size.String())
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Grow", g.Claim, "Growing", "claim %s grows to %s", g.Claim,
+			g.Size.String())
 	}
 	return errors.Join(errs...)
 }
@@ -42,7 +44,8 @@ func (r *Reconciler) deleteClaims(ctx context.Context, seen *status.Observed, cl
 			errs = append(errs, fmt.Errorf("delete claim %s: %w", name, err))
 			continue
 		}
-		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Delete", name, "PartLeft", "claim %s is deleted: the part that used it has left", name)
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Delete", name, "PartLeft",
+			"claim %s is deleted: the part that used it has left", name)
 	}
 	return errors.Join(errs...)
 }
@@ -63,7 +66,8 @@ func (r *Reconciler) notifyPods(ctx context.Context, seen *status.Observed, p pl
 // notifySidecars does the same for pods of apps that have a sidecar of the store, while shards or coordinators change:
 // a sidecar with the old topology is refused keys that have moved.
 func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, p plan.Plan) error {
-	if len(p.Notify)+len(p.Resharding.Changes)+len(p.Scaling.ScaleDowns)+len(p.Scaling.Members.Changes) == 0 || p.Record.Epoch == p.Record.RestartEpoch {
+	if len(p.Notify)+len(p.Resharding.Changes)+len(p.Scaling.ScaleDowns)+len(p.Scaling.Members.Changes) == 0 ||
+		p.Record.Epoch == p.Record.RestartEpoch {
 		return nil
 	}
 	namespaces := r.Namespaces
@@ -80,7 +84,8 @@ func (r *Reconciler) notifySidecars(ctx context.Context, seen *status.Observed, 
 func (r *Reconciler) notifySidecarsIn(ctx context.Context, namespace string, seen *status.Observed, p plan.Plan) error {
 	pods := metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := r.Uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{inject.LabelStore: seen.Store.Name}); err != nil {
+	if err := r.Uncached.List(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingLabels{inject.LabelStore: seen.Store.Name}); err != nil {
 		return fmt.Errorf("list pods with sidecars: %w", err)
 	}
 	epoch := strconv.FormatInt(p.Record.Epoch, 10)
@@ -88,11 +93,14 @@ func (r *Reconciler) notifySidecarsIn(ctx context.Context, namespace string, see
 	var errs []error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		ours := strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Name+"/") && pod.Namespace == seen.Store.Namespace ||
+		ours := strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Name+"/") &&
+			pod.Namespace == seen.Store.Namespace ||
 			strings.HasPrefix(pod.Annotations[inject.AnnotationInjected], seen.Store.Namespace+"/"+seen.Store.Name+"/")
 		// The operator of another region marks the sidecars of its own data centers.
-		dc := pod.Annotations[inject.AnnotationInjected][strings.LastIndex(pod.Annotations[inject.AnnotationInjected], "/")+1:]
-		if !ours || !seen.IsLocal(dc) || pod.Annotations[plan.AnnotationEpoch] == epoch || pod.DeletionTimestamp != nil {
+		dc := pod.Annotations[inject.AnnotationInjected][strings.LastIndex(pod.Annotations[inject.AnnotationInjected],
+			"/")+1:]
+		if !ours || !seen.IsLocal(dc) || pod.Annotations[plan.AnnotationEpoch] == epoch ||
+			pod.DeletionTimestamp != nil {
 			continue
 		}
 		if err := ignoreGone(r.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, body))); err != nil {
@@ -130,7 +138,8 @@ func (r *Reconciler) restart(ctx context.Context, seen *status.Observed, all []p
 			errs = append(errs, fmt.Errorf("restart pod %s: %w", p.Pod, err))
 			continue
 		}
-		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Restart", p.Pod, "RollingOut", "pod %s restarts to apply a change of the spec", p.Pod)
+		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Restart", p.Pod, "RollingOut",
+			"pod %s restarts to apply a change of the spec", p.Pod)
 	}
 	return errors.Join(errs...)
 }

@@ -45,15 +45,18 @@ func TestABadImageIsDegradedAtOnceAndNamedInAnEvent(t *testing.T) {
 	k.workloads.failWaiting("causalstore:bad", "ImagePullBackOff", "no such manifest")
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:bad" })
 	c := k.awaitCondition("try", v1alpha1.ConditionDegraded, yes, v1alpha1.ReasonDataMissing)
-	const says = "try-here-shard-0-0: ImageUnavailable: container middleman: ImagePullBackOff of image causalstore:bad: no such manifest"
+	const says = "try-here-shard-0-0: ImageUnavailable: container middleman: ImagePullBackOff of image " +
+		"causalstore:bad: no such manifest"
 	if !strings.Contains(c.Message, says) {
 		t.Errorf("Degraded says %q, want %q", c.Message, says)
 	}
-	if r := k.awaitCondition("try", v1alpha1.ConditionReady, no, v1alpha1.ReasonPartsNotReady); !strings.Contains(r.Message, says) {
+	if r := k.awaitCondition("try", v1alpha1.ConditionReady, no,
+		v1alpha1.ReasonPartsNotReady); !strings.Contains(r.Message, says) {
 		t.Errorf("Ready says %q", r.Message)
 	}
 	k.awaitEvent("ImageUnavailable", "pod try-here-shard-0-0: container middleman: ImagePullBackOff")
-	if p := k.store("try").Status.Problems; len(p) != 1 || p[0].Pod != "try-here-shard-0-0" || p[0].Reason != "ImageUnavailable" {
+	if p := k.store("try").Status.Problems; len(p) != 1 || p[0].Pod != "try-here-shard-0-0" ||
+		p[0].Reason != "ImageUnavailable" {
 		t.Errorf("the problems are %+v", p)
 	}
 }
@@ -65,13 +68,15 @@ func TestAPausedStoreSaysWhatWouldChange(t *testing.T) {
 	k.awaitCondition("try", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Paused = true })
-	if c := k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused); !strings.Contains(c.Message, "nothing to change") {
+	if c := k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused); !strings.Contains(c.Message,
+		"nothing to change") {
 		t.Errorf("Paused says %q", c.Message)
 	}
 	before := k.uids()
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Image = "causalstore:v2" })
 	c := k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonChangesPending)
-	for _, want := range []string{"spec.image", "StatefulSets to change: try-here-cc, try-here-cache, try-here-shard-0, try-here-shard-1"} {
+	for _, want := range []string{"spec.image",
+		"StatefulSets to change: try-here-cc, try-here-cache, try-here-shard-0, try-here-shard-1"} {
 		if !strings.Contains(c.Message, want) {
 			t.Errorf("Paused says %q, without %q", c.Message, want)
 		}
@@ -109,7 +114,8 @@ func TestUnreachableCoordinatorsAreNamed(t *testing.T) {
 	k.sample("three-rings.yaml", nil)
 	k.awaitCondition("rings", v1alpha1.ConditionReady, yes, v1alpha1.ReasonAllPartsReady)
 	k.await("all coordinators to be named", func() (bool, string) {
-		c := k.awaitCondition("rings", v1alpha1.ConditionPeersConnected, metav1.ConditionUnknown, v1alpha1.ReasonPeersUnasked)
+		c := k.awaitCondition("rings", v1alpha1.ConditionPeersConnected, metav1.ConditionUnknown,
+			v1alpha1.ReasonPeersUnasked)
 		ok := true
 		for _, dc := range k.store("rings").Spec.DataCenters {
 			ok = ok && strings.Contains(c.Message, fmt.Sprintf("rings-%s-cc-0 (it does not answer)", dc.Name))

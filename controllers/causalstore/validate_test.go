@@ -16,8 +16,9 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 	s.Name = "s"
 	s.Spec = v1alpha1.CausalStoreSpec{Consistency: v1alpha1.Consistency{Default: v1alpha1.LevelCausal},
 		Storage: v1alpha1.Storage{Engine: v1alpha1.EngineEmbedded, Replicas: 1, Volume: v1alpha1.Volume{Size: "1Gi"}},
-		DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "r", Shards: 2, Zones: v1alpha1.Zones{Frontend: []string{"x"},
-			Backend: []string{"y"}},
+		DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "r", Shards: 2,
+			Zones: v1alpha1.Zones{Frontend: []string{"x"},
+				Backend: []string{"y"}},
 			Coordinators: v1alpha1.Coordinators{Replicas: 1,
 				Volume: v1alpha1.Volume{Size: "1Gi"}}, Caches: v1alpha1.Caches{Memory: "1Gi"}}},
 		Rings: []v1alpha1.Ring{{Name: "q", DataCenters: []string{"a"}}}}
@@ -35,7 +36,8 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 		t.Errorf("other numbers of shards and coordinators: %v %v", refused, forbidden)
 	}
 	s.Spec.DataCenters[0].Coordinators.Replicas = 17
-	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 || !strings.Contains(refused[0], "at most 16 coordinators") {
+	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 ||
+		!strings.Contains(refused[0], "at most 16 coordinators") {
 		t.Errorf("too many coordinators: %v", refused)
 	}
 	s.Spec.DataCenters[0].Coordinators.Replicas = 16
@@ -44,11 +46,13 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 		t.Errorf("another binding of a store without a volume: %v", forbidden)
 	}
 	seen.Record, seen.HasVolumes = &plan.Record{Epoch: 1, Spec: string(carriedOut)}, true
-	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 2 || !strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 2 ||
+		!strings.Contains(forbidden[0], "spec.binding: cannot be changed") {
 		t.Errorf("another binding: %v", forbidden)
 	}
 	s.Spec.DataCenters[0].Zones.Backend = []string{"x"}
-	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 || !strings.Contains(refused[0], "x is in both") {
+	if refused, _ := validate(seen, v1alpha1.Limits{}); len(refused) != 1 ||
+		!strings.Contains(refused[0], "x is in both") {
 		t.Errorf("a zone in both: %v", refused)
 	}
 }
@@ -61,7 +65,8 @@ func TestTheOperatorRefusesWhatItsLimitsForbid(t *testing.T) {
 	seen := &status.Observed{Observed: plan.Observed{Store: s, Region: "r"}}
 	has := func(limits v1alpha1.Limits) bool {
 		refused, _ := validate(seen, limits)
-		return strings.Contains(strings.Join(refused, "; "), "spec.image: docker.io/other/image:v1 is not allowed; this operator allows registry.example.com/")
+		return strings.Contains(strings.Join(refused, "; "),
+			"spec.image: docker.io/other/image:v1 is not allowed; this operator allows registry.example.com/")
 	}
 	if !has(v1alpha1.Limits{Images: []string{"registry.example.com/"}}) {
 		t.Error("an image that is not allowed is accepted")

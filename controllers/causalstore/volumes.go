@@ -23,7 +23,8 @@ type volumeCache struct {
 }
 
 // replace sets the volumes of a store and returns those from before.
-func (v *volumeCache) replace(store types.NamespacedName, volumes map[string]*corev1.VolumeNodeAffinity) map[string]*corev1.VolumeNodeAffinity {
+func (v *volumeCache) replace(store types.NamespacedName,
+	volumes map[string]*corev1.VolumeNodeAffinity) map[string]*corev1.VolumeNodeAffinity {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.stores == nil {

@@ -18,11 +18,17 @@ import (
 // bind binds a claim to a volume that can be used in one zone only.
 func (k *cluster) bind(claim, zone string) {
 	k.t.Helper()
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: k.namespace + "-" + claim}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.com", VolumeHandle: claim}},
-		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}}}}}}
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: k.namespace + "-" + claim},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.com", VolumeHandle: claim},
+			},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}}}}}}}
 	k.create(v)
 	c := &corev1.PersistentVolumeClaim{}
 	k.get(claim, c)
@@ -32,8 +38,8 @@ func (k *cluster) bind(claim, zone string) {
 	}
 }
 
-// lateClaims is a client that creates another claim of a coordinator after the deletion of one, as a StatefulSet controller may that has
-// not noticed yet that its set is gone.
+// lateClaims is a client that creates another claim of a coordinator after the deletion of one, as a StatefulSet
+// controller may that has not noticed yet that its set is gone.
 type lateClaims struct {
 	client.Client
 	creator client.Client
@@ -49,7 +55,8 @@ func (c *lateClaims) Delete(ctx context.Context, o client.Object, options ...cli
 		return nil
 	}
 	late := o.DeepCopyObject().(*corev1.PersistentVolumeClaim)
-	late.ObjectMeta = metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: fmt.Sprint(name, 7+len(c.late)), Labels: o.GetLabels()}
+	late.ObjectMeta = metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: fmt.Sprint(name, 7+len(c.late)),
+		Labels: o.GetLabels()}
 	c.late = append(c.late, late.Name)
 	return c.creator.Create(ctx, late)
 }
@@ -76,13 +83,17 @@ func TestAZoneThatHasAVolumeCannotBeLeft(t *testing.T) {
 	before := k.uids()
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Zones.Backend = []string{"zone-c"} })
 	c := k.awaitCondition("try", v1alpha1.ConditionTopologyValid, no, v1alpha1.ReasonTopologyChanged)
-	if !strings.Contains(c.Message, "zones.backend of here must keep zone-b, because the volume of claim data-try-here-shard-0-0 can be used only there") {
+	if !strings.Contains(c.Message,
+		"zones.backend of here must keep zone-b, because the volume of claim data-try-here-shard-0-0 can be "+
+			"used only there") {
 		t.Errorf("message: %s", c.Message)
 	}
 	if d := cmp.Diff(before, k.uids()); d != "" {
 		t.Errorf("pods restarted:\n%s", d)
 	}
-	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.DataCenters[0].Zones.Backend = []string{"zone-c", "zone-b"} })
+	k.update("try", func(s *v1alpha1.CausalStore) {
+		s.Spec.DataCenters[0].Zones.Backend = []string{"zone-c", "zone-b"}
+	})
 	k.awaitCondition("try", v1alpha1.ConditionTopologyValid, yes, v1alpha1.ReasonTopologyAccepted)
 	k.awaitCondition("try", v1alpha1.ConditionProgressing, no, v1alpha1.ReasonUpToDate)
 }

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watch returns a reader of objects of some kinds in the namespace, and a channel that can be read after one of them has changed, until the
-// test ends. To list them again and again instead would cost the API server more than all that the operator does. The reader shows each kind
-// as it was some time ago; it has all that it reported.
+// watch returns a reader of objects of some kinds in the namespace, and a channel that can be read after one of them
+// has changed, until the test ends. To list them again and again instead would cost the API server more than all that
+// the operator does. The reader shows each kind as it was some time ago; it has all that it reported.
 func (k *cluster) watch(kinds ...client.Object) (client.Reader, chan struct{}) {
 	k.t.Helper()
 	informers, err := cache.New(k.config, cache.Options{Scheme: k.client.Scheme(), Mapper: k.client.RESTMapper(),

@@ -26,23 +26,28 @@ type workloads struct {
 	seen    client.Reader // what the simulation sees, as a controller does: late
 	changed chan struct{} // ready after a change
 
-	mu       sync.Mutex
-	podIP    string                                  // of all pods
-	broken   map[string]bool                         // images and pods that do not become ready
-	waiting  map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
-	refused  map[string]string                       // StatefulSets whose pods cannot be made, with the words of the API server
-	pending  map[string]bool                         // pods that no node takes, because a claim has no volume
-	balancer string                                  // the address that load balancers have; none if empty
-	made     map[string]bool                         // pods that were created
-	restarts []string                                // pods that were deleted and created again, in that order
-	most     int                                     // the greatest number of pods that were not ready at the same time, after all had been
-	served   bool
+	mu      sync.Mutex
+	podIP   string                                  // of all pods
+	broken  map[string]bool                         // images and pods that do not become ready
+	waiting map[string]corev1.ContainerStateWaiting // why the first container of such a pod waits
+	// StatefulSets whose pods cannot be made, with the words of the API server
+	refused  map[string]string
+	pending  map[string]bool // pods that no node takes, because a claim has no volume
+	balancer string          // the address that load balancers have; none if empty
+	made     map[string]bool // pods that were created
+	restarts []string        // pods that were deleted and created again, in that order
+	// the greatest number of pods that were not ready at the same time, after all had been
+	most   int
+	served bool
 }
 
 // simulateWorkloads runs until the test ends.
 func simulateWorkloads(k *cluster) *workloads {
-	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{}, waiting: map[string]corev1.ContainerStateWaiting{}, refused: map[string]string{}, pending: map[string]bool{}, made: map[string]bool{}}
-	w.seen, w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.Service{})
+	w := &workloads{cluster: k, podIP: "10.1.2.3", broken: map[string]bool{},
+		waiting: map[string]corev1.ContainerStateWaiting{}, refused: map[string]string{}, pending: map[string]bool{},
+		made: map[string]bool{}}
+	w.seen, w.changed = k.watch(&appsv1.StatefulSet{}, &appsv1.Deployment{}, &corev1.Pod{},
+		&corev1.PersistentVolumeClaim{}, &corev1.Service{})
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -53,7 +58,8 @@ func simulateWorkloads(k *cluster) *workloads {
 			case <-w.changed:
 			}
 			switch err := w.step(context.Background()); {
-			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err): // something changed that was not seen
+			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+				// something changed that was not seen
 				notify(w.changed)
 			case err != nil:
 				k.t.Errorf("simulate workloads: %v", err)
@@ -154,7 +160,9 @@ func (w *workloads) step(ctx context.Context) error {
 // kubelet deletes pods that are terminating, or whose owner was deleted, and makes the others ready.
 func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.Object) error {
 	owner := metav1.GetControllerOf(p)
-	orphan := owner != nil && !slices.ContainsFunc(owners, func(o metav1.Object) bool { return o.GetUID() == owner.UID })
+	orphan := owner != nil && !slices.ContainsFunc(owners, func(o metav1.Object) bool {
+		return o.GetUID() == owner.UID
+	})
 	if p.DeletionTimestamp != nil || orphan {
 		return w.delete(ctx, p, client.GracePeriodSeconds(0))
 	}
@@ -181,19 +189,23 @@ func (w *workloads) kubelet(ctx context.Context, p *corev1.Pod, owners []metav1.
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}
 	if pending {
 		p.Status.Phase = corev1.PodPending
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			Message: "0/9 nodes are available: pod has unbound immediate PersistentVolumeClaims."})
+		p.Status.Conditions = append(p.Status.Conditions,
+			corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason:  corev1.PodReasonUnschedulable,
+				Message: "0/9 nodes are available: pod has unbound immediate PersistentVolumeClaims."})
 	}
 	p.Status.ContainerStatuses = nil
 	if first := p.Spec.Containers[0]; !ready && waits {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Image: first.Image, State: corev1.ContainerState{Waiting: &waiting}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: first.Name, Image: first.Image,
+			State: corev1.ContainerState{Waiting: &waiting}}}
 	}
 	return w.client.Status().Update(ctx, p)
 }
 
 // delete deletes a pod, unless it has changed since it was seen: then it may have another owner.
 func (w *workloads) delete(ctx context.Context, p *corev1.Pod, opts ...client.DeleteOption) error {
-	return w.client.Delete(ctx, p, append(opts, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})...)
+	return w.client.Delete(ctx, p,
+		append(opts, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})...)
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -210,7 +222,8 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 		return err
 	}
 	revision := s.Name + "-" + revisionOf(s)
-	status := appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, UpdateRevision: revision, CurrentRevision: revision}
+	status := appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, UpdateRevision: revision,
+		CurrentRevision: revision}
 	for i := range *s.Spec.Replicas {
 		name := fmt.Sprintf("%s-%d", s.Name, i)
 		p := pods[name]
@@ -242,7 +255,8 @@ func (w *workloads) statefulSet(ctx context.Context, s *appsv1.StatefulSet, pods
 		}
 	}
 	was := s.Status
-	if was.ObservedGeneration == status.ObservedGeneration && was.UpdateRevision == status.UpdateRevision && was.Replicas == status.Replicas &&
+	if was.ObservedGeneration == status.ObservedGeneration && was.UpdateRevision == status.UpdateRevision &&
+		was.Replicas == status.Replicas &&
 		was.ReadyReplicas == status.ReadyReplicas && was.UpdatedReplicas == status.UpdatedReplicas {
 		return nil
 	}
@@ -258,9 +272,11 @@ func (w *workloads) refusal(set string) string {
 
 // reportRefusal records the event of a StatefulSet controller that cannot make a pod.
 func (w *workloads) reportRefusal(ctx context.Context, s *appsv1.StatefulSet, why string) error {
-	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + ".refused"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
-		InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", APIVersion: "apps/v1", Namespace: s.Namespace, Name: s.Name, UID: s.UID},
-		Message:        why, LastTimestamp: metav1.Now()}
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + ".refused"},
+		Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+		InvolvedObject: corev1.ObjectReference{Kind: "StatefulSet", APIVersion: "apps/v1", Namespace: s.Namespace,
+			Name: s.Name, UID: s.UID},
+		Message: why, LastTimestamp: metav1.Now()}
 	return client.IgnoreAlreadyExists(w.client.Create(ctx, e))
 }
 
@@ -346,7 +362,8 @@ func (w *workloads) makePod(ctx context.Context, s *appsv1.StatefulSet, name str
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: template.Name + "-" + name}}})
 	}
 	p.Labels[appsv1.StatefulSetRevisionLabel], p.Labels[appsv1.PodIndexLabel] = revision, fmt.Sprint(index)
-	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 	zones := []string{"zone-a"} // without an affinity any will do
 	if p.Spec.Affinity != nil && p.Spec.Affinity.NodeAffinity != nil {
 		zones = p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values

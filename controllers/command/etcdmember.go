@@ -15,8 +15,9 @@ func NewEtcdMemberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd-member",
 		Short: "Write the configuration with which a member of a data center's etcd starts",
-		Long: `Runs before etcd in the pods that the operator makes. A member that has its data goes on with it. One that has lost it asks the others
-for a new id, and joins them. One that has never had any founds the etcd with the others, unless that has already served.`,
+		Long: `Runs before etcd in the pods that the operator makes. A member that has its data
+goes on with it. One that has lost it asks the others for a new id, and joins them. One that has
+never had any founds the etcd with the others, unless that has already served.`,
 		Example: `  causalstore etcd-member --cluster /etc/etcd-cluster/cluster.yaml --name orders-us-1-etcd-0 --out /run/etcd`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +32,8 @@ for a new id, and joins them. One that has never had any founds the etcd with th
 			return etcd.Prepare(cmd.Context(), c, name, out)
 		},
 	}
-	cmd.Flags().StringVar(&cluster, "cluster", "", "file with the members and their configuration, which the operator writes (required)")
+	cmd.Flags().StringVar(&cluster, "cluster", "",
+		"file with the members and their configuration, which the operator writes (required)")
 	cmd.Flags().StringVar(&name, "name", "", "name of this member (required)")
 	cmd.Flags().StringVar(&out, "out", "", "folder for etcd.yaml (required)")
 	for _, flag := range []string{"cluster", "name", "out"} {

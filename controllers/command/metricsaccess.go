@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// metricsReader decides who may read the operator's metrics: the API server says whose token a request has, and whether RBAC allows that
-// user to get the URL. The filter of controller-runtime does the same with the libraries of the API server, which would add a tenth to
-// the size of the binary that each sidecar runs.
+// metricsReader decides who may read the operator's metrics: the API server says whose token a request has, and whether
+// RBAC allows that user to get the URL. The filter of controller-runtime does the same with the libraries of the API
+// server, which would add a tenth to the size of the binary that each sidecar runs.
 type metricsReader struct{ api kubernetes.Interface }
 
 // newMetricsFilter returns a server.Options.FilterProvider.
@@ -62,10 +62,13 @@ func (m *metricsReader) check(ctx context.Context, authorization, path string) (
 		extra[k] = authorizationv1.ExtraValue(v)
 	}
 	may, err := m.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"}}}, metav1.CreateOptions{})
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user.Username, UID: user.UID, Groups: user.Groups,
+			Extra:                 extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"}}},
+		metav1.CreateOptions{})
 	if err != nil {
-		return http.StatusInternalServerError, fmt.Errorf("ask the API server whether %s may get %s: %w", user.Username, path, err)
+		return http.StatusInternalServerError, fmt.Errorf("ask the API server whether %s may get %s: %w",
+			user.Username, path, err)
 	}
 	if !may.Status.Allowed {
 		return http.StatusForbidden, nil

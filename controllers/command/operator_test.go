@@ -36,8 +36,10 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	cmd := NewOperatorCommand()
-	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health, "--metrics-address=0", "--console-address=" + page,
-		"--leader-namespace=default", "--log-level=error", "--webhook-configuration=injector", "--webhook-host=localhost", "--webhook-namespace=default",
+	cmd.SetArgs([]string{"--region=local", "--image=causalstore:test", "--health-address=" + health,
+		"--metrics-address=0", "--console-address=" + page,
+		"--leader-namespace=default", "--log-level=error", "--webhook-configuration=injector",
+		"--webhook-host=localhost", "--webhook-namespace=default",
 		"--webhook-secret=webhook", "--webhook-port=" + strconv.Itoa(int(netip.MustParseAddrPort(hook).Port()))})
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 
@@ -50,10 +52,12 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 		t.Fatal(err)
 	}
 	none, url := admissionv1.SideEffectClassNone, "https://"+hook+inject.Path
-	if err := c.Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
-		Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io", AdmissionReviewVersions: []string{"v1"},
-			SideEffects:  &none,
-			ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}}}); err != nil {
+	if err := c.Create(t.Context(),
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "injector"},
+			Webhooks: []admissionv1.MutatingWebhook{{Name: "inject.causalstore.io",
+				AdmissionReviewVersions: []string{"v1"},
+				SideEffects:             &none,
+				ClientConfig:            admissionv1.WebhookClientConfig{URL: &url}}}}); err != nil {
 		t.Fatal(err)
 	}
 	sample, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "one-data-center.yaml"))
@@ -82,7 +86,8 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 		}
 		return nil
 	})
-	if zone, err := trafficDistribution(config); err != nil || service.Spec.TrafficDistribution == nil || *service.Spec.TrafficDistribution != zone {
+	if zone, err := trafficDistribution(config); err != nil || service.Spec.TrafficDistribution == nil ||
+		*service.Spec.TrafficDistribution != zone {
 		t.Errorf("the Service has trafficDistribution %v, want %s (%v)", service.Spec.TrafficDistribution, zone, err)
 	}
 	await(t, ended, func() error {
@@ -117,9 +122,11 @@ func TestTheOperatorCommandReconcilesAStoreAndShutsDownCleanly(t *testing.T) {
 
 func TestMissingWebhookFlagsAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                    "needs --webhook-host",
-		"--webhook-host=x":                    "either --webhook-secret with --webhook-namespace, or --webhook-cert-dir",
-		"--webhook-host=x --webhook-secret=s": "--webhook-secret needs --webhook-namespace",
+		"": "needs --webhook-host",
+		"--webhook-host=x": "either --webhook-secret with --webhook-namespace, or " +
+			"--webhook-cert-dir",
+		"--webhook-host=x --webhook-secret=s": "--webhook-secret needs " +
+			"--webhook-namespace",
 		"--webhook-host=x --webhook-secret=s --webhook-namespace=n --webhook-cert-dir=d": "not both",
 	} {
 		cmd := NewOperatorCommand()
@@ -135,7 +142,8 @@ func TestThePageIsNotServedToOtherPods(t *testing.T) {
 	cmd := NewOperatorCommand()
 	cmd.SetArgs([]string{"--region=a", "--image=b", "--console-address=:8082"})
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `--console-address ":8082": the page has no authentication`) {
+	if err := cmd.ExecuteContext(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `--console-address ":8082": the page has no authentication`) {
 		t.Errorf("%v", err)
 	}
 }

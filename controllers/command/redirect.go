@@ -17,8 +17,9 @@ func NewRedirectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redirect",
 		Short: "Redirect a pod's connections to a store's Services to its sidecar (injection mode Redirect)",
-		Long: `Installs nftables rules in the network namespace that it runs in, which should be that of a pod: TCP connections to each --from are
-redirected to --to. It needs NET_ADMIN, and exits at once. Running it again replaces the rules.`,
+		Long: `Installs nftables rules in the network namespace that it runs in, which should be
+that of a pod: TCP connections to each --from are redirected to --to. It needs NET_ADMIN, and exits
+at once. Running it again replaces the rules.`,
 		Example: `  causalstore redirect --from 10.96.0.10:6379 --to 127.67.83.1:6379`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

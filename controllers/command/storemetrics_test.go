@@ -40,11 +40,13 @@ func TestTheStatusOfEveryStoreIsExported(t *testing.T) {
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPartsNotReady},
 			{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDataMissing},
-			{Type: v1alpha1.ConditionPeersConnected, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPeersUnknown}},
+			{Type: v1alpha1.ConditionPeersConnected, Status: metav1.ConditionUnknown,
+				Reason: v1alpha1.ReasonPeersUnknown}},
 		Problems: []v1alpha1.PodProblem{{Pod: "orders-east-shard-0-0", Reason: "OOMKilled"}},
 		Rings:    []v1alpha1.RingStatus{{Name: "near", Availability: v1alpha1.RingUnavailable, LagMs: &lag}},
-		DataCenters: []v1alpha1.DataCenterStatus{{Name: "far"}, {Name: "east", Here: true, Shards: v1alpha1.Count{Ready: 1, Desired: 2, Updated: 2},
-			StabilityLagMs: &lag, IncompleteWrites: &writes}},
+		DataCenters: []v1alpha1.DataCenterStatus{{Name: "far"},
+			{Name: "east", Here: true, Shards: v1alpha1.Count{Ready: 1, Desired: 2, Updated: 2},
+				StabilityLagMs: &lag, IncompleteWrites: &writes}},
 	}
 	const want = `
 causalstore_store_condition{condition="Degraded",reason="DataUnavailable",store="orders",store_namespace="shop"} 1

@@ -24,9 +24,10 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check an installation from inside its cluster; `helm test` runs it",
-		Long: `Checks that the API server serves CausalStores, that the operator's pods are ready and one of them is the leader, that the webhook
-answers, and, with --store, that a session's write is visible wherever its token is resumed. It must run in a pod with the rights of
-the operator, because it uses the names of Services.`,
+		Long: `Checks that the API server serves CausalStores, that the operator's pods are
+ready and one of them is the leader, that the webhook answers, and, with --store, that a session's
+write is visible wherever its token is resumed. It must run in a pod with the rights of the
+operator, because it uses the names of Services.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -57,10 +58,13 @@ the operator, because it uses the names of Services.`,
 	fs.StringVar(&region, "region", "", "region of the operator (required)")
 	fs.StringVar(&in.Namespace, "namespace", "", "namespace of the operator (required)")
 	fs.StringVar(&selector, "selector", "app.kubernetes.io/name=causalstore-operator", "labels of the operator's pods")
-	fs.StringSliceVar(&in.WatchNamespaces, "watch-namespaces", nil, "namespaces whose stores the operator serves; if empty, all")
+	fs.StringSliceVar(&in.WatchNamespaces, "watch-namespaces", nil,
+		"namespaces whose stores the operator serves; if empty, all")
 	fs.IntVar(&in.Replicas, "replicas", 1, "number of the operator's pods that must be ready")
-	fs.StringVar(&in.Webhook, "webhook-configuration", "", "MutatingWebhookConfiguration that calls the operator; if empty, the webhook is not checked")
-	fs.StringVar(&store, "store", "", "namespace/name of a CausalStore to write to and read from; if empty, no store is checked")
+	fs.StringVar(&in.Webhook, "webhook-configuration", "",
+		"MutatingWebhookConfiguration that calls the operator; if empty, the webhook is not checked")
+	fs.StringVar(&store, "store", "",
+		"namespace/name of a CausalStore to write to and read from; if empty, no store is checked")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "how long to retry failing checks")
 	_ = cmd.MarkFlagRequired("region") // the flags exist
 	_ = cmd.MarkFlagRequired("namespace")

@@ -36,7 +36,8 @@ func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.namespace, "webhook-namespace", "", "namespace of --webhook-secret")
 	fs.StringVar(&f.secret, "webhook-secret", "", "Secret in which the operator creates and renews the certificate")
 	fs.StringVar(&f.certDir, "webhook-cert-dir", "",
-		"folder with tls.crt and tls.key that something else, such as cert-manager, creates and renews; instead of --webhook-secret")
+		"folder with tls.crt and tls.key that something else, such as cert-manager, creates and renews; instead of "+
+			"--webhook-secret")
 	fs.IntVar(&f.port, "webhook-port", 9443, "port of the webhook")
 	fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "DNS domain of the cluster's Services")
 }
@@ -49,7 +50,9 @@ func (f *webhookFlags) validate() error {
 	case f.host == "":
 		return errors.New("--webhook-configuration needs --webhook-host")
 	case (f.certDir == "") == (f.secret == ""):
-		return errors.New("--webhook-configuration needs either --webhook-secret with --webhook-namespace, or --webhook-cert-dir, not both")
+		return errors.New(
+			"--webhook-configuration needs either --webhook-secret with --webhook-namespace, or " +
+				"--webhook-cert-dir, not both")
 	case f.certDir == "" && f.namespace == "":
 		return errors.New("--webhook-secret needs --webhook-namespace")
 	}
@@ -63,42 +66,53 @@ func (f *webhookFlags) server(certificate *inject.ServingCertificate) webhook.Se
 // certificateSource returns what keeps the served certificate up to date.
 func (f *webhookFlags) certificateSource(m ctrl.Manager, certificate *inject.ServingCertificate) manager.Runnable {
 	if f.certDir != "" {
-		return &inject.Watcher{ServingCertificate: certificate, Uncached: m.GetAPIReader(), Dir: f.certDir, Host: f.host,
+		return &inject.Watcher{ServingCertificate: certificate, Uncached: m.GetAPIReader(), Dir: f.certDir,
+			Host:          f.host,
 			Configuration: f.configuration, Now: time.Now}
 	}
-	return &inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: f.namespace,
-		Secret: f.secret, Host: f.host,
+	return &inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(),
+		Namespace: f.namespace,
+		Secret:    f.secret, Host: f.host,
 		Configuration: f.configuration, Now: time.Now}
 }
 
-// serve registers the webhook, which every replica serves, leader or not, the copier, and the count of pods that lack a sidecar.
-func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags, keeper *trust.Keeper,
+// serve registers the webhook, which every replica serves, leader or not, the copier, and the count of pods that lack a
+// sidecar.
+func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertificate, operator *operatorFlags,
+	keeper *trust.Keeper,
 	expiries *trust.Expiries) error {
 	injections := inject.NewInjections()
-	census := &inject.Census{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespaces: operator.namespaces, Interval: inject.CensusInterval}
-	if err := errors.Join(metrics.Registry.Register(injections), metrics.Registry.Register(census), m.Add(census)); err != nil {
+	census := &inject.Census{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespaces: operator.namespaces,
+		Interval: inject.CensusInterval}
+	if err := errors.Join(metrics.Registry.Register(injections), metrics.Registry.Register(census),
+		m.Add(census)); err != nil {
 		return err
 	}
-	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(), Region: operator.region,
+	copier := &inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
+		Region:     operator.region,
 		Namespaces: operator.namespaces, Trust: keeper, Expiries: expiries, Now: time.Now}
 	if err := copier.SetupWithManager(m); err != nil {
 		return err
 	}
 	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
-		m.GetWebhookServer().Register(path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder(plan.ManagedBy),
-			Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain, Limits: operator.limits,
-			Namespaces: operator.namespaces, Injections: injections, Required: required}})
+		m.GetWebhookServer().Register(path,
+			&webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
+				Events: m.GetEventRecorder(plan.ManagedBy),
+				Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain, Limits: operator.limits,
+				Namespaces: operator.namespaces, Injections: injections, Required: required}})
 	}
-	m.GetWebhookServer().Register(inject.PathBind, &webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(), Region: operator.region,
-		Namespaces: operator.namespaces}})
+	m.GetWebhookServer().Register(inject.PathBind,
+		&webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(),
+			Region:     operator.region,
+			Namespaces: operator.namespaces}})
 	if err := cacheForWebhook(m); err != nil {
 		return err
 	}
 	return m.Add(f.certificateSource(m, certificate))
 }
 
-// cacheForWebhook makes the cache hold from the start what the webhook reads. The controllers of a replica that is not the leader
-// do not run, so that it would be filled at the first request, and that request would run out of time.
+// cacheForWebhook makes the cache hold from the start what the webhook reads. The controllers of a replica that is not
+// the leader do not run, so that it would be filled at the first request, and that request would run out of time.
 func cacheForWebhook(m ctrl.Manager) error {
 	all := []client.Object{&v1alpha1.CausalStore{}, &corev1.ConfigMap{}, &corev1.Service{}, &appsv1.StatefulSet{}}
 	for _, kind := range []string{"Namespace", "Node"} {

@@ -16,11 +16,13 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
-// Abort ends a run: it asks the command that runs it to heal and report, and deletes the experiments at once, also if that command has died. It returns
-// until when that is not known: the end of the lock of the run. If it has passed, the run is kept as aborted, and the time is zero.
+// Abort ends a run: it asks the command that runs it to heal and report, and deletes the experiments at once, also if
+// that command has died. It returns until when that is not known: the end of the lock of the run. If it has passed, the
+// run is kept as aborted, and the time is zero.
 func Abort(ctx context.Context, c client.Client, r *record.Run, why string) (known time.Time, err error) {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: record.Name(r.Store, r.ID)}}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{record.AnnotationAbort: why}}})
+	body, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"annotations": map[string]string{record.AnnotationAbort: why}}})
 	if err != nil {
 		return known, err
 	}
@@ -28,14 +30,16 @@ func Abort(ctx context.Context, c client.Client, r *record.Run, why string) (kno
 	for _, kind := range []string{KindPod, KindNetwork, KindTime, KindIO} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(chaosAPI.WithKind(kind + "List"))
-		if err := c.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{record.LabelRun: r.ID}); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(r.Namespace),
+			client.MatchingLabels{record.LabelRun: r.ID}); err != nil {
 			if len(r.Experiments) > 0 {
 				errs = append(errs, fmt.Errorf("list %s: %w", kind, err))
 			}
 			continue
 		}
 		for i := range list.Items {
-			errs = append(errs, wrap("delete "+kind+" "+list.Items[i].GetName(), client.IgnoreNotFound(c.Delete(ctx, &list.Items[i]))))
+			errs = append(errs, wrap("delete "+kind+" "+list.Items[i].GetName(),
+				client.IgnoreNotFound(c.Delete(ctx, &list.Items[i]))))
 		}
 	}
 	lock := &corev1.ConfigMap{}

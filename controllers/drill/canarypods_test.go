@@ -41,12 +41,14 @@ func TestCanariesAreAskedThroughTheAPIServerAndErrorsHideTheToken(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Pods{REST: core.RESTClient(), Store: fixtureStore(t), run: &record.Run{ID: "20260102-030405-abcd"}, token: "hush"}
+	c := &Pods{REST: core.RESTClient(), Store: fixtureStore(t), run: &record.Run{ID: "20260102-030405-abcd"},
+		token: "hush"}
 	r, err := c.Report(t.Context(), CanaryID{"paris", record.Front}, canary.Position{Bytes: 5, Samples: 1})
 	if err != nil || r.Next.Bytes != 9 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if err := c.Stop(t.Context(), CanaryID{"paris", record.Sidecar}); err == nil || strings.Contains(err.Error(), "hush") {
+	if err := c.Stop(t.Context(), CanaryID{"paris", record.Sidecar}); err == nil ||
+		strings.Contains(err.Error(), "hush") {
 		t.Errorf("an error of the canary: %v", err)
 	}
 	want := "GET /api/v1/namespaces/shop/pods/orders-drill-paris-abcd:7480/proxy/hush/report?bytes=5&incarnation=&samples=1\nPOST /api/v1/namespaces/shop/pods/orders-drill-paris-sidecar-abcd:7482/proxy/hush/stop"
@@ -64,7 +66,9 @@ func TestThePodOfACanaryMeetsTheLevelRestricted(t *testing.T) {
 	s.Namespace = "restricted-canaries"
 	s.Spec.Clients.UsersSecret = "users"
 	s.Spec.Clients.Front.TLS = &v1alpha1.FrontTLS{SecretName: "front"}
-	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}); err != nil {
+	if err := c.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace,
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}); err != nil {
 		t.Fatal(err)
 	}
 	r := &record.Run{ID: "20260102-030405-abcd", Drill: "az-b", Store: s.Name}
@@ -73,7 +77,9 @@ func TestThePodOfACanaryMeetsTheLevelRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := strings.Join(p.Spec.Containers[0].Args, " ")
-	for _, want := range []string{"--address=orders-paris.restricted-canaries.svc:6380", "--users-dir=/etc/causalstore/users", "--front-certificate-dir=/etc/causalstore/front", "--duration=10m0s", "--ttl=20m0s"} {
+	for _, want := range []string{"--address=orders-paris.restricted-canaries.svc:6380",
+		"--users-dir=/etc/causalstore/users", "--front-certificate-dir=/etc/causalstore/front", "--duration=10m0s",
+		"--ttl=20m0s"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %s in: %s", want, args)
 		}
@@ -88,39 +94,48 @@ func TestTheAPIServerSaysWhetherCanariesCanHaveASidecar(t *testing.T) {
 	}
 	s := fixtureStore(t)
 	s.Namespace, s.Spec.Clients.UsersSecret, s.Spec.Clients.SidecarPasswords = "injected-canaries", "users", true
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if err := real.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
 	l := fixtureLandscape(t)
 	l.Store = s
 	c := &Pods{Client: real, Store: s, Image: "causalstore:v1"}
-	if err := c.PlanSidecars(t.Context(), l, SidecarsIfPossible); err != nil || len(l.Canaries) != 0 || !strings.Contains(l.NoSidecars, "has no label causalstore.io/inject=orders") {
+	if err := c.PlanSidecars(t.Context(), l, SidecarsIfPossible); err != nil || len(l.Canaries) != 0 ||
+		!strings.Contains(l.NoSidecars, "has no label causalstore.io/inject=orders") {
 		t.Errorf("no webhook: %v, %q, %v", l.Canaries, l.NoSidecars, err)
 	}
-	if err := c.PlanSidecars(t.Context(), l, SidecarsRequired); err == nil || !strings.Contains(err.Error(), "required") {
+	if err := c.PlanSidecars(t.Context(), l, SidecarsRequired); err == nil ||
+		!strings.Contains(err.Error(), "required") {
 		t.Errorf("no webhook, and sidecars are required: %v", err)
 	}
 	if err := c.PlanSidecars(t.Context(), l, SidecarsOff); err != nil || l.NoSidecars != "turned off" {
 		t.Errorf("turned off: %q, %v", l.NoSidecars, err)
 	}
 	refused := false
-	c.Client = interceptor.NewClient(real, interceptor.Funcs{Create: func(ctx context.Context, to client.WithWatch, o client.Object, options ...client.CreateOption) error {
-		r := inject.Request{Pod: o.(*corev1.Pod), Namespace: s.Namespace, StoreRef: inject.StoreRef{Namespace: s.Namespace, Name: s.Name}, Store: s, Region: "here", Image: "causalstore:v1"}
-		if refused {
-			r.Refused = []string{"too large"}
-		}
-		inject.Decide(r).Pod.DeepCopyInto(r.Pod)
-		return to.Create(ctx, o, options...)
-	}})
-	if err := c.PlanSidecars(t.Context(), l, SidecarsRequired); err != nil || len(l.Canaries) != 3 || l.NoSidecars != "" {
+	c.Client = interceptor.NewClient(real,
+		interceptor.Funcs{Create: func(ctx context.Context, to client.WithWatch, o client.Object,
+			options ...client.CreateOption) error {
+			r := inject.Request{Pod: o.(*corev1.Pod), Namespace: s.Namespace,
+				StoreRef: inject.StoreRef{Namespace: s.Namespace, Name: s.Name}, Store: s, Region: "here",
+				Image: "causalstore:v1"}
+			if refused {
+				r.Refused = []string{"too large"}
+			}
+			inject.Decide(r).Pod.DeepCopyInto(r.Pod)
+			return to.Create(ctx, o, options...)
+		}})
+	if err := c.PlanSidecars(t.Context(), l, SidecarsRequired); err != nil || len(l.Canaries) != 3 ||
+		l.NoSidecars != "" {
 		t.Fatalf("with a webhook: %v, %q, %v", l.Canaries, l.NoSidecars, err)
 	}
 	var pods corev1.PodList
 	if err := real.List(t.Context(), &pods, client.InNamespace(s.Namespace)); err != nil || len(pods.Items) > 0 {
 		t.Errorf("the preflight has created %d pods (%v)", len(pods.Items), err)
 	}
-	p := CanaryPod(s, &record.Run{ID: l.RunID, Drill: "az-f", Store: s.Name}, c.Image, CanaryID{"paris", record.Sidecar}, "secretsecret", "token", 10*time.Minute)
+	p := CanaryPod(s, &record.Run{ID: l.RunID, Drill: "az-f", Store: s.Name}, c.Image,
+		CanaryID{"paris", record.Sidecar}, "secretsecret", "token", 10*time.Minute)
 	if err := c.Client.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -128,16 +143,19 @@ func TestTheAPIServerSaysWhetherCanariesCanHaveASidecar(t *testing.T) {
 		t.Errorf("pod %s, annotations %v; planned %v", p.Name, p.Annotations, l.Canaries)
 	}
 	args := strings.Join(p.Spec.Containers[0].Args, " ")
-	for _, want := range []string{"--address=$(CAUSALSTORE_ADDRESS)", "--one-session=true", "--name=paris/sidecar", "--users-dir="} {
+	for _, want := range []string{"--address=$(CAUSALSTORE_ADDRESS)", "--one-session=true", "--name=paris/sidecar",
+		"--users-dir="} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %s in: %s", want, args)
 		}
 	}
-	if terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms; len(terms) != 1 || terms[0].MatchExpressions[0].Values[0] != "e" {
+	if terms := p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms; len(
+		terms) != 1 || terms[0].MatchExpressions[0].Values[0] != "e" {
 		t.Errorf("it is not kept in AZ-F: %+v", terms)
 	}
 	refused = true
-	if err := c.PlanSidecars(t.Context(), l, SidecarsIfPossible); err != nil || !strings.Contains(l.NoSidecars, "StoreRefused") {
+	if err := c.PlanSidecars(t.Context(), l, SidecarsIfPossible); err != nil ||
+		!strings.Contains(l.NoSidecars, "StoreRefused") {
 		t.Errorf("the webhook refuses: %q, %v", l.NoSidecars, err)
 	}
 }
@@ -150,7 +168,8 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	apiserver.InstallCRDs(t, filepath.Join("testdata", "crds"))
 	s := fixtureStore(t)
 	s.Namespace = "remainders"
-	lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: record.LockName(s.Name), Labels: record.Labels(s.Name, "az-f", "run-new1"),
+	lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: record.LockName(s.Name),
+		Labels:      record.Labels(s.Name, "az-f", "run-new1"),
 		Annotations: map[string]string{record.AnnotationExpires: now().Add(time.Hour).Format(time.RFC3339)}}}
 	create := func(all ...client.Object) {
 		t.Helper()
@@ -163,7 +182,8 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, lock)
 	for _, id := range []string{"run-old1", "run-new1"} {
 		r := &record.Run{ID: id, Drill: "az-f", Store: s.Name, Namespace: s.Namespace}
-		create(CanaryPod(s, r, "causalstore:v1", CanaryID{"paris", record.Sidecar}, "secretsecret", "token", time.Minute),
+		create(CanaryPod(s, r, "causalstore:v1", CanaryID{"paris", record.Sidecar}, "secretsecret", "token",
+			time.Minute),
 			Fault{Kind: KindPod, What: "stop", Victims: []Pod{{Namespace: "x", Name: "y"}}}.Object(r, 0, time.Minute))
 	}
 	pod := func(name string, labels map[string]string) *corev1.Pod {
@@ -178,17 +198,22 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 		o.SetName(pod)
 		var tables []any
 		for _, source := range sources {
-			tables = append(tables, map[string]any{"name": "n", "direction": "input", "ipsets": []any{"i"}, "source": source})
+			tables = append(tables, map[string]any{"name": "n", "direction": "input", "ipsets": []any{"i"},
+				"source": source})
 		}
 		_ = unstructured.SetNestedSlice(o.Object, tables, "spec", "iptables") // spec is a map
 		return o
 	}
-	lasting := Fault{Kind: KindNetwork, What: "cut", Victims: []Pod{{Namespace: "x", Name: "y"}}, Targets: []Pod{{Namespace: "x", Name: "z"}}}.Object(
+	lasting := Fault{Kind: KindNetwork, What: "cut", Victims: []Pod{{Namespace: "x", Name: "y"}},
+		Targets: []Pod{{Namespace: "x", Name: "z"}}}.Object(
 		&record.Run{ID: "run-new1", Drill: "az-f", Store: s.Name, Namespace: s.Namespace}, 0, time.Minute)
 	gone, foreign := "remainders/orders-drill-run-old1-0-cut", "remainders/experiment-of-somebody"
-	create(lasting, pod("orders-a", plan.Labels(s.Name)), pod("orders-b", plan.Labels(s.Name)), pod("orders-c", plan.Labels(s.Name)), pod("other", nil),
-		rules("orders-a"), rules("orders-b", gone, foreign, s.Namespace+"/"+lasting.GetName()), rules("orders-c", foreign), rules("other"))
-	create(CanaryPod(s, &record.Run{ID: "run-prob", Drill: drillProbe, Store: s.Name}, "causalstore:v1", CanaryID{"paris", record.Front}, "secretsecret", "token", time.Minute))
+	create(lasting, pod("orders-a", plan.Labels(s.Name)), pod("orders-b", plan.Labels(s.Name)),
+		pod("orders-c", plan.Labels(s.Name)), pod("other", nil),
+		rules("orders-a"), rules("orders-b", gone, foreign, s.Namespace+"/"+lasting.GetName()),
+		rules("orders-c", foreign), rules("other"))
+	create(CanaryPod(s, &record.Run{ID: "run-prob", Drill: drillProbe, Store: s.Name}, "causalstore:v1",
+		CanaryID{"paris", record.Front}, "secretsecret", "token", time.Minute))
 	found := func() string {
 		t.Helper()
 		all, _, err := FindRemainders(t.Context(), c, s.Namespace, s.Name)
@@ -201,12 +226,15 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 		}
 		return strings.Join(names, "\n")
 	}
-	want := "Pod remainders/orders-drill-paris-sidecar-old1 of run run-old1\nPodChaos remainders/orders-drill-run-old1-0-stop of run run-old1\n" +
-		"PodNetworkChaos remainders/orders-a, which does nothing\nPodNetworkChaos remainders/orders-b: 1 rules of experiments that are gone"
+	want := "Pod remainders/orders-drill-paris-sidecar-old1 of run run-old1\nPodChaos " +
+		"remainders/orders-drill-run-old1-0-stop of run run-old1\n" +
+		"PodNetworkChaos remainders/orders-a, which does nothing\nPodNetworkChaos remainders/orders-b: 1 rules of " +
+		"experiments that are gone"
 	if got := found(); got != want {
 		t.Errorf("found\n%s\nwant\n%s", got, want)
 	}
-	if _, held, err := FindRemainders(t.Context(), c, s.Namespace, s.Name); err != nil || held == nil || held.Labels[record.LabelRun] != "run-new1" {
+	if _, held, err := FindRemainders(t.Context(), c, s.Namespace, s.Name); err != nil || held == nil ||
+		held.Labels[record.LabelRun] != "run-new1" {
 		t.Errorf("the run that is under way: %v (%v)", held, err)
 	}
 	x := &Runner{Client: c, Out: io.Discard, run: &record.Run{Namespace: s.Namespace, Store: s.Name}}
@@ -225,7 +253,8 @@ func TestWhatACommandThatDiedLeavesBehindIsFoundAndRemoved(t *testing.T) {
 	if err := RemoveRemainders(t.Context(), c, all); err != nil {
 		t.Fatal(err)
 	}
-	if got := found(); got != "PodNetworkChaos remainders/orders-b: 1 rules of experiments that are gone" { // the experiment that lasted
+	if got := found(); got != "PodNetworkChaos remainders/orders-b: 1 rules of experiments that are gone" {
+		// the experiment that lasted
 		t.Errorf("still there:\n%s", got)
 	}
 	left := rules("orders-b")

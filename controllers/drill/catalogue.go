@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Choice is what the user chooses of a drill. Empty fields are chosen for them.
@@ -31,60 +31,98 @@ type Target struct {
 // stops reports whether faults stop a pod.
 func (t Target) stops(p Pod) bool {
 	return slices.ContainsFunc(t.Faults, func(f Fault) bool {
-		return f.Kind == KindPod && slices.ContainsFunc(f.Victims, func(v Pod) bool { return v.Namespace == p.Namespace && v.Name == p.Name })
+		return f.Kind == KindPod && slices.ContainsFunc(f.Victims, func(v Pod) bool {
+			return v.Namespace == p.Namespace && v.Name == p.Name
+		})
 	})
 }
 
 // Drill is one rehearsal.
 type Drill struct {
 	Name, Title string
-	// Does is what happens to the pods, Tests the promise, Paper what Karma says of it (Table 1 and claims in §4.4); it is empty if the paper
-	// says nothing.
+	// Does is what happens to the pods, Tests the promise, Paper what Karma says of it (Table 1 and claims in §4.4); it
+	// is empty if the paper says nothing.
 	Does, Tests, Paper string
-	// Kinds are the kinds of Chaos Mesh that it needs. Kernel says that they need more of the kernel than network namespaces and iptables.
+	// Kinds are the kinds of Chaos Mesh that it needs. Kernel says that they need more of the kernel than network
+	// namespaces and iptables.
 	Kinds  []string
 	Kernel bool
 	choose func(*Landscape, Choice) (Target, error)
 	expect func(*Landscape, Target) Expectation
 }
 
-// Catalogue returns all drills: first the rows of Karma's Table 1, then its claims, then what the paper does not speak of.
+// Catalogue returns all drills: first the rows of Karma's Table 1, then its claims, then what the paper does not speak
+// of.
 func Catalogue() []Drill {
 	return []Drill{
-		{Name: "backend-server", Title: "A backend server fails", Does: "stops the pod of one shard", Tests: "its keys are read elsewhere, and nothing is lost",
-			Paper: "available (chain replication)", Kinds: []string{KindPod}, choose: onePod(plan.ComponentShard), expect: shardsAway},
-		{Name: "cache-server", Title: "A cache server fails", Does: "stops the pod of one cache", Tests: "caches hold stable values only, so nothing but latency changes",
-			Paper: "available (stable state)", Kinds: []string{KindPod}, choose: onePod(plan.ComponentCache), expect: unnoticed},
-		{Name: "rack", Title: "A rack fails", Does: "stops all pods of the store on one host with a shard", Tests: "members are on different hosts",
+		{Name: "backend-server", Title: "A backend server fails", Does: "stops the pod of one shard",
+			Tests: "its keys are read elsewhere, and nothing is lost",
+			Paper: "available (chain replication)", Kinds: []string{KindPod}, choose: onePod(plan.ComponentShard),
+			expect: shardsAway},
+		{Name: "cache-server", Title: "A cache server fails", Does: "stops the pod of one cache",
+			Tests: "caches hold stable values only, so nothing but latency changes",
+			Paper: "available (stable state)", Kinds: []string{KindPod}, choose: onePod(plan.ComponentCache),
+			expect: unnoticed},
+		{Name: "rack", Title: "A rack fails", Does: "stops all pods of the store on one host with a shard",
+			Tests: "members are on different hosts",
 			Paper: "available (chain replication)", Kinds: []string{KindPod}, choose: oneHost, expect: shardsAway},
-		{Name: "coordinator", Title: "A coordinator fails", Does: "stops the pod of one coordinator, with its front", Tests: "another member serves its log, and other fronts its clients",
-			Paper: "available (chain replication of CC)", Kinds: []string{KindPod}, choose: onePod(plan.ComponentCoordinator), expect: coordinatorsAway},
-		{Name: "az-f", Title: "The front zone of a data center fails", Does: "stops all pods of AZ-F: coordinators, fronts, caches", Tests: "readers of its writes are released, other data centers do not notice",
-			Paper: "available (dynamic binding)", Kinds: []string{KindPod}, choose: side(Front, KindPod), expect: frontAway},
-		{Name: "az-b", Title: "The back zone of a data center fails", Does: "stops all pods of AZ-B: shards", Tests: "clients of the data center read in other rings",
-			Paper: "available (dynamic binding)", Kinds: []string{KindPod}, choose: side(Back, KindPod), expect: shardsAway},
-		{Name: "az-b-cut", Title: "The back zone of a data center is cut off", Does: "drops all packets between AZ-B and the other pods of the store", Tests: "clients of the data center read in other rings; what they wrote arrives after the heal",
-			Paper: "available (dynamic binding)", Kinds: []string{KindNetwork}, choose: side(Back, KindNetwork), expect: shardsAway},
-		{Name: "az-f-cut", Title: "The front zone of a data center is cut off", Does: "drops all packets between AZ-F and the other pods of the store", Tests: "clients in it may be unavailable, all others do not notice",
-			Paper: "clients in it are unavailable (limit of partial replication); all others are available", Kinds: []string{KindNetwork}, choose: side(Front, KindNetwork), expect: frontAway},
-		{Name: "partition-ring", Title: "Two data centers of one ring do not reach each other", Does: "drops all packets between two data centers of one ring", Tests: "keys of the other one are read in another ring",
-			Paper: "available (claim 2: intra-ring)", Kinds: []string{KindNetwork}, choose: insideRing, expect: partitioned},
-		{Name: "partition-pair", Title: "A front zone and a back zone of different rings do not reach each other", Does: "drops all packets between AZ-F of one data center and AZ-B of one in another ring",
-			Tests: "reads use the other rings; writes arrive after the heal", Paper: "available (claim 2: inter-ring)", Kinds: []string{KindNetwork}, choose: betweenRings, expect: partitioned},
-		{Name: "ring-az-b", Title: "All back zones of one ring fail", Does: "stops all pods of AZ-B of all data centers of a ring", Tests: "the other rings have all of the data",
+		{Name: "coordinator", Title: "A coordinator fails", Does: "stops the pod of one coordinator, with its front",
+			Tests: "another member serves its log, and other fronts its clients",
+			Paper: "available (chain replication of CC)", Kinds: []string{KindPod},
+			choose: onePod(plan.ComponentCoordinator), expect: coordinatorsAway},
+		{Name: "az-f", Title: "The front zone of a data center fails",
+			Does:  "stops all pods of AZ-F: coordinators, fronts, caches",
+			Tests: "readers of its writes are released, other data centers do not notice",
+			Paper: "available (dynamic binding)", Kinds: []string{KindPod}, choose: side(Front, KindPod),
+			expect: frontAway},
+		{Name: "az-b", Title: "The back zone of a data center fails", Does: "stops all pods of AZ-B: shards",
+			Tests: "clients of the data center read in other rings",
+			Paper: "available (dynamic binding)", Kinds: []string{KindPod}, choose: side(Back, KindPod),
+			expect: shardsAway},
+		{Name: "az-b-cut", Title: "The back zone of a data center is cut off",
+			Does:  "drops all packets between AZ-B and the other pods of the store",
+			Tests: "clients of the data center read in other rings; what they wrote arrives after the heal",
+			Paper: "available (dynamic binding)", Kinds: []string{KindNetwork}, choose: side(Back, KindNetwork),
+			expect: shardsAway},
+		{Name: "az-f-cut", Title: "The front zone of a data center is cut off",
+			Does:  "drops all packets between AZ-F and the other pods of the store",
+			Tests: "clients in it may be unavailable, all others do not notice",
+			Paper: "clients in it are unavailable (limit of partial replication); all others are available",
+			Kinds: []string{KindNetwork}, choose: side(Front, KindNetwork), expect: frontAway},
+		{Name: "partition-ring", Title: "Two data centers of one ring do not reach each other",
+			Does:  "drops all packets between two data centers of one ring",
+			Tests: "keys of the other one are read in another ring",
+			Paper: "available (claim 2: intra-ring)", Kinds: []string{KindNetwork}, choose: insideRing,
+			expect: partitioned},
+		{Name: "partition-pair", Title: "A front zone and a back zone of different rings do not reach each other",
+			Does:  "drops all packets between AZ-F of one data center and AZ-B of one in another ring",
+			Tests: "reads use the other rings; writes arrive after the heal", Paper: "available (claim 2: inter-ring)",
+			Kinds: []string{KindNetwork}, choose: betweenRings, expect: partitioned},
+		{Name: "ring-az-b", Title: "All back zones of one ring fail",
+			Does: "stops all pods of AZ-B of all data centers of a ring", Tests: "the other rings have all of the data",
 			Paper: "available (claim 1)", Kinds: []string{KindPod}, choose: ringSide(Back), expect: shardsAway},
-		{Name: "ring-az-f", Title: "All front zones of one ring fail", Does: "stops all pods of AZ-F of all data centers of a ring", Tests: "clients of other rings do not notice",
+		{Name: "ring-az-f", Title: "All front zones of one ring fail",
+			Does: "stops all pods of AZ-F of all data centers of a ring", Tests: "clients of other rings do not notice",
 			Paper: "available (claim 1)", Kinds: []string{KindPod}, choose: ringSide(Front), expect: frontAway},
-		{Name: "data-center", Title: "A data center fails", Does: "stops all pods of a data center", Tests: "clients of other data centers do not notice",
-			Paper: "not claimed: AZ-F and AZ-B fail together", Kinds: []string{KindPod}, choose: wholeDataCenter, expect: frontAway},
-		{Name: "edge", Title: "The edge of a data center fails", Does: "stops all pods of the edge", Tests: "the region goes on by itself, and catches up", Kinds: []string{KindPod},
+		{Name: "data-center", Title: "A data center fails", Does: "stops all pods of a data center",
+			Tests: "clients of other data centers do not notice",
+			Paper: "not claimed: AZ-F and AZ-B fail together", Kinds: []string{KindPod}, choose: wholeDataCenter,
+			expect: frontAway},
+		{Name: "edge", Title: "The edge of a data center fails", Does: "stops all pods of the edge",
+			Tests: "the region goes on by itself, and catches up", Kinds: []string{KindPod},
 			choose: allOf(plan.ComponentEdge, "edge"), expect: edgeAway},
-		{Name: "etcd", Title: "The etcd of a data center fails", Does: "stops all pods of the etcd", Tests: "reads and writes do not need it", Kinds: []string{KindPod},
+		{Name: "etcd", Title: "The etcd of a data center fails", Does: "stops all pods of the etcd",
+			Tests: "reads and writes do not need it", Kinds: []string{KindPod},
 			choose: allOf(plan.ComponentEtcd, "etcd"), expect: unnoticed},
-		{Name: "operator", Title: "The operator fails", Does: "stops all pods of the operator", Tests: "stores do not need it", Kinds: []string{KindPod}, choose: operator, expect: unnoticed},
-		{Name: "clock", Title: "The clock of a coordinator is ahead", Does: "moves the clock of one coordinator ahead by 5 s", Tests: "clocks order writes, and do not decide whether the store is causal",
+		{Name: "operator", Title: "The operator fails", Does: "stops all pods of the operator",
+			Tests: "stores do not need it", Kinds: []string{KindPod}, choose: operator, expect: unnoticed},
+		{Name: "clock", Title: "The clock of a coordinator is ahead",
+			Does:  "moves the clock of one coordinator ahead by 5 s",
+			Tests: "clocks order writes, and do not decide whether the store is causal",
 			Kinds: []string{KindTime}, Kernel: true, choose: clock, expect: unnoticed},
-		{Name: "disk", Title: "The disk of a coordinator is full", Does: "fails writes to the log of one coordinator with ENOSPC", Tests: "it refuses writes, loses none, and goes on when there is room",
+		{Name: "disk", Title: "The disk of a coordinator is full",
+			Does:  "fails writes to the log of one coordinator with ENOSPC",
+			Tests: "it refuses writes, loses none, and goes on when there is room",
 			Kinds: []string{KindIO}, Kernel: true, choose: disk, expect: coordinatorsAway},
 	}
 }
@@ -150,7 +188,8 @@ func onePod(component string) func(*Landscape, Choice) (Target, error) {
 			return Target{}, err
 		}
 		victims := of(dc)[:1]
-		return Target{Text: fmt.Sprintf("%s %s of %s", component, victims[0].Name, dc), Pods: victims, Faults: stop(victims)}, nil
+		return Target{Text: fmt.Sprintf("%s %s of %s", component, victims[0].Name, dc), Pods: victims,
+			Faults: stop(victims)}, nil
 	}
 }
 
@@ -167,10 +206,12 @@ func allOf(component, name string) func(*Landscape, Choice) (Target, error) {
 	}
 }
 
-// oneHost hits the host with a shard that has the fewest pods of other components, so that it is a rack of servers and no zone.
+// oneHost hits the host with a shard that has the fewest pods of other components, so that it is a rack of servers and
+// no zone.
 func oneHost(l *Landscape, c Choice) (Target, error) {
 	shards := l.only(func(p Pod) bool {
-		return p.Component == plan.ComponentShard && p.Node != "" && (c.DataCenter == "" || p.DataCenter == c.DataCenter)
+		return p.Component == plan.ComponentShard && p.Node != "" &&
+			(c.DataCenter == "" || p.DataCenter == c.DataCenter)
 	})
 	if len(shards) == 0 {
 		return Target{}, errors.New("no shard of this cluster runs on a host that is known")
@@ -217,7 +258,9 @@ func ringSide(s Side) func(*Landscape, Choice) (Target, error) {
 		}
 		for _, dc := range r.DataCenters {
 			if !slices.Contains(l.here(), dc) {
-				return Target{}, fmt.Errorf("data center %s of ring %s is in another cluster: this drill hits all of a ring", dc, r.Name)
+				return Target{},
+					fmt.Errorf("data center %s of ring %s is in another cluster: this drill hits all of a ring",
+						dc, r.Name)
 			}
 		}
 		victims := l.only(func(p Pod) bool { return slices.Contains(r.DataCenters, p.DataCenter) && p.Side == s })
@@ -241,7 +284,8 @@ func operator(l *Landscape, _ Choice) (Target, error) {
 	if len(l.Operators) == 0 {
 		return Target{}, errors.New("no pod of the operator is found: you need the right to list pods in its namespace")
 	}
-	return Target{Text: "the operator", Pods: slices.Clone(l.Operators), HitDataCenters: []string{}, Faults: stop(l.Operators)}, nil
+	return Target{Text: "the operator", Pods: slices.Clone(l.Operators), HitDataCenters: []string{},
+		Faults: stop(l.Operators)}, nil
 }
 
 // pair returns two data centers of this cluster that are in one ring, or in different ones.
@@ -259,7 +303,8 @@ func pair(l *Landscape, c Choice, oneRing bool) (a, b string, err error) {
 	if oneRing {
 		return "", "", errors.New("no two data centers of one ring are in this cluster, or not those that were chosen")
 	}
-	return "", "", errors.New("no two data centers of different rings are in this cluster, or not those that were chosen")
+	return "", "",
+		errors.New("no two data centers of different rings are in this cluster, or not those that were chosen")
 }
 
 func insideRing(l *Landscape, c Choice) (Target, error) {
@@ -269,7 +314,8 @@ func insideRing(l *Landscape, c Choice) (Target, error) {
 	}
 	from := l.only(func(p Pod) bool { return p.DataCenter == a })
 	to := l.only(func(p Pod) bool { return p.DataCenter == b })
-	return Target{Text: fmt.Sprintf("%s from %s, of ring %s", a, b, l.ringOf(a).Name), Pods: append(from, to...), HitDataCenters: []string{a, b}, Faults: cut(from, to)}, nil
+	return Target{Text: fmt.Sprintf("%s from %s, of ring %s", a, b, l.ringOf(a).Name), Pods: append(from, to...),
+		HitDataCenters: []string{a, b}, Faults: cut(from, to)}, nil
 }
 
 func betweenRings(l *Landscape, c Choice) (Target, error) {
@@ -282,7 +328,8 @@ func betweenRings(l *Landscape, c Choice) (Target, error) {
 	if len(from) == 0 || len(to) == 0 {
 		return Target{}, fmt.Errorf("%s has no pods in AZ-F, or %s none in AZ-B", a, b)
 	}
-	return Target{Text: fmt.Sprintf("AZ-F of %s from AZ-B of %s", a, b), Pods: append(from, to...), HitDataCenters: []string{a, b}, Faults: cut(from, to)}, nil
+	return Target{Text: fmt.Sprintf("AZ-F of %s from AZ-B of %s", a, b), Pods: append(from, to...),
+		HitDataCenters: []string{a, b}, Faults: cut(from, to)}, nil
 }
 
 // clockOffset is within the 10 s that the protocol allows clocks to differ by.
@@ -290,7 +337,8 @@ const clockOffset = 5 * time.Second
 
 func clock(l *Landscape, c Choice) (Target, error) {
 	t, err := onePod(plan.ComponentCoordinator)(l, c)
-	t.Faults = []Fault{{Kind: KindTime, What: "clock", Victims: t.Pods, Offset: clockOffset, Container: topology.Coordinator.String()}}
+	t.Faults = []Fault{{Kind: KindTime, What: "clock", Victims: t.Pods, Offset: clockOffset,
+		Container: topology.Coordinator.String()}}
 	return t, err
 }
 
@@ -298,6 +346,7 @@ const errnoNoSpace = 28
 
 func disk(l *Landscape, c Choice) (Target, error) {
 	t, err := onePod(plan.ComponentCoordinator)(l, c)
-	t.Faults = []Fault{{Kind: KindIO, What: "disk", Victims: t.Pods, Container: topology.Coordinator.String(), VolumePath: plan.DataDir, Errno: errnoNoSpace}}
+	t.Faults = []Fault{{Kind: KindIO, What: "disk", Victims: t.Pods, Container: topology.Coordinator.String(),
+		VolumePath: plan.DataDir, Errno: errnoNoSpace}}
 	return t, err
 }

@@ -17,9 +17,12 @@ import (
 func TestEveryDrillHitsWhatItSays(t *testing.T) {
 	l := fixtureLandscape(t)
 	for i, dc := range []string{"virginia", "oregon"} {
-		l.Parts = append(l.Parts, Pod{Namespace: "shop", Name: fmt.Sprintf("orders-%s-etcd-%d", dc, i), DataCenter: dc, Component: plan.ComponentEtcd, Ready: true})
+		l.Parts = append(l.Parts, Pod{Namespace: "shop", Name: fmt.Sprintf("orders-%s-etcd-%d", dc, i), DataCenter: dc,
+			Component: plan.ComponentEtcd, Ready: true})
 	}
-	l.Apps = []Pod{{Namespace: "web", Name: "near", DataCenter: "virginia", Component: ComponentApp, Zone: "b", Ready: true}, {Namespace: "web", Name: "far", DataCenter: "paris", Component: ComponentApp, Zone: "e", Ready: true}}
+	l.Apps = []Pod{{Namespace: "web", Name: "near", DataCenter: "virginia", Component: ComponentApp, Zone: "b",
+		Ready: true}, {Namespace: "web", Name: "far", DataCenter: "paris", Component: ComponentApp, Zone: "e",
+		Ready: true}}
 	var b strings.Builder
 	for _, d := range Catalogue() {
 		target, err := d.Choose(l, Choice{})
@@ -46,7 +49,8 @@ func TestEveryDrillHitsWhatItSays(t *testing.T) {
 func TestFaultsOfZonesHitTheCanariesInThem(t *testing.T) {
 	l := fixtureLandscape(t)
 	for _, dc := range l.here() {
-		l.Canaries = append(l.Canaries, Pod{Namespace: "shop", Name: "canary-" + dc, DataCenter: dc, Component: ComponentCanary, Side: Front, Ready: true})
+		l.Canaries = append(l.Canaries, Pod{Namespace: "shop", Name: "canary-" + dc, DataCenter: dc,
+			Component: ComponentCanary, Side: Front, Ready: true})
 	}
 	names := func(pods []Pod) string {
 		var all []string
@@ -58,9 +62,11 @@ func TestFaultsOfZonesHitTheCanariesInThem(t *testing.T) {
 		return strings.Join(sorted(all), " ")
 	}
 	for name, want := range map[string][2]string{ // the victims, and those that they are cut off from
-		"backend-server": {}, "cache-server": {}, "rack": {}, "coordinator": {}, "az-b": {}, "operator": {}, "edge": {}, "clock": {},
-		"az-f": {"virginia"}, "az-b-cut": {"", "oregon paris virginia"}, "az-f-cut": {"virginia", "oregon paris"},
-		"partition-ring": {"virginia", "oregon"}, "partition-pair": {"virginia", ""}, "ring-az-b": {}, "ring-az-f": {"oregon virginia"}, "data-center": {"virginia"},
+		"backend-server": {}, "cache-server": {}, "rack": {}, "coordinator": {}, "az-b": {}, "operator": {}, "edge": {},
+		"clock": {},
+		"az-f":  {"virginia"}, "az-b-cut": {"", "oregon paris virginia"}, "az-f-cut": {"virginia", "oregon paris"},
+		"partition-ring": {"virginia", "oregon"}, "partition-pair": {"virginia", ""}, "ring-az-b": {},
+		"ring-az-f": {"oregon virginia"}, "data-center": {"virginia"},
 	} {
 		d, err := Find(name)
 		if err != nil {
@@ -73,7 +79,8 @@ func TestFaultsOfZonesHitTheCanariesInThem(t *testing.T) {
 		if got := [2]string{names(target.Faults[0].Victims), names(target.Faults[0].Targets)}; got != want {
 			t.Errorf("%s hits the canaries %q, want %q", name, got, want)
 		}
-		if stops := target.stops(l.Canaries[0]); stops != (target.Faults[0].Kind == KindPod && strings.Contains(want[0], "virginia")) {
+		if stops := target.stops(l.Canaries[0]); stops != (target.Faults[0].Kind == KindPod &&
+			strings.Contains(want[0], "virginia")) {
 			t.Errorf("%s stops the canary of virginia: %t", name, stops)
 		}
 	}
@@ -93,7 +100,8 @@ func TestADrillIsRefusedIfItsPodsAreMissingOrNotReady(t *testing.T) {
 		}
 	}
 	d, _ := Find("az-b")
-	if _, err := d.Choose(l, Choice{DataCenter: "tokyo"}); err == nil || !strings.Contains(err.Error(), "has no pods in this cluster") {
+	if _, err := d.Choose(l, Choice{DataCenter: "tokyo"}); err == nil ||
+		!strings.Contains(err.Error(), "has no pods in this cluster") {
 		t.Errorf("an unknown data center: %v", err)
 	}
 	for i := range l.Parts {
@@ -112,7 +120,9 @@ func TestAZoneIsToldByTheNodeAndOtherwiseByWhatThePodRuns(t *testing.T) {
 	for _, c := range []struct {
 		zone, component string
 		want            Side
-	}{{"a", plan.ComponentCoordinator, Front}, {"b", plan.ComponentCoordinator, Back}, {"z", plan.ComponentEtcd, Neither}, {"", plan.ComponentShard, Back}, {"", plan.ComponentCache, Front}, {"", plan.ComponentEtcd, Neither}} {
+	}{{"a", plan.ComponentCoordinator, Front}, {"b", plan.ComponentCoordinator, Back},
+		{"z", plan.ComponentEtcd, Neither}, {"", plan.ComponentShard, Back}, {"", plan.ComponentCache, Front},
+		{"", plan.ComponentEtcd, Neither}} {
 		if got := sideOf(s, Pod{DataCenter: "virginia", Zone: c.zone, Component: c.component}); got != c.want {
 			t.Errorf("%s in zone %q: %q, want %q", c.component, c.zone, got, c.want)
 		}
@@ -121,11 +131,15 @@ func TestAZoneIsToldByTheNodeAndOtherwiseByWhatThePodRuns(t *testing.T) {
 
 func TestPromisesAreBrokenByWhatBreaksThem(t *testing.T) {
 	fine := func() *evidence {
-		e := &evidence{run: &record.Run{}, expect: Expectation{Elsewhere: 0.01, There: 0.05, ThereGap: 5 * time.Second, WritesComplete: true, Bound: 5 * time.Second, Complete: 30 * time.Second},
-			final: true, healed: true, watched: []CanaryID{{"a", record.Front}, {"b", record.Front}}, complete: map[CanaryID]time.Duration{{"a", record.Front}: time.Second, {"b", record.Front}: time.Second}}
+		e := &evidence{run: &record.Run{}, expect: Expectation{Elsewhere: 0.01, There: 0.05, ThereGap: 5 * time.Second,
+			WritesComplete: true, Bound: 5 * time.Second, Complete: 30 * time.Second},
+			final: true, healed: true, watched: []CanaryID{{"a", record.Front}, {"b", record.Front}},
+			complete: map[CanaryID]time.Duration{{"a", record.Front}: time.Second, {"b", record.Front}: time.Second}}
 		e.check.Stats.Ops = 100
-		e.run.Measures = []record.Measure{{Phase: record.Injection, DataCenter: "a", Hit: true, Operations: 100, LongestGap: 100}, {Phase: record.Injection, DataCenter: "b", Operations: 100},
-			{Phase: record.Injection, DataCenter: "a", Through: record.Sidecar, Hit: true, Stopped: true, Operations: 50, Failed: 50, LongestGap: 60_000},
+		e.run.Measures = []record.Measure{{Phase: record.Injection, DataCenter: "a", Hit: true, Operations: 100,
+			LongestGap: 100}, {Phase: record.Injection, DataCenter: "b", Operations: 100},
+			{Phase: record.Injection, DataCenter: "a", Through: record.Sidecar, Hit: true, Stopped: true,
+				Operations: 50, Failed: 50, LongestGap: 60_000},
 			{Phase: record.Injection, DataCenter: "b", Through: record.Sidecar, Operations: 100}}
 		return e
 	}
@@ -186,14 +200,16 @@ func TestWindowsAllowWhatFitsIntoThem(t *testing.T) {
 		window string
 		at     time.Time
 		want   bool
-	}{{"", tuesday, true}, {"Mon-Fri 09:00-10:00", tuesday, true}, {"09:00-10:00", tuesday, true}, {"Tue 09:00-10:00", tuesday, true}, {"Wed-Fri 09:00-10:00", tuesday, false},
+	}{{"", tuesday, true}, {"Mon-Fri 09:00-10:00", tuesday, true}, {"09:00-10:00", tuesday, true},
+		{"Tue 09:00-10:00", tuesday, true}, {"Wed-Fri 09:00-10:00", tuesday, false},
 		{"Mon-Fri 09:00-09:35", tuesday, false}, {"Mon-Fri 10:00-12:00", tuesday, false}} {
 		w, err := ParseWindow(c.window)
 		if err != nil || w.Allows(c.at, 10*time.Minute) != c.want {
 			t.Errorf("%q: %v", c.window, err)
 		}
 	}
-	for _, bad := range []string{"9-10", "Fri-Mon 09:00-10:00", "Mon 10:00-09:00", "Mon Tue 09:00-10:00", "Someday 09:00-10:00"} {
+	for _, bad := range []string{"9-10", "Fri-Mon 09:00-10:00", "Mon 10:00-09:00", "Mon Tue 09:00-10:00",
+		"Someday 09:00-10:00"} {
 		if _, err := ParseWindow(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -202,7 +218,8 @@ func TestWindowsAllowWhatFitsIntoThem(t *testing.T) {
 
 func TestAScheduleIsACronJobWithRightsInOneNamespace(t *testing.T) {
 	d, _ := Find("az-b-cut")
-	s := Schedule{Drill: d, Choice: Choice{DataCenter: "paris"}, Cron: "0 10 * * 2", Window: "Mon-Fri 09:00-16:00", Settings: DefaultSettings(), Image: "causalstore:v1"}
+	s := Schedule{Drill: d, Choice: Choice{DataCenter: "paris"}, Cron: "0 10 * * 2", Window: "Mon-Fri 09:00-16:00",
+		Settings: DefaultSettings(), Image: "causalstore:v1"}
 	objects, err := s.Objects(fixtureStore(t))
 	if err != nil {
 		t.Fatal(err)

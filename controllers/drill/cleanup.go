@@ -17,13 +17,14 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
-// Remainder is an object that a run has left behind, because the command that ran it died, or because Chaos Mesh keeps it.
+// Remainder is an object that a run has left behind, because the command that ran it died, or because Chaos Mesh keeps
+// it.
 type Remainder struct {
 	Object client.Object
 	// Kind and Run are what and whose it is.
 	Kind, Run string
-	// Rules is how many rules of experiments that are gone Object has been freed of. If it is not 0 the object is updated, and
-	// otherwise it is deleted.
+	// Rules is how many rules of experiments that are gone Object has been freed of. If it is not 0 the object is
+	// updated, and otherwise it is deleted.
 	Rules int
 }
 
@@ -38,9 +39,11 @@ func (r Remainder) String() string {
 	return what + " of run " + r.Run
 }
 
-// FindRemainders finds canaries and experiments of runs of a store that are not under way, and their lock. It returns the lock of the run that is under way, if
-// there is one: whether its command still runs is not known before the lock expires.
-func FindRemainders(ctx context.Context, c client.Reader, namespace, store string) (all []Remainder, held *corev1.ConfigMap, err error) {
+// FindRemainders finds canaries and experiments of runs of a store that are not under way, and their lock. It returns
+// the lock of the run that is under way, if there is one: whether its command still runs is not known before the lock
+// expires.
+func FindRemainders(ctx context.Context, c client.Reader, namespace, store string) (all []Remainder,
+	held *corev1.ConfigMap, err error) {
 	lock := &corev1.ConfigMap{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: record.LockName(store)}, lock)
 	if client.IgnoreNotFound(err) != nil {
@@ -54,12 +57,14 @@ func FindRemainders(ctx context.Context, c client.Reader, namespace, store strin
 	}
 	add := func(kind string, o client.Object) {
 		// A probe has no lock, and takes a minute or two: its canary ends by itself.
-		if run := o.GetLabels()[record.LabelRun]; run != underWay && o.GetLabels()[record.LabelDrill] != drillProbe && o.GetDeletionTimestamp().IsZero() {
+		if run := o.GetLabels()[record.LabelRun]; run != underWay && o.GetLabels()[record.LabelDrill] != drillProbe &&
+			o.GetDeletionTimestamp().IsZero() {
 			all = append(all, Remainder{Object: o, Kind: kind, Run: run})
 		}
 	}
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{record.LabelStore: store}, client.HasLabels{LabelCanary}); err != nil {
+	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{record.LabelStore: store},
+		client.HasLabels{LabelCanary}); err != nil {
 		return nil, nil, fmt.Errorf("list the canaries of %s: %w", store, err)
 	}
 	for i := range pods.Items {
@@ -67,7 +72,8 @@ func FindRemainders(ctx context.Context, c client.Reader, namespace, store strin
 	}
 	live := map[string]bool{} // experiments, as rules name them
 	for _, kind := range []string{KindPod, KindNetwork, KindTime, KindIO} {
-		items, err := listChaos(ctx, c, kind, client.InNamespace(namespace), client.MatchingLabels{record.LabelStore: store})
+		items, err := listChaos(ctx, c, kind, client.InNamespace(namespace),
+			client.MatchingLabels{record.LabelStore: store})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -81,7 +87,8 @@ func FindRemainders(ctx context.Context, c client.Reader, namespace, store strin
 }
 
 // listChaos lists the objects of a kind of Chaos Mesh. There are none if the cluster does not have the kind.
-func listChaos(ctx context.Context, c client.Reader, kind string, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+func listChaos(ctx context.Context, c client.Reader, kind string,
+	options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(chaosAPI.WithKind(kind + "List"))
 	err := c.List(ctx, list, options...)
@@ -94,9 +101,10 @@ func listChaos(ctx context.Context, c client.Reader, kind string, options ...cli
 	return list.Items, nil
 }
 
-// findRules finds what Chaos Mesh keeps for each pod of a store that an experiment has hit: the rules of experiments that are not
-// live, and objects without any rule, which it does not delete.
-func findRules(ctx context.Context, c client.Reader, namespace, store string, live map[string]bool) (all []Remainder, err error) {
+// findRules finds what Chaos Mesh keeps for each pod of a store that an experiment has hit: the rules of experiments
+// that are not live, and objects without any rule, which it does not delete.
+func findRules(ctx context.Context, c client.Reader, namespace, store string, live map[string]bool) (all []Remainder,
+	err error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(plan.Labels(store))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", store, err)
@@ -123,8 +131,8 @@ func findRules(ctx context.Context, c client.Reader, namespace, store string, li
 	return all, nil
 }
 
-// removeRules removes the rules of the experiments for which gone holds from an object that has what Chaos Mesh does to a pod. It
-// returns how many it has removed, and how many are left.
+// removeRules removes the rules of the experiments for which gone holds from an object that has what Chaos Mesh does to
+// a pod. It returns how many it has removed, and how many are left.
 func removeRules(o *unstructured.Unstructured, gone func(source string) bool) (removed, kept int) {
 	for _, field := range remainFields[o.GetKind()] {
 		entries, found, _ := unstructured.NestedSlice(o.Object, "spec", field)

@@ -7,16 +7,16 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// Expectation is what must hold while a drill injects its faults, and after it. That no causal rule is broken, that no acknowledged write is
-// lost, and that everything heals, is expected of every drill.
+// Expectation is what must hold while a drill injects its faults, and after it. That no causal rule is broken, that no
+// acknowledged write is lost, and that everything heals, is expected of every drill.
 type Expectation struct {
-	// Elsewhere and There bound the share of operations that fail, of clients in data centers that are not hit, and in those that
-	// are. 1: they may all fail.
+	// Elsewhere and There bound the share of operations that fail, of clients in data centers that are not hit, and in
+	// those that are. 1: they may all fail.
 	Elsewhere, There float64
 	// ThereGap bounds the longest time without a success in data centers that are hit; 0: there is no bound.
 	ThereGap time.Duration
-	// WritesComplete says that the writes of data centers that are not hit go on reaching every ring, with gaps of at most completeGap:
-	// a write waits up to 3 s for a silent cache.
+	// WritesComplete says that the writes of data centers that are not hit go on reaching every ring, with gaps of at
+	// most completeGap: a write waits up to 3 s for a silent cache.
 	WritesComplete bool
 	// Bound bounds how long readers in data centers that are not hit may be bound to some rings; 0: there is no bound.
 	Bound time.Duration
@@ -26,7 +26,8 @@ type Expectation struct {
 	Why string
 }
 
-// Bounds of what clients may notice. One operation in a hundred may fail: a request can be under way to the part that stops.
+// Bounds of what clients may notice. One operation in a hundred may fail: a request can be under way to the part that
+// stops.
 const (
 	fewFail      = 0.01
 	someFail     = 0.05 // clients there, while connections fail over
@@ -37,11 +38,12 @@ const (
 )
 
 func unnoticed(*Landscape, Target) Expectation {
-	return Expectation{Elsewhere: fewFail, There: fewFail, ThereGap: failoverTime, WritesComplete: true, Bound: boundTime, Complete: completeTime}
+	return Expectation{Elsewhere: fewFail, There: fewFail, ThereGap: failoverTime, WritesComplete: true,
+		Bound: boundTime, Complete: completeTime}
 }
 
-// shardsAway: shards are stopped or cut off, so writes are not in their ring until they are back. Readers may be bound meanwhile, and
-// still read.
+// shardsAway: shards are stopped or cut off, so writes are not in their ring until they are back. Readers may be bound
+// meanwhile, and still read.
 func shardsAway(l *Landscape, t Target) Expectation {
 	e := Expectation{Elsewhere: fewFail, There: someFail, ThereGap: failoverTime, Complete: completeTime,
 		Why: "writes are not in every ring until the shards are back, so readers may be bound to the other rings"}
@@ -72,7 +74,8 @@ func survives(l *Landscape, t Target) bool {
 
 // coordinatorsAway: with several members another one serves the log.
 func coordinatorsAway(l *Landscape, t Target) Expectation {
-	e := Expectation{Elsewhere: fewFail, There: someFail, ThereGap: failoverTime, WritesComplete: true, Bound: boundTime, Complete: completeTime}
+	e := Expectation{Elsewhere: fewFail, There: someFail, ThereGap: failoverTime, WritesComplete: true,
+		Bound: boundTime, Complete: completeTime}
 	return addFronts(l, t, e)
 }
 
@@ -108,7 +111,8 @@ func addFronts(l *Landscape, t Target, e Expectation) Expectation {
 
 // frontAway: clients of the data centers that are hit have no front.
 func frontAway(l *Landscape, t Target) Expectation {
-	e := Expectation{Elsewhere: fewFail, There: 1, Bound: boundTime, Complete: completeTime, WritesComplete: true, Why: "clients there have no front"}
+	e := Expectation{Elsewhere: fewFail, There: 1, Bound: boundTime, Complete: completeTime, WritesComplete: true,
+		Why: "clients there have no front"}
 	if stopped(t) && keepsMembers(l, t) {
 		e.There, e.ThereGap, e.Why = someFail, failoverTime, ""
 	}
@@ -133,7 +137,8 @@ func partitioned(l *Landscape, _ Target) Expectation {
 
 // edgeAway: writes do not reach other regions.
 func edgeAway(*Landscape, Target) Expectation {
-	return Expectation{Elsewhere: fewFail, There: someFail, Complete: completeTime, Why: "other regions are not reached: writes are complete after the heal"}
+	return Expectation{Elsewhere: fewFail, There: someFail, Complete: completeTime,
+		Why: "other regions are not reached: writes are complete after the heal"}
 }
 
 // Expect returns what is expected of a drill.

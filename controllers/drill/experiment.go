@@ -62,7 +62,8 @@ func (f Fault) Object(r *record.Run, n int, duration time.Duration) *unstructure
 		spec["timeOffset"], spec["containerNames"] = f.Offset.String(), []any{f.Container}
 	case KindIO:
 		spec["action"], spec["errno"], spec["percent"] = "fault", f.Errno, int64(100)
-		spec["volumePath"], spec["path"], spec["containerNames"] = f.VolumePath, f.VolumePath+"/**/*", []any{f.Container}
+		spec["volumePath"], spec["path"], spec["containerNames"] = f.VolumePath, f.VolumePath+"/**/*",
+			[]any{f.Container}
 		spec["methods"] = []any{"WRITE", "FSYNC", "CREATE", "TRUNCATE"}
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

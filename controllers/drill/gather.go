@@ -34,7 +34,8 @@ func Look(ctx context.Context, c client.Reader, s *v1alpha1.CausalStore) (*Lands
 		}
 	}
 	var parts, apps, operators corev1.PodList
-	if err := c.List(ctx, &parts, client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
+	if err := c.List(ctx, &parts, client.InNamespace(s.Namespace),
+		client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", s.Name, err)
 	}
 	for i := range parts.Items {
@@ -76,7 +77,8 @@ func Look(ctx context.Context, c client.Reader, s *v1alpha1.CausalStore) (*Lands
 }
 
 // MissingKinds returns the kinds of Chaos Mesh that the cluster does not have.
-func MissingKinds(ctx context.Context, c client.Reader, namespace string, kinds []string) (missing []string, err error) {
+func MissingKinds(ctx context.Context, c client.Reader, namespace string, kinds []string) (missing []string,
+	err error) {
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(chaosAPI.WithKind(kind + "List"))
@@ -85,7 +87,9 @@ func MissingKinds(ctx context.Context, c client.Reader, namespace string, kinds 
 		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 			missing = append(missing, kind)
 		case err != nil:
-			return nil, fmt.Errorf("list %s in namespace %s: %w; you need the right to create, get, list and delete them there", kind, namespace, err)
+			return nil,
+				fmt.Errorf("list %s in namespace %s: %w; you need the right to create, get, list and delete them there",
+					kind, namespace, err)
 		}
 	}
 	return missing, nil

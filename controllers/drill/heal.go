@@ -18,11 +18,13 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
-// forceFinalizer is the annotation with the value "forced" that makes Chaos Mesh remove the finalizer of an experiment that it cannot recover.
+// forceFinalizer is the annotation with the value "forced" that makes Chaos Mesh remove the finalizer of an experiment
+// that it cannot recover.
 const forceFinalizer = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 
-// heal ends the experiments, looks for what they left behind, and waits until canaries in all data centers, the pods and the store say that all
-// is well. The status of experiments proves nothing: a pod that restarted while its packets were dropped can go on dropping them.
+// heal ends the experiments, looks for what they left behind, and waits until canaries in all data centers, the pods
+// and the store say that all is well. The status of experiments proves nothing: a pod that restarted while its packets
+// were dropped can go on dropping them.
 func (x *Runner) heal(ctx context.Context) {
 	x.begin(record.Healing)
 	defer x.end()
@@ -48,7 +50,8 @@ func (x *Runner) heal(ctx context.Context) {
 // until looks at the canaries and at a condition until that holds, or the time is up.
 func (x *Runner) until(ctx context.Context, limit time.Duration, holds func(context.Context) bool) bool {
 	held := false
-	_ = x.watch(ctx, limit, nil, func(ctx context.Context) bool { held = holds(ctx); return held }) // without rules only ctx ends it
+	// without rules only ctx ends it
+	_ = x.watch(ctx, limit, nil, func(ctx context.Context) bool { held = holds(ctx); return held })
 	return held
 }
 
@@ -59,12 +62,15 @@ func (x *Runner) awaitExperimentsGone(ctx context.Context) {
 		return
 	}
 	for _, o := range x.experimentsLeft(ctx) {
-		l := record.Leftover{Object: o.GetKind() + "/" + o.GetName(), What: fmt.Sprintf("not gone %s after it was deleted, finalizers %s: %s", x.Settings.HealTimeout,
-			strings.Join(o.GetFinalizers(), ", "), lastMessage(o)),
-			Remedy: fmt.Sprintf("kubectl -n %s annotate %s %s %s=forced", o.GetNamespace(), strings.ToLower(o.GetKind()), o.GetName(), forceFinalizer)}
+		l := record.Leftover{Object: o.GetKind() + "/" + o.GetName(),
+			What: fmt.Sprintf("not gone %s after it was deleted, finalizers %s: %s", x.Settings.HealTimeout,
+				strings.Join(o.GetFinalizers(), ", "), lastMessage(o)),
+			Remedy: fmt.Sprintf("kubectl -n %s annotate %s %s %s=forced", o.GetNamespace(),
+				strings.ToLower(o.GetKind()), o.GetName(), forceFinalizer)}
 		if x.Settings.RemoveLeftovers {
 			body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"forced"}}}`, forceFinalizer)
-			if err := x.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, body)); client.IgnoreNotFound(err) != nil {
+			if err := x.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType,
+				body)); client.IgnoreNotFound(err) != nil {
 				x.note("remove the finalizer of %s: %v", l.Object, err)
 			} else {
 				l.Removed = x.until(ctx, x.Settings.HealTimeout, func(ctx context.Context) bool {
@@ -112,7 +118,9 @@ var remainFields = map[string][]string{KindPodNetwork: {"iptables", "ipsets", "t
 func (x *Runner) findRemains(ctx context.Context) {
 	for _, kind := range []string{KindPodNetwork, KindPodIO} {
 		var find []Pod
-		if slices.ContainsFunc(x.pre.Target.Faults, func(f Fault) bool { return f.Kind == strings.TrimPrefix(kind, "Pod") }) {
+		if slices.ContainsFunc(x.pre.Target.Faults, func(f Fault) bool {
+			return f.Kind == strings.TrimPrefix(kind, "Pod")
+		}) {
 			find = x.touched()
 		}
 		for _, p := range find {
@@ -128,8 +136,10 @@ func (x *Runner) findRemains(ctx context.Context) {
 				}
 				continue
 			}
-			l := record.Leftover{Object: kind + "/" + p.Name, What: fmt.Sprintf("has %d rules of an experiment that is gone", n),
-				Remedy: fmt.Sprintf("kubectl -n %s edit %s %s, and remove the entries of %s", p.Namespace, strings.ToLower(kind), p.Name, x.run.ID)}
+			l := record.Leftover{Object: kind + "/" + p.Name,
+				What: fmt.Sprintf("has %d rules of an experiment that is gone", n),
+				Remedy: fmt.Sprintf("kubectl -n %s edit %s %s, and remove the entries of %s", p.Namespace,
+					strings.ToLower(kind), p.Name, x.run.ID)}
 			if x.Settings.RemoveLeftovers {
 				if err := x.Client.Update(ctx, o); err != nil {
 					x.note("remove the rules of %s: %v", l.Object, err)
@@ -144,7 +154,9 @@ func (x *Runner) findRemains(ctx context.Context) {
 
 // isOurs reports whether an experiment, as rules name it, is of this run.
 func (x *Runner) isOurs(source string) bool {
-	return slices.ContainsFunc(x.experiments, func(e *unstructured.Unstructured) bool { return source == e.GetNamespace()+"/"+e.GetName() })
+	return slices.ContainsFunc(x.experiments, func(e *unstructured.Unstructured) bool {
+		return source == e.GetNamespace()+"/"+e.GetName()
+	})
 }
 
 func (x *Runner) removeInert(ctx context.Context, r Remainder) {
@@ -190,15 +202,16 @@ func (x *Runner) unhealthy(ctx context.Context) string {
 		}
 	}
 	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != "True" {
-		if was := meta.FindStatusCondition(x.pre.Landscape.Store.Status.Conditions, v1alpha1.ConditionReady); was != nil && was.Status == "True" {
+		if was := meta.FindStatusCondition(x.pre.Landscape.Store.Status.Conditions,
+			v1alpha1.ConditionReady); was != nil && was.Status == "True" {
 			return "the store is not ready"
 		}
 	}
 	return ""
 }
 
-// findRestarted finds pods that restarted, or were replaced, while packets of theirs were dropped: Chaos Mesh does not always take the
-// rules back (its issue 4827).
+// findRestarted finds pods that restarted, or were replaced, while packets of theirs were dropped: Chaos Mesh does not
+// always take the rules back (its issue 4827).
 func (x *Runner) findRestarted(ctx context.Context) {
 	if !slices.ContainsFunc(x.pre.Target.Faults, func(f Fault) bool { return f.Kind == KindNetwork }) {
 		return
@@ -213,7 +226,8 @@ func (x *Runner) findRestarted(ctx context.Context) {
 		if i < 0 || l.Parts[i].UID == p.UID && l.Parts[i].Restarts == p.Restarts {
 			continue
 		}
-		left := record.Leftover{Object: "Pod/" + p.Name, What: "restarted while its packets were dropped, and may go on dropping them (Chaos Mesh issue 4827)",
+		left := record.Leftover{Object: "Pod/" + p.Name,
+			What:   "restarted while its packets were dropped, and may go on dropping them (Chaos Mesh issue 4827)",
 			Remedy: fmt.Sprintf("kubectl -n %s delete pod %s", p.Namespace, p.Name)}
 		if x.Settings.RemoveLeftovers {
 			o := &unstructured.Unstructured{}

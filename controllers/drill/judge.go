@@ -12,12 +12,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 )
 
-// judge collects what canaries saw, and says what it proves. Times of canaries are moved to the clock of the judge: by the least
-// difference between a report's time and its arrival, so by at most one round trip too much.
+// judge collects what canaries saw, and says what it proves. Times of canaries are moved to the clock of the judge: by
+// the least difference between a report's time and its arrival, so by at most one round trip too much.
 type judge struct {
 	history history.History
 	by      []CanaryID                   // of each operation
@@ -30,7 +30,8 @@ type judge struct {
 }
 
 func newJudge() *judge {
-	return &judge{samples: map[CanaryID][]canary.Sample{}, offsets: map[CanaryID]int64{}, seen: map[CanaryID]canary.Report{}, reported: map[string]bool{}}
+	return &judge{samples: map[CanaryID][]canary.Sample{}, offsets: map[CanaryID]int64{},
+		seen: map[CanaryID]canary.Report{}, reported: map[string]bool{}}
 }
 
 // add takes a report that arrived at a time.
@@ -53,9 +54,10 @@ func (j *judge) add(id CanaryID, r canary.Report, arrived time.Time) error {
 	return nil
 }
 
-// unreported returns the writes that only reads of others show: those of canaries that were stopped by the faults, or are gone, with what they had not
-// reported. Their codes prove that canaries of the run have made them. Nothing else is known of them: whether they were acknowledged, and what their
-// sessions had read just before. So each is a write of unknown outcome in a process of its own, after what its session is known to have done before.
+// unreported returns the writes that only reads of others show: those of canaries that were stopped by the faults, or
+// are gone, with what they had not reported. Their codes prove that canaries of the run have made them. Nothing else is
+// known of them: whether they were acknowledged, and what their sessions had read just before. So each is a write of
+// unknown outcome in a process of its own, after what its session is known to have done before.
 func (j *judge) unreported(h history.History) (writes history.History) {
 	type cell struct{ key, value string }
 	known, sessions, ends, latest := map[cell]bool{}, map[string]string{}, map[string]int64{}, int64(0)
@@ -73,7 +75,8 @@ func (j *judge) unreported(h history.History) (writes history.History) {
 			return
 		}
 		known[cell{key, value}] = true
-		writes = append(writes, history.Op{Kind: history.Put, Key: key, Value: value, Session: cmp.Or(sessions[w.Process], w.Process), Process: value, Unknown: true,
+		writes = append(writes, history.Op{Kind: history.Put, Key: key, Value: value,
+			Session: cmp.Or(sessions[w.Process], w.Process), Process: value, Unknown: true,
 			Start: ends[w.Process] + 1, End: latest + 1})
 	}
 	for i := range h {
@@ -93,8 +96,9 @@ func (j *judge) unreported(h history.History) (writes history.History) {
 // check runs the causal checker on everything so far.
 func (j *judge) check() history.Report { return j.checker.Check(j.history, history.Options{}) }
 
-// brokenSoFar returns a violation that nothing which is still to be reported can explain. Canaries are asked one after the other, and report a
-// write when it has ended: what another canary has read may be a write that is not known here yet. That it never was is judged at the end.
+// brokenSoFar returns a violation that nothing which is still to be reported can explain. Canaries are asked one after
+// the other, and report a write when it has ended: what another canary has read may be a write that is not known here
+// yet. That it never was is judged at the end.
 func (j *judge) brokenSoFar() (history.Violation, bool) {
 	for _, v := range j.check().Violations { // some of each kind are explained
 		if v.Kind != history.ThinAir {
@@ -210,7 +214,8 @@ func (j *judge) measure(p record.Phase, id CanaryID) record.Measure {
 		}
 	}
 	if latencies.TotalCount() > 0 {
-		m.P50, m.P99 = float64(latencies.ValueAtQuantile(50))/perMillisecond, float64(latencies.ValueAtQuantile(99))/perMillisecond
+		m.P50, m.P99 = float64(latencies.ValueAtQuantile(50))/perMillisecond,
+			float64(latencies.ValueAtQuantile(99))/perMillisecond
 	}
 	m.LongestGap, m.LongestIncomplete = longestGap(p, successes), longestGap(p, complete)
 	m.LongestBound = j.longestBound(p, id)
@@ -274,7 +279,8 @@ const mostPoints = 1200
 func (j *judge) series(from, to time.Time, hit []string) (all []record.Series) {
 	seconds := min(int(to.Sub(from)/time.Second)+1, mostPoints)
 	for _, id := range j.canaries() {
-		s := record.Series{DataCenter: id.DataCenter, Through: id.Through, Hit: slices.Contains(hit, id.DataCenter), OK: make([]int, seconds), Failed: make([]int, seconds), P99: make([]float64, seconds)}
+		s := record.Series{DataCenter: id.DataCenter, Through: id.Through, Hit: slices.Contains(hit, id.DataCenter),
+			OK: make([]int, seconds), Failed: make([]int, seconds), P99: make([]float64, seconds)}
 		latencies := make([]*hdrhistogram.Histogram, seconds)
 		for i := range j.history {
 			op := &j.history[i]
@@ -321,15 +327,20 @@ func lost(r history.Report) (lost, others int) {
 			lost++
 		}
 	}
-	if others = r.Total - lost; r.Total > len(r.Violations) && lost > 0 { // those that are not explained are of either kind
+	if others = r.Total - lost; r.Total > len(r.Violations) && lost > 0 {
+		// those that are not explained are of either kind
 		others = len(r.Violations) - lost
 	}
 	return lost, others
 }
 
-// slowest returns the greatest value of measures that are chosen, with whose it is. Canaries that were stopped themselves do not count.
-func slowest(measures []record.Measure, phase string, hit bool, value func(record.Measure) float64) (float64, string, bool) {
-	chosen := slices.DeleteFunc(slices.Clone(measures), func(m record.Measure) bool { return m.Phase != phase || m.Hit != hit || m.Stopped })
+// slowest returns the greatest value of measures that are chosen, with whose it is. Canaries that were stopped
+// themselves do not count.
+func slowest(measures []record.Measure, phase string, hit bool, value func(record.Measure) float64) (float64,
+	string, bool) {
+	chosen := slices.DeleteFunc(slices.Clone(measures), func(m record.Measure) bool {
+		return m.Phase != phase || m.Hit != hit || m.Stopped
+	})
 	if len(chosen) == 0 {
 		return 0, "", false
 	}

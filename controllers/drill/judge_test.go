@@ -4,13 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 )
 
 func TestARunIsNotAbortedForAWriteThatIsYetToBeReported(t *testing.T) {
-	read := history.Op{Session: "south/s1", Key: "k", Value: "v", DC: "south", Kind: history.Get, OK: true, Start: 30, End: 40}
-	write := history.Op{Session: "north/s1", Key: "k", Value: "v", DC: "north", Kind: history.Put, OK: true, Start: 10, End: 60}
+	read := history.Op{Session: "south/s1", Key: "k", Value: "v", DC: "south", Kind: history.Get, OK: true,
+		Start: 30, End: 40}
+	write := history.Op{Session: "north/s1", Key: "k", Value: "v", DC: "north", Kind: history.Put, OK: true,
+		Start: 10, End: 60}
 	j := newJudge()
 	j.history = history.History{read}
 	if j.check().OK() {
@@ -23,20 +25,24 @@ func TestARunIsNotAbortedForAWriteThatIsYetToBeReported(t *testing.T) {
 	if v, broken := j.brokenSoFar(); broken {
 		t.Errorf("aborted after the write is reported: %s", v)
 	}
-	j.history = append(j.history, history.Op{Session: "north/s1", Key: "k", DC: "north", Kind: history.Get, OK: true, Missing: true, Start: 70, End: 80})
+	j.history = append(j.history, history.Op{Session: "north/s1", Key: "k", DC: "north", Kind: history.Get, OK: true,
+		Missing: true, Start: 70, End: 80})
 	if _, broken := j.brokenSoFar(); !broken {
 		t.Error("a session that does not read its own write does not end the run")
 	}
 }
 
-// TestAWriteThatWasNotReportedIsKnownFromReads: its canary was killed. A value of a canary that has reported everything, which it did not write, is a violation.
+// TestAWriteThatWasNotReportedIsKnownFromReads: its canary was killed. A value of a canary that has reported
+// everything, which it did not write, is a violation.
 func TestAWriteThatWasNotReportedIsKnownFromReads(t *testing.T) {
 	const first, second = "north/sidecar/aaaa/s1#1-1.00", "north/sidecar/aaaa/s1#1-2.00"
 	op := func(kind history.OpKind, process, key, value string, start int64) history.Op {
-		return history.Op{Session: "of " + process, Process: process, Key: key, Value: value, Kind: kind, OK: true, Start: start, End: start + 5}
+		return history.Op{Session: "of " + process, Process: process, Key: key, Value: value, Kind: kind, OK: true,
+			Start: start, End: start + 5}
 	}
 	const writer = "north/sidecar/aaaa/s1#1"
-	reads := history.History{op(history.Get, "south/bbbb/s1#1", "y", second, 50), op(history.Get, "south/bbbb/s1#1", "x", first, 60)}
+	reads := history.History{op(history.Get, "south/bbbb/s1#1", "y", second, 50),
+		op(history.Get, "south/bbbb/s1#1", "x", first, 60)}
 	j := newJudge()
 	j.history = append(history.History{op(history.Put, writer, "x", first, 10)}, reads...)
 	if r := j.checkFinally(nil); !r.OK() {

@@ -20,8 +20,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill/record"
 )
 
-// A lock is renewed every lockRenewal, and expires lockLease after the last time: by then the command that held it has died. Whoever looks at it does so by
-// the clock of another machine, so the lease is long.
+// A lock is renewed every lockRenewal, and expires lockLease after the last time: by then the command that held it has
+// died. Whoever looks at it does so by the clock of another machine, so the lease is long.
 const (
 	lockLease   = 2 * time.Minute
 	lockRenewal = 20 * time.Second
@@ -32,7 +32,8 @@ func expiry() string { return now().Add(lockLease).UTC().Format(time.RFC3339) }
 // lock makes sure that one drill of a store runs at a time. The lock of a run that has died expires.
 func (x *Runner) lock(ctx context.Context) error {
 	r := x.run
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record.LockName(r.Store), Namespace: r.Namespace, Labels: record.Labels(r.Store, r.Drill, r.ID),
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record.LockName(r.Store), Namespace: r.Namespace,
+		Labels:      record.Labels(r.Store, r.Drill, r.ID),
 		Annotations: map[string]string{record.AnnotationExpires: expiry()}}}
 	err := x.Client.Create(ctx, m)
 	if !apierrors.IsAlreadyExists(err) {
@@ -60,7 +61,9 @@ func (x *Runner) ownBy(lock *corev1.ConfigMap) {
 
 // underWay says that a run holds the lock.
 func underWay(lock *corev1.ConfigMap, store string) string {
-	return fmt.Sprintf("run %s is under way; kubectl causal drill abort --store %s ends it. If its command was killed, the next run can begin after %s", lock.Labels[record.LabelRun],
+	return fmt.Sprintf(
+		"run %s is under way; kubectl causal drill abort --store %s ends it. If its command was killed, the next run "+
+			"can begin after %s", lock.Labels[record.LabelRun],
 		store, lock.Annotations[record.AnnotationExpires])
 }
 
@@ -68,7 +71,8 @@ func underWay(lock *corev1.ConfigMap, store string) string {
 func (x *Runner) renewLock(ctx context.Context, every time.Duration) {
 	for sleep(ctx, every) {
 		held := &corev1.ConfigMap{}
-		if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.run.Namespace, Name: record.LockName(x.run.Store)}, held); err != nil {
+		if err := x.Client.Get(ctx, client.ObjectKey{Namespace: x.run.Namespace, Name: record.LockName(x.run.Store)},
+			held); err != nil {
 			continue // the lease is longer than several renewals
 		}
 		if run := held.Labels[record.LabelRun]; run != x.run.ID {
@@ -128,24 +132,29 @@ const reporter = "causalstore.io/drill"
 // Kinds of events that only drills have: a run has started. How it ended has the reasons of the condition.
 const reasonDrillStarted = "DrillStarted"
 
-// announce creates an event of the store. Events are for people who wonder why pods stop: that one is missing is no reason to end a run.
+// announce creates an event of the store. Events are for people who wonder why pods stop: that one is missing is no
+// reason to end a run.
 func (x *Runner) announce(ctx context.Context, kind, reason, text string) {
 	s := x.pre.Landscape.Store
 	const mostNote = 1024 // bytes, of the API
-	e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: strings.ToLower(fmt.Sprintf("%s-drill-%s.%s", s.Name, x.run.ID, reason))},
-		EventTime: metav1.NowMicro(), ReportingController: reporter, ReportingInstance: x.run.ID, Action: "Drill", Type: kind, Reason: reason,
+	e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace,
+		Name: strings.ToLower(fmt.Sprintf("%s-drill-%s.%s", s.Name, x.run.ID, reason))},
+		EventTime: metav1.NowMicro(), ReportingController: reporter, ReportingInstance: x.run.ID, Action: "Drill",
+		Type: kind, Reason: reason,
 		Note: strings.ToValidUTF8(text[:min(len(text), mostNote)], ""),
-		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CausalStore", Namespace: s.Namespace, Name: s.Name, UID: s.UID,
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CausalStore",
+			Namespace: s.Namespace, Name: s.Name, UID: s.UID,
 			ResourceVersion: s.ResourceVersion}}
 	if err := x.Client.Create(ctx, e); err != nil {
 		x.noteOnce("no events tell of this run: %v; you need the right to create events.events.k8s.io", err)
 	}
 }
 
-// publish sets the condition of the store, and creates an event. Others write its status as well, so that the patch names the version that was read, and is
-// repeated.
+// publish sets the condition of the store, and creates an event. Others write its status as well, so that the patch
+// names the version that was read, and is repeated.
 func (x *Runner) publish(ctx context.Context) {
-	condition := metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDrillAborted,
+	condition := metav1.Condition{Type: v1alpha1.ConditionDrillPassed, Status: metav1.ConditionUnknown,
+		Reason:  v1alpha1.ReasonDrillAborted,
 		Message: fmt.Sprintf("drill %s, run %s: %s", x.run.Drill, x.run.ID, x.run.Reason)}
 	switch x.run.Outcome {
 	case record.Passed:
@@ -171,9 +180,11 @@ func (x *Runner) publish(ctx context.Context) {
 		if !meta.SetStatusCondition(&s.Status.Conditions, condition) {
 			return true, nil
 		}
-		return false, x.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return false, x.Client.Status().Patch(ctx, s,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
-	// An operator that is just writing the conditions which it has read before drops this one, so it is looked at again.
+	// An operator that is just writing the conditions which it has read before drops this one, so it is looked at
+	// again.
 	var err error
 	const attempts = 5
 	for range attempts {
@@ -184,7 +195,8 @@ func (x *Runner) publish(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		x.note("the condition %s of the store is not set: %v; you need the right to patch causalstores/status", v1alpha1.ConditionDrillPassed, err)
+		x.note("the condition %s of the store is not set: %v; you need the right to patch causalstores/status",
+			v1alpha1.ConditionDrillPassed, err)
 	}
 }
 
@@ -212,7 +224,8 @@ func (x *Runner) prune(ctx context.Context) error {
 	var errs []error
 	for i, r := range record.All(maps.Items) {
 		if i >= record.MostRuns {
-			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: record.Name(r.Store, r.ID)}}
+			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace,
+				Name: record.Name(r.Store, r.ID)}}
 			errs = append(errs, wrap("remove run "+r.ID, client.IgnoreNotFound(x.Client.Delete(ctx, m))))
 		}
 	}

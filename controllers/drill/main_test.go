@@ -27,10 +27,10 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/drill/record"
 	"github.com/causalstore/causalstore/e2e/apiserver"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output to the golden files")
@@ -68,12 +68,15 @@ func fixtureStore(t *testing.T) *v1alpha1.CausalStore {
 	return s
 }
 
-// fixturePods are pods of the store: in each data center two coordinators, a cache and two shards on hosts of their zones, and an edge.
+// fixturePods are pods of the store: in each data center two coordinators, a cache and two shards on hosts of their
+// zones, and an edge.
 func fixturePods(s *v1alpha1.CausalStore) (pods []*corev1.Pod) {
 	add := func(dc, component, name, zone string) {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-" + dc + "-" + name, Labels: plan.Labels(s.Name)}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name + "-" + dc + "-" + name,
+			Labels: plan.Labels(s.Name)}}
 		p.Labels[plan.LabelDataCenter], p.Labels[plan.LabelComponent] = dc, component
-		p.Spec = corev1.PodSpec{NodeName: "node-" + zone, Containers: []corev1.Container{{Name: "part", Image: "causalstore:v1"}}}
+		p.Spec = corev1.PodSpec{NodeName: "node-" + zone,
+			Containers: []corev1.Container{{Name: "part", Image: "causalstore:v1"}}}
 		p.Status.Phase = corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		pods = append(pods, p)
@@ -96,13 +99,14 @@ func fixtureLandscape(t *testing.T) *Landscape {
 	for _, p := range fixturePods(l.Store) {
 		l.Parts = append(l.Parts, NewPod(l.Store, p, strings.TrimPrefix(p.Spec.NodeName, "node-")))
 	}
-	l.Operators = []Pod{{Namespace: "causalstore-system", Name: "causalstore-0", Component: ComponentOperator, Ready: true}}
+	l.Operators = []Pod{{Namespace: "causalstore-system", Name: "causalstore-0", Component: ComponentOperator,
+		Ready: true}}
 	sortPods(l.Parts)
 	return l
 }
 
-// testBed is a store in a real API server, where no pod runs, and a deployment of the same data centers in this process that canaries connect to. The
-// test plays Chaos Mesh: experiments in the API server hurt the deployment.
+// testBed is a store in a real API server, where no pod runs, and a deployment of the same data centers in this process
+// that canaries connect to. The test plays Chaos Mesh: experiments in the API server hurt the deployment.
 type testBed struct {
 	*testing.T
 	client     client.Client
@@ -113,7 +117,8 @@ type testBed struct {
 	sidecars []string
 	// stuck keeps the finalizers of experiments until they are forced.
 	stuck bool
-	// slowToStop is how long pods go on after the experiment that stops them says that it is injected; for ever if it is negative.
+	// slowToStop is how long pods go on after the experiment that stops them says that it is injected; for ever if it
+	// is negative.
 	slowToStop time.Duration
 	// inject does what an experiment says, recover ends it.
 	inject, recover func(context.Context, *unstructured.Unstructured) error
@@ -143,7 +148,8 @@ func newTestBed(t *testing.T, tune local.Tune) *testBed {
 		t.Fatal(err)
 	}
 	for _, zone := range []string{"a", "b", "c", "d", "e", "f"} {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{"topology.kubernetes.io/zone": zone}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone,
+			Labels: map[string]string{"topology.kubernetes.io/zone": zone}}}
 		if err := client.IgnoreAlreadyExists(c.Create(t.Context(), n)); err != nil {
 			t.Fatal(err)
 		}
@@ -160,11 +166,13 @@ func newTestBed(t *testing.T, tune local.Tune) *testBed {
 	for _, dc := range b.store.Spec.DataCenters {
 		dcs = append(dcs, topology.DataCenter{Name: dc.Name, Coordinators: 1, Shards: 1, Caches: 1})
 	}
-	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, [][]float64{{0, 4, 8}, {4, 0, 8}, {8, 8, 0}})
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}},
+		{Name: "two", DCs: []topology.DC{2}}}, [][]float64{{0, 4, 8}, {4, 0, 8}, {8, 8, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.deployment, err = local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(), Host: "127.0.0.1", WAN: true, Cache: true, Scope: "connection", Tune: tune})
+	b.deployment, err = local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(),
+		Host: "127.0.0.1", WAN: true, Cache: true, Scope: "connection", Tune: tune})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +207,8 @@ func (b *testBed) playChaosMesh(kind string) {
 				continue // the test is ending
 			}
 			for i := range list.Items {
-				if err := b.reconcile(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil && ctx.Err() == nil { // it may have gone since
+				if err := b.reconcile(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+					// it may have gone since
 					b.Errorf("chaos: %v", err)
 				}
 			}
@@ -213,13 +222,15 @@ func (b *testBed) reconcile(ctx context.Context, o *unstructured.Unstructured) e
 	switch {
 	case o.GetDeletionTimestamp().IsZero() && !chaosCondition(o, "AllInjected"):
 		o.SetFinalizers([]string{finalizer})
-		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "AllInjected", "status": "True"}}, "status", "conditions")
+		_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "AllInjected", "status": "True"}},
+			"status", "conditions")
 		if err := b.client.Update(ctx, o); err != nil {
 			return err
 		}
 		b.setReady(ctx, o, corev1.ConditionFalse, b.slowToStop)
 		return b.inject(ctx, o)
-	case !o.GetDeletionTimestamp().IsZero() && len(o.GetFinalizers()) > 0 && (!b.stuck || o.GetAnnotations()[forceFinalizer] == "forced"):
+	case !o.GetDeletionTimestamp().IsZero() && len(o.GetFinalizers()) > 0 &&
+		(!b.stuck || o.GetAnnotations()[forceFinalizer] == "forced"):
 		if err := b.recover(ctx, o); err != nil {
 			return err
 		}
@@ -231,7 +242,8 @@ func (b *testBed) reconcile(ctx context.Context, o *unstructured.Unstructured) e
 }
 
 // setReady makes the pods of an experiment that stops pods ready, or after a while not ready, as their kubelets would.
-func (b *testBed) setReady(ctx context.Context, o *unstructured.Unstructured, status corev1.ConditionStatus, after time.Duration) {
+func (b *testBed) setReady(ctx context.Context, o *unstructured.Unstructured, status corev1.ConditionStatus,
+	after time.Duration) {
 	if o.GetKind() != KindPod || after < 0 || !sleep(ctx, after) {
 		return
 	}
@@ -266,7 +278,8 @@ type localCanaries struct {
 	canaries map[CanaryID]*canary.Canary
 }
 
-func (c *localCanaries) Start(_ context.Context, r *record.Run, _ Settings, owner *metav1.OwnerReference, all []CanaryID) (map[CanaryID]error, error) {
+func (c *localCanaries) Start(_ context.Context, r *record.Run, _ Settings, owner *metav1.OwnerReference,
+	all []CanaryID) (map[CanaryID]error, error) {
 	c.run, c.owner, c.servers, c.canaries = r, owner, map[CanaryID]*httptest.Server{}, map[CanaryID]*canary.Canary{}
 	for _, id := range all {
 		if c.broken[id] == nil {
@@ -279,8 +292,10 @@ func (c *localCanaries) Start(_ context.Context, r *record.Run, _ Settings, owne
 // start starts a canary, which may have been stopped before.
 func (c *localCanaries) start(id CanaryID) {
 	i := slices.IndexFunc(c.deployment.Endpoints(), func(e local.Endpoint) bool { return e.Name == id.DataCenter })
-	k, err := canary.Start(context.Background(), canary.Config{DataCenter: id.DataCenter, Name: id.DataCenter + "/" + string(id.Through), Addr: c.deployment.Endpoints()[i].RESP,
-		Prefix: "drill:" + c.run.ID, Secret: []byte("secret"), Sessions: 4, Keys: 8, Rate: 100, Timeout: 2 * time.Second, TTL: time.Hour, Seed: 1})
+	k, err := canary.Start(context.Background(), canary.Config{DataCenter: id.DataCenter,
+		Name: id.DataCenter + "/" + string(id.Through), Addr: c.deployment.Endpoints()[i].RESP,
+		Prefix: "drill:" + c.run.ID, Secret: []byte("secret"), Sessions: 4, Keys: 8, Rate: 100,
+		Timeout: 2 * time.Second, TTL: time.Hour, Seed: 1})
 	if err != nil {
 		c.Error(err)
 		return
@@ -359,7 +374,8 @@ func (c *localCanaries) Remove(context.Context) error {
 // shortly are settings for tests: the times of a run, but shorter.
 func shortly() Settings {
 	s := DefaultSettings()
-	s.Baseline, s.Injection, s.After, s.Poll = 1500*time.Millisecond, 2*time.Second, 300*time.Millisecond, 100*time.Millisecond
+	s.Baseline, s.Injection, s.After, s.Poll = 1500*time.Millisecond, 2*time.Second, 300*time.Millisecond,
+		100*time.Millisecond
 	return s
 }
 
@@ -376,7 +392,8 @@ func (b *testBed) runDrill(name string, choice Choice, settings Settings) (*reco
 	}
 	for _, dc := range b.sidecars {
 		id := CanaryID{dc, record.Sidecar}
-		l.Canaries = append(l.Canaries, Pod{Namespace: b.store.Namespace, Name: podName(b.store.Name, "abcd", id), DataCenter: dc, Component: ComponentCanary, Side: Front, Ready: true})
+		l.Canaries = append(l.Canaries, Pod{Namespace: b.store.Namespace, Name: podName(b.store.Name, "abcd", id),
+			DataCenter: dc, Component: ComponentCanary, Side: Front, Ready: true})
 	}
 	p, err := LookAhead(b.Context(), b.client, l, d, choice, nil)
 	if err != nil {

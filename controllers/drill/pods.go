@@ -49,8 +49,8 @@ type Landscape struct {
 	Parts []Pod
 	// Apps are the pods with a sidecar of the store that the user may list.
 	Apps []Pod
-	// Canaries are the pods with a sidecar that the drill will start: faults of a zone hit those in it, as they hit apps. RunID is the run that they will be of,
-	// NoSidecars why there are none.
+	// Canaries are the pods with a sidecar that the drill will start: faults of a zone hit those in it, as they hit
+	// apps. RunID is the run that they will be of, NoSidecars why there are none.
 	Canaries   []Pod
 	RunID      string
 	NoSidecars string
@@ -62,8 +62,9 @@ type Landscape struct {
 
 // NewPod describes a pod of a store. zone is that of its node, if it is known.
 func NewPod(s *v1alpha1.CausalStore, p *corev1.Pod, zone string) Pod {
-	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Zone: zone, DataCenter: p.Labels[plan.LabelDataCenter],
-		Component: p.Labels[plan.LabelComponent], Ready: plan.Ready(p)}
+	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Zone: zone,
+		DataCenter: p.Labels[plan.LabelDataCenter],
+		Component:  p.Labels[plan.LabelComponent], Ready: plan.Ready(p)}
 	for _, c := range p.Status.ContainerStatuses {
 		out.Restarts += c.RestartCount
 	}
@@ -71,7 +72,8 @@ func NewPod(s *v1alpha1.CausalStore, p *corev1.Pod, zone string) Pod {
 	return out
 }
 
-// sideOf returns the side of a pod: by the zone of its node, or by what it runs if that zone is not known, or is that of both sides.
+// sideOf returns the side of a pod: by the zone of its node, or by what it runs if that zone is not known, or is that
+// of both sides.
 func sideOf(s *v1alpha1.CausalStore, p Pod) Side {
 	dc := dataCenter(s, p.DataCenter)
 	if dc != nil && p.Zone != "" {
@@ -140,8 +142,8 @@ func (l *Landscape) only(keep func(Pod) bool) (pods []Pod) {
 	return pods
 }
 
-// others are the parts, the canaries, and the apps with a sidecar, that are not among the given pods. Apps in a zone that is hit are cut off with it, so they are
-// left out.
+// others are the parts, the canaries, and the apps with a sidecar, that are not among the given pods. Apps in a zone
+// that is hit are cut off with it, so they are left out.
 func (l *Landscape) others(victims []Pod) (pods []Pod) {
 	zones := map[string]bool{}
 	for _, v := range victims {
@@ -161,7 +163,9 @@ func (l *Landscape) others(victims []Pod) (pods []Pod) {
 }
 
 func sortPods(pods []Pod) []Pod {
-	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return pods
 }
 

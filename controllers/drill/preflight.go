@@ -33,13 +33,15 @@ func (p *Preflight) OK(force bool) error {
 		return fmt.Errorf("drill %s does not run: %s", p.Drill.Name, strings.Join(p.Refused, "; "))
 	}
 	if len(p.Doubts) > 0 && !force {
-		return fmt.Errorf("drill %s does not run: %s; --force runs it all the same", p.Drill.Name, strings.Join(p.Doubts, "; "))
+		return fmt.Errorf("drill %s does not run: %s; --force runs it all the same", p.Drill.Name,
+			strings.Join(p.Doubts, "; "))
 	}
 	return nil
 }
 
 // LookAhead makes the preflight of a drill in a landscape.
-func LookAhead(ctx context.Context, c client.Reader, l *Landscape, d *Drill, choice Choice, capabilities Capabilities) (*Preflight, error) {
+func LookAhead(ctx context.Context, c client.Reader, l *Landscape, d *Drill, choice Choice,
+	capabilities Capabilities) (*Preflight, error) {
 	s := l.Store
 	p := &Preflight{Drill: d, Landscape: l, Watched: l.here()}
 	missing, err := MissingKinds(ctx, c, s.Namespace, d.Kinds)
@@ -47,32 +49,42 @@ func LookAhead(ctx context.Context, c client.Reader, l *Landscape, d *Drill, cho
 		return nil, err
 	}
 	if len(missing) > 0 {
-		p.Refused = append(p.Refused, fmt.Sprintf("the cluster has no %s: install Chaos Mesh 2.7.3 or newer (docs/drills.md)", strings.Join(missing, ", ")))
+		p.Refused = append(p.Refused,
+			fmt.Sprintf("the cluster has no %s: install Chaos Mesh 2.7.3 or newer (docs/drills.md)",
+				strings.Join(missing, ", ")))
 	}
 	if !s.Spec.Clients.Front.IsEnabled() {
 		p.Refused = append(p.Refused, "the front is off (spec.clients.front.enabled), so canaries cannot connect")
-	} else if t := s.Spec.Clients.Front.TLS; t != nil && t.ClientCASecretName != "" && !s.Spec.Clients.Front.ServesPlaintext() {
-		p.Refused = append(p.Refused, "fronts ask clients for certificates (spec.clients.front.tls.clientCASecretName), of which canaries have none")
+	} else if t := s.Spec.Clients.Front.TLS; t != nil && t.ClientCASecretName != "" &&
+		!s.Spec.Clients.Front.ServesPlaintext() {
+		p.Refused = append(p.Refused,
+			"fronts ask clients for certificates (spec.clients.front.tls.clientCASecretName), of which "+
+				"canaries have none")
 	}
 	if p.Target, err = d.Choose(l, choice); err != nil {
 		p.Refused = append(p.Refused, err.Error())
 	} else {
 		p.Expect = d.Expect(l, p.Target)
 	}
-	if condition := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); condition == nil || condition.Status != "True" {
+	if condition := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); condition == nil ||
+		condition.Status != "True" {
 		why := "no operator has processed it"
 		if condition != nil {
 			why = condition.Message
 		}
 		p.Doubts = append(p.Doubts, fmt.Sprintf("store %s is not ready: %s", s.Name, why))
 	}
-	if u := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionUnderReplicated); u != nil && u.Status == "True" {
+	if u := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionUnderReplicated); u != nil &&
+		u.Status == "True" {
 		p.Doubts = append(p.Doubts, "a group has fewer members than the spec asks for: "+u.Message)
 	}
 	if d.Kernel {
 		switch works, known := capabilities.Find(d.Kinds[0]); {
 		case !known:
-			p.Doubts = append(p.Doubts, fmt.Sprintf("it is not known whether the nodes of this cluster can run %s: kubectl causal drill probe tries it on a canary", d.Kinds[0]))
+			p.Doubts = append(p.Doubts,
+				fmt.Sprintf(
+					"it is not known whether the nodes of this cluster can run %s: kubectl causal drill probe tries "+
+						"it on a canary", d.Kinds[0]))
 		case works != "":
 			p.Doubts = append(p.Doubts, fmt.Sprintf("%s did not work on this cluster: %s", d.Kinds[0], works))
 		}
@@ -126,7 +138,9 @@ func (p *Preflight) Describe(w io.Writer, s Settings) {
 		}
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintf(w, "  Aborts if more than %.0f%% of the operations elsewhere fail, a causal rule is broken, or a group loses its last member.\n", 100*s.ErrorBudget)
+	fmt.Fprintf(w,
+		"  Aborts if more than %.0f%% of the operations elsewhere fail, a causal rule is broken, or a group loses "+
+			"its last member.\n", 100*s.ErrorBudget)
 }
 
 func orNone(names []string) string {

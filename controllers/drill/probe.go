@@ -16,14 +16,17 @@ import (
 // drillProbe is the label of what a probe creates.
 const drillProbe = "probe"
 
-// probeDuration is how long the experiments of a probe last, probeTimeout how long they may take to be injected or to go.
+// probeDuration is how long the experiments of a probe last, probeTimeout how long they may take to be injected or to
+// go.
 const (
 	probeDuration = 10 * time.Second
 	probeTimeout  = 30 * time.Second
 )
 
-// Probe tries the kinds of experiments that need more of the kernel than others, on a canary, and keeps what came out. The store is not hit.
-func Probe(ctx context.Context, c client.Client, canaries *Pods, s *v1alpha1.CausalStore, out io.Writer) (Capabilities, error) {
+// Probe tries the kinds of experiments that need more of the kernel than others, on a canary, and keeps what came out.
+// The store is not hit.
+func Probe(ctx context.Context, c client.Client, canaries *Pods, s *v1alpha1.CausalStore,
+	out io.Writer) (Capabilities, error) {
 	l, err := Look(ctx, c, s)
 	if err != nil {
 		return nil, err
@@ -47,8 +50,10 @@ func Probe(ctx context.Context, c client.Client, canaries *Pods, s *v1alpha1.Cau
 		found[kind] = wrong
 	}
 	victim := []Pod{{Namespace: s.Namespace, Name: canaries.podName(id)}}
-	for i, f := range []Fault{{Kind: KindTime, What: "clock", Victims: victim, Offset: clockOffset, Container: "canary"},
-		{Kind: KindIO, What: "disk", Victims: victim, Container: "canary", VolumePath: canaryScratch, Errno: errnoNoSpace}} {
+	for i, f := range []Fault{{Kind: KindTime, What: "clock", Victims: victim, Offset: clockOffset,
+		Container: "canary"},
+		{Kind: KindIO, What: "disk", Victims: victim, Container: "canary", VolumePath: canaryScratch,
+			Errno: errnoNoSpace}} {
 		wrong, err := probe(ctx, c, f, r, i)
 		if err != nil {
 			return nil, err
@@ -96,7 +101,8 @@ func probe(ctx context.Context, c client.Client, f Fault, r *record.Run, n int) 
 			break
 		}
 	}
-	left := fmt.Sprintf("it did not go within %s after it was deleted: kubectl -n %s annotate %s %s %s=forced", probeTimeout, o.GetNamespace(), o.GetKind(), o.GetName(), forceFinalizer)
+	left := fmt.Sprintf("it did not go within %s after it was deleted: kubectl -n %s annotate %s %s %s=forced",
+		probeTimeout, o.GetNamespace(), o.GetKind(), o.GetName(), forceFinalizer)
 	if wrong != "" {
 		left = wrong + "; " + left // first why it cannot run
 	}

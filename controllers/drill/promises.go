@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // evidence is what promises are decided from.
@@ -19,7 +19,8 @@ type evidence struct {
 	finalWhy string
 	forged   []string
 	healed   bool
-	// complete is how long after the end of the faults a write was in every ring, by canary; those without one are missing.
+	// complete is how long after the end of the faults a write was in every ring, by canary; those without one are
+	// missing.
 	complete map[CanaryID]time.Duration
 	// silent are canaries through which nothing could be read at the end, as their sidecar had not come back yet.
 	silent []string
@@ -29,10 +30,11 @@ type evidence struct {
 	aborted string
 }
 
-// promises decides whether each promise held. What was seen of a run that was aborted can break a promise, and shows of none that
-// it holds.
+// promises decides whether each promise held. What was seen of a run that was aborted can break a promise, and shows of
+// none that it holds.
 func (e *evidence) promises() []record.Promise {
-	all := []record.Promise{e.causal(), e.nothingLost(), e.elsewhere(), e.there(), e.writesComplete(), e.released(), e.completeAgain(), e.isHealed()}
+	all := []record.Promise{e.causal(), e.nothingLost(), e.elsewhere(), e.there(), e.writesComplete(), e.released(),
+		e.completeAgain(), e.isHealed()}
 	for i := range all {
 		if p := &all[i]; e.aborted != "" && p.Result == record.Held {
 			p.Result, p.Observed = record.NotMeasured, p.Observed+"; "+e.aborted
@@ -59,7 +61,8 @@ func (e *evidence) causal() record.Promise {
 		return unmeasured(text, expected, "no canary has reported an operation")
 	}
 	_, others := lost(e.check)
-	observed := fmt.Sprintf("%d violations in %d operations of %d sessions", others, e.check.Stats.Ops, e.check.Stats.Sessions)
+	observed := fmt.Sprintf("%d violations in %d operations of %d sessions", others, e.check.Stats.Ops,
+		e.check.Stats.Sessions)
 	if len(e.forged) > 0 {
 		observed += fmt.Sprintf("; %d values that no canary has written", len(e.forged))
 	}
@@ -67,20 +70,22 @@ func (e *evidence) causal() record.Promise {
 }
 
 func (e *evidence) nothingLost() record.Promise {
-	const text, expected = "No acknowledged write is lost", "all data centers agree on the newest of all acknowledged writes"
+	const text, expected = "No acknowledged write is lost", "all data centers agree on the newest of all " +
+		"acknowledged writes"
 	if !e.final {
 		return unmeasured(text, expected, e.finalWhy)
 	}
 	n, _ := lost(e.check)
-	observed := fmt.Sprintf("%d of %d final reads show a lost or different write; %d writes were acknowledged", n, e.check.Stats.FinalReads, e.check.Stats.Puts)
+	observed := fmt.Sprintf("%d of %d final reads show a lost or different write; %d writes were acknowledged", n,
+		e.check.Stats.FinalReads, e.check.Stats.Puts)
 	if len(e.silent) > 0 {
 		observed += "; nothing was read at the end through " + strings.Join(e.silent, ", ")
 	}
 	return decide(text, expected, observed, n == 0)
 }
 
-// share sums the operations of an injection in data centers that are hit, or not. Clients that were stopped themselves do not count. Of those with a sidecar,
-// it says what part they have.
+// share sums the operations of an injection in data centers that are hit, or not. Clients that were stopped themselves
+// do not count. Of those with a sidecar, it says what part they have.
 func (e *evidence) share(hit bool) (operations, failed int, sidecars string) {
 	with, failedWith := 0, 0
 	for _, m := range e.run.Measures {
@@ -116,9 +121,11 @@ func (e *evidence) elsewhere() record.Promise {
 	if operations == 0 {
 		return unmeasured(text, expected, "no data center of this cluster is outside of the blast radius")
 	}
-	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s%s", failed, operations, percent(failed, operations), sidecars, e.latencies(false))
+	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s%s", failed, operations, percent(failed, operations), sidecars,
+		e.latencies(false))
 	if e.expect.Elsewhere >= 1 {
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed,
+			Result: record.NotPromised}
 	}
 	return decide(text, expected, observed, percent(failed, operations) <= 100*e.expect.Elsewhere)
 }
@@ -134,43 +141,55 @@ func (e *evidence) there() record.Promise {
 		return unmeasured(text, expected, "no canary runs in a data center that is hit")
 	}
 	gap, _, _ := slowest(e.run.Measures, record.Injection, true, func(m record.Measure) float64 { return m.LongestGap })
-	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s, longest time without a success %s ms%s", failed, operations, percent(failed, operations), sidecars, number(gap), e.latencies(true))
+	observed := fmt.Sprintf("%d of %d failed (%.1f%%)%s, longest time without a success %s ms%s", failed, operations,
+		percent(failed, operations), sidecars, number(gap), e.latencies(true))
 	for _, m := range e.run.Measures {
 		if m.Stopped && m.Phase == record.Injection {
-			observed += fmt.Sprintf("; the client of %s (sidecar) stopped with its zone and does not count: %d of %d failed", m.DataCenter, m.Failed, m.Operations)
+			observed += fmt.Sprintf(
+				"; the client of %s (sidecar) stopped with its zone and does not count: %d of %d failed", m.DataCenter,
+				m.Failed, m.Operations)
 		}
 	}
 	if e.expect.There >= 1 {
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed,
+			Result: record.NotPromised}
 	}
-	held := percent(failed, operations) <= 100*e.expect.There && (e.expect.ThereGap == 0 || gap <= milliseconds(e.expect.ThereGap))
+	held := percent(failed, operations) <= 100*e.expect.There &&
+		(e.expect.ThereGap == 0 || gap <= milliseconds(e.expect.ThereGap))
 	return decide(text, expected, observed, held)
 }
 
 func (e *evidence) writesComplete() record.Promise {
 	const text = "Writes of other data centers go on reaching every ring"
-	gap, dc, ok := slowest(e.run.Measures, record.Injection, false, func(m record.Measure) float64 { return m.LongestIncomplete })
+	gap, dc, ok := slowest(e.run.Measures, record.Injection, false, func(m record.Measure) float64 {
+		return m.LongestIncomplete
+	})
 	observed := fmt.Sprintf("longest time without a complete write %s ms (%s)", number(gap), dc)
 	switch {
 	case !ok:
 		return unmeasured(text, "", "no data center of this cluster is outside of the blast radius")
 	case !e.expect.WritesComplete:
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed,
+			Result: record.NotPromised}
 	}
 	return decide(text, fmt.Sprintf("at most %s without one", completeGap), observed, gap <= milliseconds(completeGap))
 }
 
 func (e *evidence) released() record.Promise {
 	const text = "Readers in other data centers are released"
-	bound, dc, ok := slowest(e.run.Measures, record.Injection, false, func(m record.Measure) float64 { return m.LongestBound })
+	bound, dc, ok := slowest(e.run.Measures, record.Injection, false, func(m record.Measure) float64 {
+		return m.LongestBound
+	})
 	observed := fmt.Sprintf("longest time bound %s ms (%s)", number(bound), dc)
 	switch {
 	case !ok:
 		return unmeasured(text, "", "no data center of this cluster is outside of the blast radius")
 	case e.expect.Bound == 0:
-		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed, Result: record.NotPromised}
+		return record.Promise{Text: text, Expected: "not expected: " + e.expect.Why, Observed: observed,
+			Result: record.NotPromised}
 	}
-	return decide(text, fmt.Sprintf("bound for at most %s", e.expect.Bound), observed, bound <= milliseconds(e.expect.Bound))
+	return decide(text, fmt.Sprintf("bound for at most %s", e.expect.Bound), observed,
+		bound <= milliseconds(e.expect.Bound))
 }
 
 func (e *evidence) completeAgain() record.Promise {
@@ -189,7 +208,8 @@ func (e *evidence) completeAgain() record.Promise {
 			slowest, last = took, id.String()
 		}
 	}
-	return decide(text, expected, fmt.Sprintf("%s ms (%s)", number(milliseconds(slowest)), last), slowest <= e.expect.Complete)
+	return decide(text, expected, fmt.Sprintf("%s ms (%s)", number(milliseconds(slowest)), last),
+		slowest <= e.expect.Complete)
 }
 
 func (e *evidence) isHealed() record.Promise {

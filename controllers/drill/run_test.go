@@ -44,18 +44,22 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults", "Everything heals"} {
+	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults",
+		"Everything heals"} {
 		if p := promise(r, text); p.Result != record.Held {
 			t.Errorf("%s: %s: %s", text, p.Result, p.Observed)
 		}
 	}
 	for _, dc := range []string{"virginia", "oregon", "paris"} {
-		if m := r.Find(record.Injection, dc, record.Front); m == nil || m.Operations == 0 || m.Hit != (dc == "virginia") {
+		if m := r.Find(record.Injection, dc, record.Front); m == nil || m.Operations == 0 ||
+			m.Hit != (dc == "virginia") {
 			t.Errorf("%s during the injection: %+v", dc, m)
 		}
 	}
 	if m := r.Find(record.Injection, "paris", record.Front); m.LongestIncomplete < 1000 {
-		t.Errorf("writes were complete while a shard did not answer: longest time without %g ms; was the fault injected?", m.LongestIncomplete)
+		t.Errorf(
+			"writes were complete while a shard did not answer: longest time without %g ms; was the fault injected?",
+			m.LongestIncomplete)
 	}
 	if !strings.Contains(out, "Hits: AZ-B of virginia (2 pods: 2 shard)") {
 		t.Errorf("the blast radius is not shown:\n%s", out)
@@ -64,7 +68,8 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(b.store), s); err != nil {
 		t.Fatal(err)
 	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil || !strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
+	if c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed); c == nil ||
+		!strings.Contains(c.Message, r.ID) || (c.Status == "True") != (r.Outcome == record.Passed) {
 		t.Errorf("the run has %s, and the condition is %+v", r.Outcome, c)
 	}
 	var events eventsv1.EventList
@@ -78,18 +83,22 @@ func TestADrillCutsOffABackZoneHealsAndKeepsItsReport(t *testing.T) {
 		}
 	}
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionDrillPassed)
-	want := map[string]string{reasonDrillStarted: corev1.EventTypeNormal, c.Reason: map[bool]string{true: corev1.EventTypeNormal, false: corev1.EventTypeWarning}[r.Outcome == record.Passed]}
+	want := map[string]string{reasonDrillStarted: corev1.EventTypeNormal,
+		c.Reason: map[bool]string{true: corev1.EventTypeNormal,
+			false: corev1.EventTypeWarning}[r.Outcome == record.Passed]}
 	if d := cmp.Diff(want, told); d != "" {
 		t.Errorf("events of the store by reason (-want +got):\n%s", d)
 	}
 	kept := &corev1.ConfigMap{}
-	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.Name("orders", r.ID)}, kept); err != nil {
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace,
+		Name: record.Name("orders", r.ID)}, kept); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := record.Read(kept); err != nil || again.Outcome != r.Outcome || len(again.Series) != 3 {
 		t.Errorf("kept: %+v (%v)", again, err)
 	}
-	err = b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.LockName("orders")}, kept)
+	err = b.client.Get(t.Context(), client.ObjectKey{Namespace: b.store.Namespace, Name: record.LockName("orders")},
+		kept)
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the lock is still there (%v)", err)
 	}
@@ -100,11 +109,13 @@ func TestTheLockOfARunIsRenewedAndTheRunEndsIfAnotherHasIt(t *testing.T) {
 	b := newTestBed(t, local.Tune{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	x := &Runner{Client: b.client, run: &record.Run{ID: "one", Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace}}
+	x := &Runner{Client: b.client, run: &record.Run{ID: "one", Drill: "az-b", Store: b.store.Name,
+		Namespace: b.store.Namespace}}
 	if err := x.lock(ctx); err != nil {
 		t.Fatal(err)
 	}
-	second := &Runner{Client: b.client, run: &record.Run{ID: "two", Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace}}
+	second := &Runner{Client: b.client, run: &record.Run{ID: "two", Drill: "az-b", Store: b.store.Name,
+		Namespace: b.store.Namespace}}
 	if err := second.lock(ctx); err == nil || !strings.Contains(err.Error(), "run one is under way") {
 		t.Errorf("a second run: %v", err)
 	}
@@ -143,7 +154,8 @@ func TestARunThatHasEndedMeanwhileIsNotKeptAsAborted(t *testing.T) {
 		id         string
 		kept, want record.Outcome
 	}{{"ended", record.Passed, record.Passed}, {"died", record.Running, record.Aborted}} {
-		r := &record.Run{Format: record.FormatVersion, ID: c.id, Drill: "az-b", Store: b.store.Name, Namespace: b.store.Namespace, Started: now(), Outcome: c.kept}
+		r := &record.Run{Format: record.FormatVersion, ID: c.id, Drill: "az-b", Store: b.store.Name,
+			Namespace: b.store.Namespace, Started: now(), Outcome: c.kept}
 		m, err := r.ConfigMap()
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +238,8 @@ func TestTheFaultsBeginWhenThePodsHaveStopped(t *testing.T) {
 
 func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	t.Parallel()
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+		causal.AckBeforeInvalidation)
 	b := newTestBed(t, local.Tune{
 		Coordinator: func(c *coordinator.Config) { c.Broken = broken },
 		Sidecar:     func(c *session.Config) { c.Broken = broken },
@@ -247,8 +260,10 @@ func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := promise(r, "Clients see"); r.Outcome != record.Failed || p.Result != record.Broken || len(r.Violations) == 0 {
-		t.Errorf("dependencies, restrictions and invalidations were ignored, and the run has %s: %s", r.Outcome, p.Observed)
+	if p := promise(r, "Clients see"); r.Outcome != record.Failed || p.Result != record.Broken ||
+		len(r.Violations) == 0 {
+		t.Errorf("dependencies, restrictions and invalidations were ignored, and the run has %s: %s", r.Outcome,
+			p.Observed)
 	}
 }
 
@@ -261,7 +276,8 @@ func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
 	virginia := CanaryID{"virginia", record.Sidecar}
 	b.inject = func(_ context.Context, o *unstructured.Unstructured) error {
 		named, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", b.store.Namespace)
-		if got := strings.Join(named, " "); !strings.Contains(got, "orders-drill-virginia-sidecar-abcd") || strings.Contains(got, "paris") || strings.Contains(got, "oregon") {
+		if got := strings.Join(named, " "); !strings.Contains(got, "orders-drill-virginia-sidecar-abcd") ||
+			strings.Contains(got, "paris") || strings.Contains(got, "oregon") {
 			t.Errorf("the experiment hits %s", got)
 		}
 		b.canaries.kill(virginia)
@@ -279,7 +295,8 @@ func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults", "Everything heals"} {
+	for _, text := range []string{"Clients see", "No acknowledged write", "After the end of the faults",
+		"Everything heals"} {
 		if p := promise(r, text); p.Result != record.Held {
 			t.Errorf("%s: %s: %s; violations %q", text, p.Result, p.Observed, r.Violations)
 		}
@@ -287,17 +304,20 @@ func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
 	if m := r.Find(record.Injection, "virginia", record.Sidecar); m == nil || !m.Stopped || !m.Hit {
 		t.Errorf("the canary that was stopped: %+v", m)
 	}
-	if m := r.Find(record.Injection, "oregon", record.Sidecar); m == nil || m.Stopped || m.Hit || m.Operations == 0 || m.Through != record.Sidecar {
+	if m := r.Find(record.Injection, "oregon", record.Sidecar); m == nil || m.Stopped || m.Hit || m.Operations == 0 ||
+		m.Through != record.Sidecar {
 		t.Errorf("another one: %+v", m)
 	}
-	if r.Find(record.Injection, "paris", record.Sidecar) != nil || r.NoSidecars != "paris (sidecar): the image cannot be pulled" {
+	if r.Find(record.Injection, "paris", record.Sidecar) != nil ||
+		r.NoSidecars != "paris (sidecar): the image cannot be pulled" {
 		t.Errorf("of the one that did not start: %q", r.NoSidecars)
 	}
 	notes := strings.Join(r.Notes, "; ")
 	if !strings.Contains(notes, "virginia (sidecar), which stopped with its zone, had ") {
 		t.Errorf("notes: %s", notes)
 	}
-	for _, want := range []string{"that of virginia stops with its zone", "does not answer: it stops with its zone", "the canary of virginia (sidecar) has started again", "1 canary"} {
+	for _, want := range []string{"that of virginia stops with its zone", "does not answer: it stops with its zone",
+		"the canary of virginia (sidecar) has started again", "1 canary"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the command does not say %q:\n%s", want, out)
 		}
@@ -310,14 +330,16 @@ func TestACanaryWithASidecarStopsWithItsZone(t *testing.T) {
 func TestADrillEndsIfSidecarsAreRequiredAndOneDoesNotStart(t *testing.T) {
 	t.Parallel()
 	b := newTestBed(t, local.Tune{})
-	b.sidecars, b.canaries.broken = []string{"paris"}, map[CanaryID]error{{"paris", record.Sidecar}: errors.New("no room")}
+	b.sidecars, b.canaries.broken = []string{"paris"},
+		map[CanaryID]error{{"paris", record.Sidecar}: errors.New("no room")}
 	settings := shortly()
 	settings.Sidecars = SidecarsRequired
 	r, _, err := b.runDrill("az-f", Choice{}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Outcome != record.Aborted || !strings.Contains(r.Reason, "paris (sidecar): no room") || len(r.Experiments) > 0 {
+	if r.Outcome != record.Aborted || !strings.Contains(r.Reason, "paris (sidecar): no room") ||
+		len(r.Experiments) > 0 {
 		t.Errorf("%s: %s, with experiments %q", r.Outcome, r.Reason, r.Experiments)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 )
 
 // startCanaries starts canaries at the fronts of all data centers, and with sidecars where there can be some.
 func (x *Runner) startCanaries(ctx context.Context) error {
-	x.note("starting canaries in %s; with a sidecar in %s", orNone(x.pre.Watched), orNone(dataCentersOf(x.pre.Landscape.Canaries)))
+	x.note("starting canaries in %s; with a sidecar in %s", orNone(x.pre.Watched),
+		orNone(dataCentersOf(x.pre.Landscape.Canaries)))
 	var all []CanaryID
 	for _, dc := range x.pre.Watched {
 		all = append(all, CanaryID{dc, record.Front})
@@ -78,9 +79,12 @@ func (x *Runner) freezeCanaries() {
 	}
 }
 
-// stopped reports whether the faults stop a canary itself, with its zone. That is observed; it is no error of the store.
+// stopped reports whether the faults stop a canary itself, with its zone. That is observed; it is no error of the
+// store.
 func (x *Runner) stopped(id CanaryID) bool {
-	return id.Through == record.Sidecar && slices.ContainsFunc(x.pre.Landscape.Canaries, func(p Pod) bool { return p.DataCenter == id.DataCenter && x.pre.Target.stops(p) })
+	return id.Through == record.Sidecar && slices.ContainsFunc(x.pre.Landscape.Canaries, func(p Pod) bool {
+		return p.DataCenter == id.DataCenter && x.pre.Target.stops(p)
+	})
 }
 
 // fetch reads what canaries saw. One that does not answer is asked again the next time.
@@ -133,8 +137,9 @@ func (x *Runner) errorsOfCanaries() (notes []string) {
 	return notes
 }
 
-// readFinally reads every key in every data center until all agree and nothing is lost, or the time is up, and checks everything. It returns
-// why final reads were not made, or "". A canary with a sidecar that does not answer is left out: the front of its data center is read.
+// readFinally reads every key in every data center until all agree and nothing is lost, or the time is up, and checks
+// everything. It returns why final reads were not made, or "". A canary with a sidecar that does not answer is left
+// out: the front of its data center is read.
 func (x *Runner) readFinally(ctx context.Context) (check history.Report, unread []string, why string) {
 	if len(x.judge.history) == 0 {
 		return x.judge.check(), nil, "no canary has reported an operation"
@@ -187,6 +192,8 @@ func (x *Runner) deleteKeys(ctx context.Context) {
 		errs = append(errs, err)
 	}
 	if len(errs) > 0 {
-		x.run.Notes = append(x.run.Notes, fmt.Sprintf("the keys of the canaries could not be deleted, and expire by themselves: %v", errors.Join(errs...)))
+		x.run.Notes = append(x.run.Notes,
+			fmt.Sprintf("the keys of the canaries could not be deleted, and expire by themselves: %v",
+				errors.Join(errs...)))
 	}
 }

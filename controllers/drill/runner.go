@@ -21,8 +21,8 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 )
 
 // now is the clock of runs. It is that of the machine: the times of pods are compared with it.
@@ -43,9 +43,11 @@ func (id CanaryID) String() string {
 
 // Canaries are the sessions that watch a run.
 type Canaries interface {
-	// Start starts them, and returns when they write and read, or with an error if one that connects to a front does not. Of those with a sidecar that
-	// do not, it returns why, and removes them. The owner, if it is not nil, takes them with it when it is deleted.
-	Start(ctx context.Context, r *record.Run, s Settings, owner *metav1.OwnerReference, all []CanaryID) (failed map[CanaryID]error, err error)
+	// Start starts them, and returns when they write and read, or with an error if one that connects to a front does
+	// not. Of those with a sidecar that do not, it returns why, and removes them. The owner, if it is not nil, takes
+	// them with it when it is deleted.
+	Start(ctx context.Context, r *record.Run, s Settings, owner *metav1.OwnerReference,
+		all []CanaryID) (failed map[CanaryID]error, err error)
 	// UIDs returns those of the pods with a sidecar, by name.
 	UIDs() map[string]string
 	// Report returns what a canary has seen since a position. Several may be asked at once.
@@ -66,7 +68,8 @@ type Runner struct {
 	Settings Settings
 	// Out shows the progress.
 	Out io.Writer
-	// Version is that of the program. User is who runs it, and Cluster the address of the API server, as far as that is known.
+	// Version is that of the program. User is who runs it, and Cluster the address of the API server, as far as that is
+	// known.
 	Version, User, Cluster string
 
 	pre         *Preflight
@@ -95,16 +98,20 @@ func NewID(at time.Time) string {
 	return at.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:4])
 }
 
-// Run runs a drill that preflight has allowed. It returns the run even if that has failed or was aborted; the error says that it could
-// not be carried out, or not be kept.
+// Run runs a drill that preflight has allowed. It returns the run even if that has failed or was aborted; the error
+// says that it could not be carried out, or not be kept.
 func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if err := errors.Join(p.OK(x.Settings.Force), x.Settings.Check()); err != nil {
 		return nil, err
 	}
 	store := p.Landscape.Store
 	x.pre, x.judge, x.positions = p, newJudge(), map[CanaryID]canary.Position{}
-	x.run = &record.Run{Format: record.FormatVersion, ID: cmp.Or(p.Landscape.RunID, NewID(now())), NoSidecars: p.Landscape.NoSidecars, Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper, Store: store.Name,
-		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text, HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running, Reason: "under way, unless its command was killed",
+	x.run = &record.Run{Format: record.FormatVersion, ID: cmp.Or(p.Landscape.RunID, NewID(now())),
+		NoSidecars: p.Landscape.NoSidecars, Drill: p.Drill.Name, Title: p.Drill.Title, Paper: p.Drill.Paper,
+		Store:     store.Name,
+		Namespace: store.Namespace, Generation: store.Generation, Hit: p.Target.Text,
+		HitDataCenters: p.Target.HitDataCenters, Started: now(), Outcome: record.Running,
+		Reason:  "under way, unless its command was killed",
 		Version: x.Version, User: x.User, Cluster: x.Cluster, Settings: x.Settings.String()}
 	var zones []string
 	for _, pod := range p.Target.Pods {
@@ -116,7 +123,9 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 	if slices.Sort(zones); len(zones) > 0 {
 		x.run.Hit += ", in " + strings.Join(zones, ", ")
 	}
-	x.run.Notes = append(x.run.Notes, "the faults hit the pods of the store that are listed, and nothing else in their zones: not the operator, nor DNS, nor nodes")
+	x.run.Notes = append(x.run.Notes,
+		"the faults hit the pods of the store that are listed, and nothing else in their zones: not the operator, "+
+			"nor DNS, nor nodes")
 	if p.Expect.Why != "" {
 		x.run.Notes = append(x.run.Notes, p.Expect.Why)
 	}
@@ -137,7 +146,9 @@ func (x *Runner) Run(ctx context.Context, p *Preflight) (*record.Run, error) {
 		return nil, err
 	}
 	x.removeEarlierCanaries(ctx)
-	x.announce(ctx, corev1.EventTypeNormal, reasonDrillStarted, fmt.Sprintf("drill %s, run %s: it %s, for %s; hits %s", p.Drill.Name, x.run.ID, p.Drill.Does, x.Settings.Injection, p.Target.Text))
+	x.announce(ctx, corev1.EventTypeNormal, reasonDrillStarted,
+		fmt.Sprintf("drill %s, run %s: it %s, for %s; hits %s", p.Drill.Name, x.run.ID, p.Drill.Does,
+			x.Settings.Injection, p.Target.Text))
 	aborted := x.inject(ctx)
 	x.heal(whatever)
 	if aborted == nil && x.Settings.After > 0 {
@@ -195,7 +206,10 @@ func (x *Runner) watchBaseline(ctx context.Context) error {
 		return err
 	}
 	why := ""
-	if !x.until(ctx, x.Settings.HealTimeout, func(context.Context) bool { why = x.unhealthyBaseline(); return why == "" }) && !x.Settings.Force {
+	if !x.until(ctx, x.Settings.HealTimeout, func(context.Context) bool {
+		why = x.unhealthyBaseline()
+		return why == ""
+	}) && !x.Settings.Force {
 		return errAborted{why}
 	}
 	return nil
@@ -208,18 +222,21 @@ func (x *Runner) unhealthyBaseline() string {
 	case operations == 0:
 		return "no canary made an operation before the faults"
 	case percent(failed, operations) > 100*fewFail:
-		return fmt.Sprintf("%d of %d operations failed before the faults; --force runs the drill all the same", failed, operations)
+		return fmt.Sprintf("%d of %d operations failed before the faults; --force runs the drill all the same", failed,
+			operations)
 	}
 	for _, id := range x.watched {
 		if _, ok := x.judge.completeAfter(x.run.Started, id); !ok {
-			return fmt.Sprintf("no write of %s was in every ring before the faults; --force runs the drill all the same", id)
+			return fmt.Sprintf(
+				"no write of %s was in every ring before the faults; --force runs the drill all the same", id)
 		}
 	}
 	return ""
 }
 
 // phase watches for a time.
-func (x *Runner) phase(ctx context.Context, name string, length time.Duration, rules func(context.Context) error) error {
+func (x *Runner) phase(ctx context.Context, name string, length time.Duration,
+	rules func(context.Context) error) error {
 	x.begin(name)
 	defer x.end()
 	return x.watch(ctx, length, rules, nil)
@@ -233,7 +250,8 @@ func (x *Runner) begin(name string) {
 func (x *Runner) end() { x.run.Phases[len(x.run.Phases)-1].To = now() }
 
 // watch fetches what canaries saw, and applies rules, until a time has passed or done returns true.
-func (x *Runner) watch(ctx context.Context, length time.Duration, rules func(context.Context) error, done func(context.Context) bool) error {
+func (x *Runner) watch(ctx context.Context, length time.Duration, rules func(context.Context) error,
+	done func(context.Context) bool) error {
 	deadline := now().Add(length)
 	for {
 		x.fetch(ctx)
@@ -263,8 +281,12 @@ func (x *Runner) abortRules() func(context.Context) error {
 		}
 		operations, failed := x.judge.outcomes(now().Add(-x.Settings.BudgetWindow), x.run.HitDataCenters)
 		const fewest = 20
-		if x.pre.Expect.Elsewhere < 1 && operations >= fewest && float64(failed) > x.Settings.ErrorBudget*float64(operations) {
-			return errAborted{fmt.Sprintf("error budget: %d of %d operations in data centers that are not hit failed in the last %s", failed, operations, x.Settings.BudgetWindow)}
+		if x.pre.Expect.Elsewhere < 1 && operations >= fewest &&
+			float64(failed) > x.Settings.ErrorBudget*float64(operations) {
+			return errAborted{
+				fmt.Sprintf("error budget: %d of %d operations in data centers that are not hit failed in the last %s",
+					failed, operations, x.Settings.BudgetWindow),
+			}
 		}
 		return errors.Join(x.underAnother(), x.groupLost(ctx), x.askedToAbort(ctx))
 	}
@@ -278,14 +300,15 @@ func (x *Runner) groupLost(ctx context.Context) error {
 		return nil
 	}
 	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionUnderReplicated)
-	if c != nil && c.Status == "True" && slices.Contains([]string{v1alpha1.ReasonGroupLost, v1alpha1.ReasonGroupFrozen}, c.Reason) {
+	if c != nil && c.Status == "True" && slices.Contains([]string{v1alpha1.ReasonGroupLost, v1alpha1.ReasonGroupFrozen},
+		c.Reason) {
 		return errAborted{"under-replication: " + c.Message}
 	}
 	return nil
 }
 
-// notInjected returns what is not injected yet, or "": experiments that Chaos Mesh does not call injected, and pods that it is said to have stopped and
-// that are ready still, because they end slowly.
+// notInjected returns what is not injected yet, or "": experiments that Chaos Mesh does not call injected, and pods
+// that it is said to have stopped and that are ready still, because they end slowly.
 func (x *Runner) notInjected(ctx context.Context) string {
 	var all []string
 	for _, o := range x.experiments {
@@ -308,7 +331,8 @@ func (x *Runner) notInjected(ctx context.Context) string {
 		for _, v := range f.Victims {
 			p := &corev1.Pod{}
 			err := x.Client.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, p)
-			if err == nil && string(p.UID) == v.UID && plan.Ready(p) { // pods that are gone are stopped; of others that cannot be read nothing is known
+			if err == nil && string(p.UID) == v.UID && plan.Ready(p) {
+				// pods that are gone are stopped; of others that cannot be read nothing is known
 				all = append(all, "pod "+v.String()+" is still ready")
 			}
 		}
@@ -347,7 +371,8 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 	if aborted != nil {
 		ended = cmp.Or(short, "the run was aborted")
 	}
-	e := &evidence{aborted: ended, run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "", finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
+	e := &evidence{aborted: ended, run: x.run, expect: x.pre.Expect, check: check, final: finalWhy == "",
+		finalWhy: finalWhy, silent: silent, forged: x.judge.forged(), healed: x.healed,
 		complete: map[CanaryID]time.Duration{}}
 	for _, id := range x.judge.canaries() {
 		took, ok := x.judge.completeAfter(x.faultsEnded, id)
@@ -358,16 +383,26 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 		case !x.stopped(id):
 			e.watched = append(e.watched, id)
 		case ok:
-			x.run.Notes = append(x.run.Notes, fmt.Sprintf("the canary of %s, which stopped with its zone, had a write in every ring %s after the end of the faults", id, took.Round(100*time.Millisecond)))
+			x.run.Notes = append(x.run.Notes,
+				fmt.Sprintf(
+					"the canary of %s, which stopped with its zone, had a write in every ring %s after the end of "+
+						"the faults", id, took.Round(100*time.Millisecond)))
 		default:
-			x.run.Notes = append(x.run.Notes, fmt.Sprintf("the canary of %s, which stopped with its zone, had no write in every ring until the run ended", id))
+			x.run.Notes = append(x.run.Notes,
+				fmt.Sprintf(
+					"the canary of %s, which stopped with its zone, had no write in every ring until the run ended",
+					id))
 		}
 		if x.judge.seen[id].Full {
-			x.run.Notes = append(x.run.Notes, "the canary of "+id.String()+" stopped early: it had seen more than it keeps")
+			x.run.Notes = append(x.run.Notes, "the canary of "+id.String()+
+				" stopped early: it had seen more than it keeps")
 		}
 	}
 	if n := len(x.judge.unreported(x.judge.history)); n > 0 {
-		x.run.Notes = append(x.run.Notes, fmt.Sprintf("%d writes are known from reads of others only: the canaries that made them were stopped before they reported them", n))
+		x.run.Notes = append(x.run.Notes,
+			fmt.Sprintf(
+				"%d writes are known from reads of others only: the canaries that made them were stopped before they "+
+					"reported them", n))
 	}
 	x.run.Ended = now()
 	x.run.Measures = x.judge.measures(x.run.Phases, x.run.HitDataCenters, x.stopped)
@@ -390,7 +425,8 @@ func (x *Runner) conclude(ctx context.Context, aborted error) {
 	x.note("%s: %s", x.run.Outcome, x.run.Reason)
 }
 
-// faultsLasted says how long all faults were in effect, and, if that is less than planned, why less can be concluded from it.
+// faultsLasted says how long all faults were in effect, and, if that is less than planned, why less can be concluded
+// from it.
 func (x *Runner) faultsLasted() (text, short string) {
 	if x.injected.IsZero() {
 		text = "the faults were never all in effect"

@@ -8,14 +8,16 @@ import (
 
 // Settings are the times and limits of a run.
 type Settings struct {
-	// Baseline and After are how long the store is watched before the faults and after everything has healed, Injection how long
-	// the faults last.
+	// Baseline and After are how long the store is watched before the faults and after everything has healed, Injection
+	// how long the faults last.
 	Baseline, Injection, After time.Duration
-	// InjectTimeout bounds how long experiments may take to be injected, and pods to stop: those of edges finish requests for half a minute. HealTimeout bounds each step of the healing, FinalTimeout the final reads.
+	// InjectTimeout bounds how long experiments may take to be injected, and pods to stop: those of edges finish
+	// requests for half a minute. HealTimeout bounds each step of the healing, FinalTimeout the final reads.
 	InjectTimeout, HealTimeout, FinalTimeout time.Duration
 	// Poll is how often canaries and the store are asked.
 	Poll time.Duration
-	// ErrorBudget is the share of failed operations of clients that are not hit, over BudgetWindow, above which a run is aborted.
+	// ErrorBudget is the share of failed operations of clients that are not hit, over BudgetWindow, above which a run
+	// is aborted.
 	ErrorBudget  float64
 	BudgetWindow time.Duration
 	// RemoveLeftovers removes what Chaos Mesh leaves behind.
@@ -28,8 +30,10 @@ type Settings struct {
 
 // DefaultSettings take less than four minutes.
 func DefaultSettings() Settings {
-	return Settings{Baseline: 15 * time.Second, Injection: time.Minute, After: 15 * time.Second, InjectTimeout: time.Minute, HealTimeout: time.Minute,
-		FinalTimeout: 30 * time.Second, Sidecars: SidecarsIfPossible, Poll: time.Second, ErrorBudget: 0.25, BudgetWindow: 10 * time.Second}
+	return Settings{Baseline: 15 * time.Second, Injection: time.Minute, After: 15 * time.Second,
+		InjectTimeout: time.Minute, HealTimeout: time.Minute,
+		FinalTimeout: 30 * time.Second, Sidecars: SidecarsIfPossible, Poll: time.Second, ErrorBudget: 0.25,
+		BudgetWindow: 10 * time.Second}
 }
 
 // SidecarMode says whether there are canaries with a sidecar.
@@ -44,7 +48,9 @@ const (
 
 // String describes the settings that matter to who judges a run.
 func (s *Settings) String() string {
-	text := fmt.Sprintf("%s before the faults, %s of faults, %s after; at most %g%% of the operations elsewhere may fail within %s", s.Baseline, s.Injection, s.After, 100*s.ErrorBudget, s.BudgetWindow)
+	text := fmt.Sprintf(
+		"%s before the faults, %s of faults, %s after; at most %g%% of the operations elsewhere may fail within %s",
+		s.Baseline, s.Injection, s.After, 100*s.ErrorBudget, s.BudgetWindow)
 	if s.Force {
 		text += "; --force"
 	}

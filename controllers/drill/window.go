@@ -18,7 +18,8 @@ type Window struct {
 
 // ParseWindow parses "Mon-Fri 09:00-16:00" and "09:00-16:00", in UTC. "" is always.
 func ParseWindow(text string) (Window, error) {
-	bad := fmt.Errorf("window %q: give hours in UTC and, before them, days, such as \"Mon-Fri 09:00-16:00\" or \"09:00-16:00\"", text)
+	bad := fmt.Errorf(
+		"window %q: give hours in UTC and, before them, days, such as \"Mon-Fri 09:00-16:00\" or \"09:00-16:00\"", text)
 	fields := strings.Fields(text)
 	w := Window{days: weekdays, given: true}
 	switch len(fields) {

@@ -1,11 +1,12 @@
-// Package etcd knows how the operator runs the etcd of a data center: its authority and certificates, its configuration, and how a
-// member starts. It reads and writes no objects of Kubernetes.
+// Package etcd knows how the operator runs the etcd of a data center: its authority and certificates, its
+// configuration, and how a member starts. It reads and writes no objects of Kubernetes.
 //
-// An etcd has an authority of its own, which signs for that etcd and its clients and nothing else. With the authority of the region it
-// could not tell its clients from other parts: it verifies chains but not the URIs that say who a part is, so that every sidecar of every
-// store in the region would pass, and the only names that it can ask of clients are DNS names, which it also looks up for every
-// connection and compares with the address of the caller. Nor could its certificates have the names of hosts where an issuer outside of
-// the cluster signs. Here, whoever has a certificate is admitted; only the pods of that etcd and the coordinators that use it get one.
+// An etcd has an authority of its own, which signs for that etcd and its clients and nothing else. With the authority
+// of the region it could not tell its clients from other parts: it verifies chains but not the URIs that say who a part
+// is, so that every sidecar of every store in the region would pass, and the only names that it can ask of clients are
+// DNS names, which it also looks up for every connection and compares with the address of the caller. Nor could its
+// certificates have the names of hosts where an issuer outside of the cluster signs. Here, whoever has a certificate is
+// admitted; only the pods of that etcd and the coordinators that use it get one.
 package etcd
 
 import (
@@ -27,9 +28,9 @@ import (
 	"github.com/causalstore/causalstore/authority"
 )
 
-// Authority is what signs the certificates of one etcd. It is replaced whenever the authority of the region is, in steps that leave the
-// etcd running: the next root is in the bundle until all members have it, then it signs, and the root before stays in the bundle until
-// nobody presents a certificate of it.
+// Authority is what signs the certificates of one etcd. It is replaced whenever the authority of the region is, in
+// steps that leave the etcd running: the next root is in the bundle until all members have it, then it signs, and the
+// root before stays in the bundle until nobody presents a certificate of it.
 type Authority struct {
 	// Region identifies the authority of the region for which the newest root was made.
 	Region  string
@@ -60,8 +61,8 @@ const (
 // nextFor is how long the next root waits at least: kubelets bring clients the new bundle within two minutes.
 const nextFor = 10 * time.Minute
 
-// retiredFor is how long the root before is accepted after another one has taken over. Kubelets bring pods their new certificates within
-// two minutes, and etcd reads its certificates for each connection.
+// retiredFor is how long the root before is accepted after another one has taken over. Kubelets bring pods their new
+// certificates within two minutes, and etcd reads its certificates for each connection.
 const retiredFor = time.Hour
 
 // NewAuthority makes the authority of an etcd.
@@ -79,7 +80,8 @@ func newRoot(name string, now time.Time) (*root, error) {
 		return nil, fmt.Errorf("make the key of the authority of etcd %s: %w", name, err)
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "CausalStore etcd " + name}, NotBefore: now.Add(-authority.Backdate), NotAfter: now.Add(authority.Validity),
+		Subject: pkix.Name{CommonName: "CausalStore etcd " + name}, NotBefore: now.Add(-authority.Backdate),
+		NotAfter: now.Add(authority.Validity),
 		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -138,9 +140,11 @@ func ReadAuthority(files map[string][]byte) (*Authority, error) {
 
 // Files returns the data of the Secret of the authority.
 func (a *Authority) Files() map[string][]byte {
-	files := map[string][]byte{fileRegion: []byte(a.Region), fileIssuingCert: a.issuing.cert, fileIssuingKey: a.issuing.key}
+	files := map[string][]byte{fileRegion: []byte(a.Region), fileIssuingCert: a.issuing.cert,
+		fileIssuingKey: a.issuing.key}
 	if a.next != nil {
-		files[fileNextCert], files[fileNextKey], files[fileNextSince] = a.next.cert, a.next.key, []byte(a.since.UTC().Format(time.RFC3339))
+		files[fileNextCert], files[fileNextKey], files[fileNextSince] = a.next.cert, a.next.key,
+			[]byte(a.since.UTC().Format(time.RFC3339))
 	}
 	if a.retired != nil {
 		files[fileRetiredCert], files[fileRetiredUntil] = a.retired.cert, []byte(a.until.UTC().Format(time.RFC3339))
@@ -148,8 +152,8 @@ func (a *Authority) Files() map[string][]byte {
 	return files
 }
 
-// Advance takes the next step of a replacement, if there is one. Region identifies the authority that issues in the region; accepted says
-// that every member of the etcd runs with the present bundle.
+// Advance takes the next step of a replacement, if there is one. Region identifies the authority that issues in the
+// region; accepted says that every member of the etcd runs with the present bundle.
 func (a *Authority) Advance(name, region string, accepted bool, now time.Time) (changed bool, err error) {
 	switch {
 	case a.next != nil && accepted && now.Sub(a.since) > nextFor:

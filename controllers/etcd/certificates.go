@@ -20,8 +20,8 @@ import (
 const (
 	// ServerCertificate is what a member presents to clients and to members that connect to it.
 	ServerCertificate = "server"
-	// PeerCertificate is what a member presents to members that it connects to. It has no name of a host: etcd would look it up for
-	// every connection, and compare it with the address of the caller.
+	// PeerCertificate is what a member presents to members that it connects to. It has no name of a host: etcd would
+	// look it up for every connection, and compare it with the address of the caller.
 	PeerCertificate = "peer"
 	// ClientCertificate is that of a coordinator.
 	ClientCertificate = "tls"
@@ -50,19 +50,23 @@ type Certificate struct {
 // MemberCertificates are those of the members of an etcd, which share them: all of them have the same rights.
 func MemberCertificates(hosts []string) []Certificate {
 	return []Certificate{
-		{Name: ServerCertificate, commonName: memberName, hosts: hosts, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+		{Name: ServerCertificate, commonName: memberName, hosts: hosts,
+			usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
 		{Name: PeerCertificate, commonName: memberName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 	}
 }
 
 // ClientCertificates is that of the coordinators of a data center.
 func ClientCertificates() []Certificate {
-	return []Certificate{{Name: ClientCertificate, commonName: clientName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}}
+	return []Certificate{{Name: ClientCertificate, commonName: clientName,
+		usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}}
 }
 
-// Renew returns the files that a Secret should have, whether they differ from those that it has, and when the first certificate expires.
-// New are certificates that are missing, a day old, for other names, or not of the root that issues.
-func (a *Authority) Renew(files map[string][]byte, wanted []Certificate, now time.Time) (renewed map[string][]byte, changed bool, expires time.Time, err error) {
+// Renew returns the files that a Secret should have, whether they differ from those that it has, and when the first
+// certificate expires. New are certificates that are missing, a day old, for other names, or not of the root that
+// issues.
+func (a *Authority) Renew(files map[string][]byte, wanted []Certificate, now time.Time) (renewed map[string][]byte,
+	changed bool, expires time.Time, err error) {
 	renewed = map[string][]byte{BundleFile: a.Bundle()}
 	changed = !bytes.Equal(files[BundleFile], renewed[BundleFile])
 	for _, c := range wanted {
@@ -92,8 +96,10 @@ func readLeaf(cert, key []byte) *x509.Certificate {
 }
 
 func (a *Authority) isDue(leaf *x509.Certificate, c Certificate, now time.Time) bool {
-	return leaf == nil || leaf.Subject.CommonName != c.commonName || !slices.Equal(leaf.DNSNames, c.hosts) || !slices.Equal(leaf.ExtKeyUsage, c.usages) ||
-		leaf.CheckSignatureFrom(a.issuing.leaf) != nil || now.Before(leaf.NotBefore) || !now.Before(leaf.NotBefore.Add(authority.Backdate+renewAge))
+	return leaf == nil || leaf.Subject.CommonName != c.commonName || !slices.Equal(leaf.DNSNames, c.hosts) ||
+		!slices.Equal(leaf.ExtKeyUsage, c.usages) ||
+		leaf.CheckSignatureFrom(a.issuing.leaf) != nil || now.Before(leaf.NotBefore) ||
+		!now.Before(leaf.NotBefore.Add(authority.Backdate+renewAge))
 }
 
 func (a *Authority) issue(c Certificate, now time.Time) (cert, keyPEM []byte, err error) {

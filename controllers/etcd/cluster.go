@@ -25,8 +25,9 @@ const (
 	ClusterFile = "cluster.yaml"
 )
 
-// What bounds the disk of a member. The state of a data center is some hundred bytes for each of its coordinators; what grows is the
-// history of changes, which is compacted every hour, so that the database stays at a few pages and needs no defragmentation.
+// What bounds the disk of a member. The state of a data center is some hundred bytes for each of its coordinators; what
+// grows is the history of changes, which is compacted every hour, so that the database stays at a few pages and needs
+// no defragmentation.
 const (
 	QuotaBytes          = 256 << 20
 	compactionRetention = "1h"
@@ -90,18 +91,22 @@ type Certificates struct {
 	AllowedCNs     []string `json:"allowed-cn,omitempty"`
 }
 
-// NewConfig returns the configuration that all members have. The token keeps the members of different data centers apart. TLS is 1.3, and
-// both ports ask for a certificate of the authority.
+// NewConfig returns the configuration that all members have. The token keeps the members of different data centers
+// apart. TLS is 1.3, and both ports ask for a certificate of the authority.
 func NewConfig(token string) Config {
 	file := func(name string) string { return CertificateDir + "/" + name }
-	clients := Certificates{Cert: file(ServerCertificate + ".crt"), Key: file(ServerCertificate + ".key"), ClientCertAuth: true, TrustedCA: file(BundleFile)}
+	clients := Certificates{Cert: file(ServerCertificate + ".crt"), Key: file(ServerCertificate + ".key"),
+		ClientCertAuth: true, TrustedCA: file(BundleFile)}
 	peers := clients
-	peers.ClientCert, peers.ClientKey, peers.AllowedCNs = file(PeerCertificate+".crt"), file(PeerCertificate+".key"), []string{memberName}
+	peers.ClientCert, peers.ClientKey, peers.AllowedCNs = file(PeerCertificate+".crt"), file(PeerCertificate+".key"),
+		[]string{memberName}
 	listen := func(scheme string, port int) string { return fmt.Sprintf("%s://0.0.0.0:%d", scheme, port) }
 	return Config{
-		DataDir: DataDir, ListenPeerURLs: listen("https", PortPeers), ListenClientURLs: listen("https", PortClients), ListenMetricsURLs: listen("http", PortHTTP),
+		DataDir: DataDir, ListenPeerURLs: listen("https", PortPeers), ListenClientURLs: listen("https", PortClients),
+		ListenMetricsURLs:   listen("http", PortHTTP),
 		InitialClusterToken: token, Clients: clients, Peers: peers, TLSMinVersion: "TLS1.3",
-		QuotaBackendBytes: QuotaBytes, AutoCompactionMode: "periodic", AutoCompactionRetention: compactionRetention, LogLevel: "info",
+		QuotaBackendBytes: QuotaBytes, AutoCompactionMode: "periodic", AutoCompactionRetention: compactionRetention,
+		LogLevel: "info",
 	}
 }
 

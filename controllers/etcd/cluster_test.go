@@ -18,7 +18,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/etcd"
 )
 
-// handshake connects to a port with TLS, and asks for /health: in TLS 1.3 a server refuses a certificate after the client's handshake.
+// handshake connects to a port with TLS, and asks for /health: in TLS 1.3 a server refuses a certificate after the
+// client's handshake.
 func handshake(t *testing.T, url string, config *tls.Config) error {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config}
@@ -123,8 +124,10 @@ func TestAMemberThatHasLostItsDataJoinsAnew(t *testing.T) {
 	c.start(0)
 	c.awaitAll()
 	again := c.ids(client)
-	if len(again) != 3 || again["etcd-0"] == ids["etcd-0"] || again["etcd-1"] != ids["etcd-1"] || again["etcd-2"] != ids["etcd-2"] {
-		t.Errorf("the members were %v, and are %v: the one without data must have another id, and only that one", ids, again)
+	if len(again) != 3 || again["etcd-0"] == ids["etcd-0"] || again["etcd-1"] != ids["etcd-1"] ||
+		again["etcd-2"] != ids["etcd-2"] {
+		t.Errorf("the members were %v, and are %v: the one without data must have another id, and only that one",
+			ids, again)
 	}
 
 	// It counts: without another one there is a quorum, which has what was written.
@@ -177,7 +180,8 @@ func TestAMemberThatHasLostItsDataDoesNotFoundTheClusterAgain(t *testing.T) {
 	}
 }
 
-// TestANewAuthorityTakesOverWhileTheEtcdServes restarts one member at a time, and asks for a quorum at every moment between.
+// TestANewAuthorityTakesOverWhileTheEtcdServes restarts one member at a time, and asks for a quorum at every moment
+// between.
 func TestANewAuthorityTakesOverWhileTheEtcdServes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)

@@ -49,7 +49,8 @@ func newCluster(t *testing.T, n int) *cluster {
 		port := func() string {
 			return strings.Replace("https://"+ports.ForTest(t), "127.0.0.1", "localhost", 1)
 		}
-		m := &member{Member: etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()}, http: "http://" + ports.ForTest(t)}
+		m := &member{Member: etcd.Member{Name: fmt.Sprintf("etcd-%d", i), PeerURL: port(), ClientURL: port()},
+			http: "http://" + ports.ForTest(t)}
 		c.cluster.Members, c.members = append(c.cluster.Members, m.Member), append(c.members, m)
 		m.process = etcdserver.NewProcess(t, "--config-file="+filepath.Join(c.folder(i, "run"), etcd.ConfigFile))
 	}

@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Bounds of what Prepare asks of other members. They change their membership only once they have been connected for five seconds; a pod
-// that gives up tries again when Kubernetes starts its container again.
+// Bounds of what Prepare asks of other members. They change their membership only once they have been connected for
+// five seconds; a pod that gives up tries again when Kubernetes starts its container again.
 const (
 	listTimeout = 5 * time.Second
 	joinTimeout = 30 * time.Second
 	joinRetry   = 500 * time.Millisecond
 )
 
-// Prepare writes the configuration file with which a member starts: it decides whether the member goes on with its data, founds the
-// cluster with the others, or has lost its data and joins anew.
+// Prepare writes the configuration file with which a member starts: it decides whether the member goes on with its
+// data, founds the cluster with the others, or has lost its data and joins anew.
 //
-// A member that has lost its data must not go on under its old id: raft counts on what it has acknowledged. So the others, which must be
-// a quorum, first remove that id and add a new one. A member that does not know whether it has lost data, because no other one answers,
-// may only found the cluster while that has never served.
+// A member that has lost its data must not go on under its old id: raft counts on what it has acknowledged. So the
+// others, which must be a quorum, first remove that id and add a new one. A member that does not know whether it has
+// lost data, because no other one answers, may only found the cluster while that has never served.
 func Prepare(ctx context.Context, c *Cluster, name, out string) error {
 	i := slices.IndexFunc(c.Members, func(m Member) bool { return m.Name == name })
 	if i < 0 {
@@ -41,7 +41,8 @@ func Prepare(ctx context.Context, c *Cluster, name, out string) error {
 	if err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "prepared the start of etcd", "member", name, "state", config.InitialClusterState, "cluster", config.InitialCluster)
+	slog.InfoContext(ctx, "prepared the start of etcd", "member", name, "state", config.InitialClusterState, "cluster",
+		config.InitialCluster)
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return fmt.Errorf("write the configuration of etcd: %w", err)
@@ -70,16 +71,22 @@ func (c *Cluster) decideStart(ctx context.Context, own Member) (Config, error) {
 		case err == nil && members != nil:
 			return c.start(own, stateExisting, members), nil
 		case err != nil && c.Founded:
-			return Config{}, fmt.Errorf("this member has no data, and joins again once the others serve: %w; if their data is lost too, see docs/runbooks.md#causalstoreetcdwithoutquorum", err)
+			return Config{},
+				fmt.Errorf(
+					"this member has no data, and joins again once the others serve: %w; if their data is lost too, "+
+						"see docs/runbooks.md#causalstoreetcdwithoutquorum", err)
 		}
 	} else if c.Founded {
-		return Config{}, errors.New("the data of this etcd, which has one member, is lost; see docs/runbooks.md#causalstoreetcdwithoutquorum")
+		return Config{},
+			errors.New(
+				"the data of this etcd, which has one member, is lost; see " +
+					"docs/runbooks.md#causalstoreetcdwithoutquorum")
 	}
 	return c.start(own, stateNew, c.Members), nil
 }
 
-// join makes the others give this member a new id, and returns the members of the cluster. It returns none if this member has never
-// been one and is expected to found the cluster with them.
+// join makes the others give this member a new id, and returns the members of the cluster. It returns none if this
+// member has never been one and is expected to found the cluster with them.
 func (c *Cluster) join(ctx context.Context, own Member, others []Member) ([]Member, error) {
 	client, err := c.connect(others)
 	if err != nil {
@@ -98,12 +105,18 @@ func (c *Cluster) join(ctx context.Context, own Member, others []Member) ([]Memb
 		if !c.Founded && len(was.ClientURLs) == 0 {
 			return nil, nil
 		}
-		if err := untilHealthy(ctx, func() error { _, err := client.MemberRemove(ctx, was.ID); return err }); err != nil {
+		if err := untilHealthy(ctx, func() error {
+			_, err := client.MemberRemove(ctx, was.ID)
+			return err
+		}); err != nil {
 			return nil, fmt.Errorf("remove the id of before: %w", err)
 		}
 	}
 	var added *clientv3.MemberAddResponse
-	err = untilHealthy(ctx, func() (err error) { added, err = client.MemberAdd(ctx, []string{own.PeerURL}); return err })
+	err = untilHealthy(ctx, func() (err error) {
+		added, err = client.MemberAdd(ctx, []string{own.PeerURL})
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("add this member: %w", err)
 	}
@@ -116,7 +129,8 @@ func (c *Cluster) join(ctx context.Context, own Member, others []Member) ([]Memb
 	return members, nil
 }
 
-// untilHealthy repeats a change of the membership while the members refuse it because they have been connected for too short a time.
+// untilHealthy repeats a change of the membership while the members refuse it because they have been connected for too
+// short a time.
 func untilHealthy(ctx context.Context, change func() error) error {
 	for {
 		err := change()

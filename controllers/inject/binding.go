@@ -19,12 +19,12 @@ import (
 // PathBind is the URL path of the webhook for the binding of pods to nodes.
 const PathBind = "/bind"
 
-// Binder chooses the data center of pods that name none, when the scheduler binds them to a node: before that, nobody knows in
-// which zone they run. The API server copies the annotations of a binding to the pod, and the kubelet sees the pod only after
-// that, so that the sidecar starts with the right data center.
+// Binder chooses the data center of pods that name none, when the scheduler binds them to a node: before that, nobody
+// knows in which zone they run. The API server copies the annotations of a binding to the pod, and the kubelet sees the
+// pod only after that, so that the sidecar starts with the right data center.
 //
-// If the webhook does not answer, the pod keeps the first data center of the cluster, which the other webhook has given it. That
-// is further away, and as consistent.
+// If the webhook does not answer, the pod keeps the first data center of the cluster, which the other webhook has given
+// it. That is further away, and as consistent.
 type Binder struct {
 	Client client.Reader
 	// Uncached reads the pods of apps.
@@ -94,7 +94,8 @@ func (b *Binder) annotations(ctx context.Context, name client.ObjectKey, node st
 	if dc == "" || dc == sidecar.DataCenter {
 		return nil, nil // the zone is of no data center: the pod keeps the first one
 	}
-	return map[string]string{AnnotationSidecarDataCenter: dc, AnnotationInjected: ref.injectedAnnotation(name.Namespace, dc)}, nil
+	return map[string]string{AnnotationSidecarDataCenter: dc,
+		AnnotationInjected: ref.injectedAnnotation(name.Namespace, dc)}, nil
 }
 
 // dataCenterOfZone returns the data center that has a zone, or "".

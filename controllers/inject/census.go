@@ -21,7 +21,8 @@ import (
 
 // Reasons of a Census, besides those of a Decision.
 const (
-	// ReasonMissed: no webhook has seen the pod. It was created before its namespace asked for sidecars, or while no webhook answered.
+	// ReasonMissed: no webhook has seen the pod. It was created before its namespace asked for sidecars, or while no
+	// webhook answered.
 	ReasonMissed Reason = "Missed"
 	// ReasonOtherStore: its sidecar is of another store than the one that its namespace asks for now.
 	ReasonOtherStore Reason = "OtherStore"
@@ -33,8 +34,9 @@ const CensusInterval = time.Minute
 // censusPage bounds the pods of one request.
 const censusPage = 500
 
-// Census counts, by namespace and reason, the pods that run without the sidecar that their namespace asks for. The leader does, from
-// time to time: such pods are not watched, since no controller acts on them. It is a prometheus.Collector and a manager.Runnable.
+// Census counts, by namespace and reason, the pods that run without the sidecar that their namespace asks for. The
+// leader does, from time to time: such pods are not watched, since no controller acts on them. It is a
+// prometheus.Collector and a manager.Runnable.
 type Census struct {
 	// Client reads namespaces, Uncached pods.
 	Client, Uncached client.Reader
@@ -65,7 +67,8 @@ func (c *Census) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for g, n := range c.counts {
-		ch <- prometheus.MustNewConstMetric(podsWithoutSidecar, prometheus.GaugeValue, float64(n), g.namespace, g.store.Namespace, g.store.Name, string(g.reason))
+		ch <- prometheus.MustNewConstMetric(podsWithoutSidecar, prometheus.GaugeValue, float64(n), g.namespace,
+			g.store.Namespace, g.store.Name, string(g.reason))
 	}
 }
 
@@ -128,7 +131,8 @@ func (c *Census) count(ctx context.Context, namespace string, want StoreRef) (ma
 	for {
 		var pods metav1.PartialObjectMetadataList
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := c.Uncached.List(ctx, &pods, client.InNamespace(namespace), running, client.Limit(censusPage), client.Continue(next)); err != nil {
+		if err := c.Uncached.List(ctx, &pods, client.InNamespace(namespace), running, client.Limit(censusPage),
+			client.Continue(next)); err != nil {
 			return nil, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 		}
 		for i := range pods.Items {
@@ -142,10 +146,11 @@ func (c *Census) count(ctx context.Context, namespace string, want StoreRef) (ma
 	}
 }
 
-// LacksSidecar returns why a pod that runs has no sidecar of the store that its namespace asks for, or Injected if it has one or needs
-// none.
+// LacksSidecar returns why a pod that runs has no sidecar of the store that its namespace asks for, or Injected if it
+// has one or needs none.
 func LacksSidecar(pod *metav1.ObjectMeta, want StoreRef) Reason {
-	if pod.Labels[plan.LabelManagedBy] == plan.ManagedBy || pod.Labels[LabelInject] == "false" || pod.DeletionTimestamp != nil {
+	if pod.Labels[plan.LabelManagedBy] == plan.ManagedBy || pod.Labels[LabelInject] == "false" ||
+		pod.DeletionTimestamp != nil {
 		return Injected
 	}
 	of, ok := SidecarOf(&corev1.Pod{ObjectMeta: *pod})

@@ -41,8 +41,8 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return labels
 }
 
-// TestPodsThatRunWithoutTheirSidecarAreCounted has pods that were there before the namespace asked, pods that cannot have one, and
-// pods that need none.
+// TestPodsThatRunWithoutTheirSidecarAreCounted has pods that were there before the namespace asked, pods that cannot
+// have one, and pods that need none.
 func TestPodsThatRunWithoutTheirSidecarAreCounted(t *testing.T) {
 	k := newCluster(t)
 	k.create(namespace("census", nil))
@@ -82,7 +82,8 @@ func TestPodsThatRunWithoutTheirSidecarAreCounted(t *testing.T) {
 	}
 	expect(map[string]float64{"census/orders Missed": 1, "census/orders HostNetwork": 1})
 	ask("payments")
-	expect(map[string]float64{"census/payments Missed": 1, "census/payments HostNetwork": 1, "census/payments OtherStore": 1})
+	expect(map[string]float64{"census/payments Missed": 1, "census/payments HostNetwork": 1,
+		"census/payments OtherStore": 1})
 	ask("")
 	expect(nil)
 }

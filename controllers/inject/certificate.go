@@ -31,13 +31,16 @@ const (
 // renew returns the files that the Secret should have at a time, and whether they differ from those given. It replaces
 // files that are malformed. A CA that is replaced stays trusted until it expires, so that no call fails in between.
 func renew(files map[string][]byte, host string, now time.Time) (map[string][]byte, bool, error) {
-	out := map[string][]byte{fileCA: files[fileCA], fileCAKey: files[fileCAKey], fileCert: files[fileCert], fileKey: files[fileKey]}
+	out := map[string][]byte{fileCA: files[fileCA], fileCAKey: files[fileCAKey], fileCert: files[fileCert],
+		fileKey: files[fileKey]}
 	ca, err := tls.X509KeyPair(out[fileCA], out[fileCAKey])
 	changed := false
 	if err != nil || !isFresh(ca, "", now) {
-		certificate, key, err := issueCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true,
-			BasicConstraintsValid: true,
-			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife)}, nil)
+		certificate, key, err := issueCertificate(
+			&x509.Certificate{Subject: pkix.Name{CommonName: "causalstore-webhook"}, IsCA: true,
+				BasicConstraintsValid: true,
+				KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+				NotBefore:             now.Add(-time.Hour), NotAfter: now.Add(caLife)}, nil)
 		if err != nil {
 			return nil, false, fmt.Errorf("create the CA of the webhook: %w", err)
 		}
@@ -48,9 +51,11 @@ func renew(files map[string][]byte, host string, now time.Time) (map[string][]by
 	}
 	serving, err := tls.X509KeyPair(out[fileCert], out[fileKey])
 	if err == nil && isTrusted(serving, host, out[fileCA], now) && (changed || isFresh(serving, host, now)) {
-		return out, changed, nil // never both at once: clients that do not know the new CA yet must trust the served certificate
+		// never both at once: clients that do not know the new CA yet must trust the served certificate
+		return out, changed, nil
 	}
-	out[fileCert], out[fileKey], err = issueCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+	out[fileCert], out[fileKey], err = issueCertificate(&x509.Certificate{Subject: pkix.Name{CommonName: host},
+		DNSNames: []string{host},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(servingLife)}, &ca)
 	if err != nil {
@@ -63,7 +68,8 @@ func renew(files map[string][]byte, host string, now time.Time) (map[string][]by
 func isFresh(c tls.Certificate, host string, now time.Time) bool {
 	leaf := c.Leaf
 	third := leaf.NotAfter.Sub(leaf.NotBefore) / 3
-	return now.After(leaf.NotBefore) && now.Before(leaf.NotAfter.Add(-third)) && (host == "" || leaf.VerifyHostname(host) == nil)
+	return now.After(leaf.NotBefore) && now.Before(leaf.NotAfter.Add(-third)) &&
+		(host == "" || leaf.VerifyHostname(host) == nil)
 }
 
 // isTrusted reports whether a client that trusts the given CAs accepts a certificate for a host.
@@ -75,7 +81,8 @@ func isTrusted(c tls.Certificate, host string, authorities []byte, now time.Time
 			intermediates.AddCert(i)
 		}
 	}
-	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: host, CurrentTime: now})
+	_, err := c.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: host,
+		CurrentTime: now})
 	return err == nil
 }
 
@@ -107,6 +114,7 @@ func issueCertificate(template *x509.Certificate, by *tls.Certificate) (certific
 	if err = errors.Join(err, err2); err != nil {
 		return nil, nil, err
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
-		Bytes: encoded}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
+			Bytes: encoded}), nil
 }

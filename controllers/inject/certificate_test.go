@@ -62,14 +62,16 @@ func TestCertificatesAreRenewedInTimeWithoutBreakingClients(t *testing.T) {
 		if err := verify(t, next, files, now); err != nil {
 			t.Errorf("a client that trusts only the old CAs does not trust the new certificate: %v", err)
 		}
-		if changed != !bytes.Equal(bytes.Join([][]byte{next[fileCA], next[fileCert]}, nil), bytes.Join([][]byte{files[fileCA],
-			files[fileCert]}, nil)) {
+		if changed != !bytes.Equal(bytes.Join([][]byte{next[fileCA], next[fileCert]}, nil),
+			bytes.Join([][]byte{files[fileCA],
+				files[fileCert]}, nil)) {
 			t.Fatal("renew reports wrongly whether the files changed")
 		}
 		files = next
 	}
 	if authorities != 4 || certificates < 150 || certificates > 200 {
-		t.Errorf("in 30 years: %d new CAs and %d new certificates; want 4, and one every two months", authorities, certificates)
+		t.Errorf("in 30 years: %d new CAs and %d new certificates; want 4, and one every two months", authorities,
+			certificates)
 	}
 }
 

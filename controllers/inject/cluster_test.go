@@ -120,18 +120,23 @@ func (k *cluster) runOperator(config *rest.Config) {
 		k.Fatal(err)
 	}
 	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
-		m.GetWebhookServer().Register(path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
-			Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections, Required: required}})
+		m.GetWebhookServer().Register(path,
+			&webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(), Events: m.GetEventRecorder("test"),
+				Region: "local", Image: "causalstore:v1", ClusterDomain: "cluster.local", Injections: k.injections,
+				Required: required}})
 	}
-	m.GetWebhookServer().Register(inject.PathBind, &webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(),
-		Region: "local"}})
-	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default",
-		Secret: "webhook",
-		Host:   "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
+	m.GetWebhookServer().Register(inject.PathBind,
+		&webhook.Admission{Handler: &inject.Binder{Client: m.GetClient(), Uncached: m.GetAPIReader(),
+			Region: "local"}})
+	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(),
+		Namespace: "default",
+		Secret:    "webhook",
+		Host:      "localhost", Configuration: configuration.Name, Now: time.Now}); err != nil {
 		k.Fatal(err)
 	}
 	if err := (&inject.Copier{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
-		Region: "local", Now: k.now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "default", Name: "authority",
+		Region: "local", Now: k.now, Trust: &trust.Keeper{Client: m.GetClient(), Uncached: m.GetAPIReader(),
+			Namespace: "default", Name: "authority",
 			Region: "local", TrustDomain: "local.test", Now: k.now}}).SetupWithManager(m); err != nil {
 		k.Fatal(err)
 	}
@@ -241,7 +246,8 @@ func (k *cluster) expectEvent(namespace, about, text string) {
 			k.Fatal(err)
 		}
 		for _, e := range events.Items {
-			if e.Reason == "NotInjected" && e.Regarding.Kind+"/"+e.Regarding.Name == about && strings.Contains(e.Note, text) {
+			if e.Reason == "NotInjected" && e.Regarding.Kind+"/"+e.Regarding.Name == about &&
+				strings.Contains(e.Note, text) {
 				return true
 			}
 		}

@@ -24,8 +24,9 @@ import (
 const LabelCopyOf = "causalstore.io/copy-of"
 
 // Copier copies what sidecars need into the namespaces whose pods use a store of another namespace, if that store
-// admits them: the configuration of the data centers in this cluster. Beside it it writes the certificate of the sidecars in
-// that namespace, one for each data center, and renews it every day. A pod can mount only objects of its own namespace.
+// admits them: the configuration of the data centers in this cluster. Beside it it writes the certificate of the
+// sidecars in that namespace, one for each data center, and renews it every day. A pod can mount only objects of its
+// own namespace.
 //
 // Copier deletes the copies once the namespace no longer asks for them, or the store no longer admits it, and no pod
 // with such a sidecar is left. It finds copies by a label on the ConfigMaps; it deletes the Secrets first, because the
@@ -86,8 +87,9 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero StoreRef. While certificates
-// cannot be renewed, the rest is copied all the same: others may have to be trusted first. The error is then that of the certificates.
+// copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero
+// StoreRef. While certificates cannot be renewed, the rest is copied all the same: others may have to be trusted first.
+// The error is then that of the certificates.
 func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (StoreRef, error) {
 	use, ok := ParseStoreRef(ns.Name, ns.Labels)
 	if !ok || use.Namespace == ns.Name || !serves(c.Namespaces, use.Namespace) {
@@ -130,14 +132,16 @@ func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 		}
 	}
 	for dc, file := range files {
-		if err := NotifyOfTrust(ctx, c.Client, c.Uncached, ns.Name, Sidecar{Namespace: use.Namespace, Store: use.Name, DataCenter: dc}, file); err != nil {
+		if err := NotifyOfTrust(ctx, c.Client, c.Uncached, ns.Name,
+			Sidecar{Namespace: use.Namespace, Store: use.Name, DataCenter: dc}, file); err != nil {
 			return use, err
 		}
 	}
 	return use, notRenewed
 }
 
-// issue writes the certificate of the sidecars in a namespace. If it fails, missing says that there is none from before.
+// issue writes the certificate of the sidecars in a namespace. If it fails, missing says that there is none from
+// before.
 func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFile string) (missing bool, err error) {
 	known, err := contract.ParseTrust([]byte(trustFile))
 	if err != nil {
@@ -147,13 +151,16 @@ func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFi
 	if err != nil {
 		return true, err
 	}
-	secret := &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.SidecarCertificatesName(use.Name, dc)), Type: corev1.SecretTypeOpaque}
+	secret := &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.SidecarCertificatesName(use.Name, dc)),
+		Type: corev1.SecretTypeOpaque}
 	live := &corev1.Secret{}
 	if err := c.Uncached.Get(ctx, client.ObjectKeyFromObject(secret), live); client.IgnoreNotFound(err) != nil {
 		return true, fmt.Errorf("read Secret %s in namespace %s: %w", secret.Name, namespace, err)
 	}
-	wanted := map[string]contract.Identity{plan.SidecarCertificate: plan.SidecarIdentity(known.DataCenters[dc], known.StoreID, dc, namespace)}
-	owner := trust.Owner{Namespace: namespace, Secret: secret.Name, StoreNamespace: use.Namespace, Store: use.Name, DataCenter: dc}
+	wanted := map[string]contract.Identity{plan.SidecarCertificate: plan.SidecarIdentity(known.DataCenters[dc],
+		known.StoreID, dc, namespace)}
+	owner := trust.Owner{Namespace: namespace, Secret: secret.Name, StoreNamespace: use.Namespace, Store: use.Name,
+		DataCenter: dc}
 	before := live.Data
 	if !isCopy(live, use) {
 		before = nil // apply reports it, if it is somebody else's
@@ -169,7 +176,8 @@ func (c *Copier) issue(ctx context.Context, use StoreRef, namespace, dc, trustFi
 	expires := trust.Expires(files, wanted)
 	c.Expiries.Set(owner, expires)
 	if failed != nil {
-		return expires.IsZero(), fmt.Errorf("renew the certificate in Secret %s of namespace %s: %w", secret.Name, namespace, failed)
+		return expires.IsZero(), fmt.Errorf("renew the certificate in Secret %s of namespace %s: %w", secret.Name,
+			namespace, failed)
 	}
 	return false, nil
 }
@@ -194,7 +202,9 @@ func (c *Copier) apply(ctx context.Context, use StoreRef, o client.Object) error
 	case err != nil:
 		return fmt.Errorf("read %s: %w", what, err)
 	case !isCopy(live, use):
-		return fmt.Errorf("write %s: an object of that name exists and is no copy of store %s (label %s); delete or rename it", what, use, LabelCopyOf)
+		return fmt.Errorf(
+			"write %s: an object of that name exists and is no copy of store %s (label %s); delete or rename it", what,
+			use, LabelCopyOf)
 	}
 	if live != nil {
 		u.SetResourceVersion(live.GetResourceVersion()) // the label may be removed at this moment
@@ -239,7 +249,8 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 			continue
 		}
 		users := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.usersSecret(namespace)}}
-		certificates := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: of.certificatesOf(m.Name)}}
+		certificates := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: of.certificatesOf(m.Name)}}
 		c.Expiries.ForgetSecret(namespace, certificates.Name)
 		for _, o := range []client.Object{users, certificates, m} {
 			if err := c.deleteCopy(ctx, o, of); err != nil {
@@ -254,7 +265,8 @@ func (c *Copier) prune(ctx context.Context, namespace string, use StoreRef) (rem
 // isNeeded reports whether a pod of a namespace has a sidecar of a store.
 func (c *Copier) isNeeded(ctx context.Context, namespace string, of StoreRef) (bool, error) {
 	var pods corev1.PodList
-	if err := c.Uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{LabelStore: of.Name}); err != nil {
+	if err := c.Uncached.List(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingLabels{LabelStore: of.Name}); err != nil {
 		return false, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
 	}
 	for i := range pods.Items {

@@ -23,7 +23,8 @@ func (c *Copier) SetupWithManager(m ctrl.Manager) error {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return ctrl.NewControllerManagedBy(m).Named("copies").
-		WatchesMetadata(ns, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(ns, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.requestsForStore),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.requestsForConfigMap)).

@@ -82,14 +82,17 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	web := namespace("web", map[string]string{inject.LabelInject: "orders.store", "team": "a"})
 	k.create(namespace("store", nil), web)
 	store := k.store("store", "orders")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-here", Labels: plan.Labels("orders")},
-		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-here",
+		Labels: plan.Labels("orders")},
+		Data: map[string]string{"causalstore.yaml": "first",
+			plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
 	k.create(config, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-keys"},
 		Data: map[string][]byte{"storage-password": []byte("secret")}})
 
 	reason := func() string { return k.pod("web", "{}").Annotations[inject.AnnotationNotInjected] }
 	k.waitFor("a pod that is not admitted", func() bool {
-		return reason() == "NotAdmitted: CausalStore store/orders does not admit namespace web; select the namespace in its spec.access.namespaces"
+		return reason() == "NotAdmitted: CausalStore store/orders does not admit namespace web; select the namespace "+
+			"in its spec.access.namespaces"
 	})
 	if k.configuration() != nil || k.identityOfSidecars() != "" {
 		t.Error("a namespace that is not admitted has copies")
@@ -123,8 +126,10 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 
 	// Digests of passwords follow too, if sidecars ask for passwords.
 	users := func() string { return k.read("web", &corev1.Secret{}, "orders-acl.store")[plan.KeyUsersFile] }
-	original := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-acl", Labels: plan.Labels("orders"),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(store, v1alpha1.GroupVersion.WithKind("CausalStore"))}},
+	original := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "store", Name: "orders-acl",
+		Labels: plan.Labels("orders"),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(store,
+			v1alpha1.GroupVersion.WithKind("CausalStore"))}},
 		Data: map[string][]byte{plan.KeyUsersFile: []byte("first")}}
 	k.create(original)
 	if users() != "" {
@@ -137,7 +142,8 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	update(k, original, func(s *corev1.Secret) { s.Data[plan.KeyUsersFile] = []byte("second") })
 	k.waitFor("the copy of the users to follow", func() bool { return users() == "second" })
 	k.waitFor("a sidecar that asks for passwords", func() bool {
-		return slices.Contains(k.pod("web", "{}").Spec.InitContainers[0].Args, "--users-file=/etc/causalstore-users/users.acl")
+		return slices.Contains(k.pod("web", "{}").Spec.InitContainers[0].Args,
+			"--users-file=/etc/causalstore-users/users.acl")
 	})
 
 	// Pods with a sidecar need the copies. The copier notices within a minute that the last one has gone.
@@ -152,7 +158,8 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 	}
 	none := int64(0)
 	for i := range pods.Items {
-		if err := k.client.Delete(t.Context(), &pods.Items[i], &client.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
+		if err := k.client.Delete(t.Context(), &pods.Items[i],
+			&client.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,13 +172,16 @@ func TestPodsOfAnotherNamespaceGetASidecarIfTheStoreAdmitsThem(t *testing.T) {
 
 func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	k := newCluster(t)
-	k.create(namespace("source", nil), namespace("target", map[string]string{inject.LabelInject: "orders.source", "team": "a"}))
+	k.create(namespace("source", nil), namespace("target",
+		map[string]string{inject.LabelInject: "orders.source", "team": "a"}))
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-here-sidecar-tls.source"},
 		Data: map[string][]byte{"theirs": []byte("yes")}}
 	k.create(theirs)
 	store := k.store("source", "orders")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-here", Labels: plan.Labels("orders")},
-		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "orders-here",
+		Labels: plan.Labels("orders")},
+		Data: map[string]string{"causalstore.yaml": "first",
+			plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
 	k.create(config)
 	update(k, store, func(s *v1alpha1.CausalStore) {
 		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
@@ -180,7 +190,9 @@ func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	secret := func() map[string]string { return k.read("target", &corev1.Secret{}, "orders-here-sidecar-tls.source") }
 	copied := func() bool { return k.read("target", &corev1.ConfigMap{}, "orders-here.source") != nil }
 	reason := func() string { return k.pod("target", "{}").Annotations[inject.AnnotationNotInjected] }
-	k.waitFor("a pod whose namespace has no copies", func() bool { return strings.HasPrefix(reason(), "ConfigurationMissing") })
+	k.waitFor("a pod whose namespace has no copies", func() bool {
+		return strings.HasPrefix(reason(), "ConfigurationMissing")
+	})
 	if d := cmp.Diff(map[string]string{"theirs": "yes"}, secret()); d != "" {
 		t.Errorf("a foreign Secret was changed:\n%s", d)
 	}
@@ -190,9 +202,11 @@ func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 	k.waitFor("the copies", func() bool { return copied() && secret()["tls.crt"] != "" })
 
 	// Somebody replaces the copied Secret by one of their own; the ConfigMap is pruned, and their Secret stays.
-	update(k, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-here-sidecar-tls.source"}}, func(s *corev1.Secret) {
-		s.Labels, s.Data = nil, map[string][]byte{"theirs": []byte("yes")}
-	})
+	update(k,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "orders-here-sidecar-tls.source"}},
+		func(s *corev1.Secret) {
+			s.Labels, s.Data = nil, map[string][]byte{"theirs": []byte("yes")}
+		})
 	update(k, store, func(s *v1alpha1.CausalStore) { s.Spec.Access.Namespaces = nil })
 	k.waitFor("the copy of the ConfigMap to be deleted", func() bool { return !copied() })
 	if d := cmp.Diff(map[string]string{"theirs": "yes"}, secret()); d != "" {
@@ -203,10 +217,13 @@ func TestForeignObjectsAreNotReplacedByCopiesNorDeletedAsCopies(t *testing.T) {
 // TestCopiesFollowWhileCertificatesCannotBeRenewed: among them is whom sidecars trust, which others may wait for.
 func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
 	k := newCluster(t)
-	k.create(namespace("lender", nil), namespace("borrower", map[string]string{inject.LabelInject: "orders.lender", "team": "a"}))
+	k.create(namespace("lender", nil), namespace("borrower",
+		map[string]string{inject.LabelInject: "orders.lender", "team": "a"}))
 	store := k.store("lender", "orders")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lender", Name: "orders-here", Labels: plan.Labels("orders")},
-		Data: map[string]string{"causalstore.yaml": "first", plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lender", Name: "orders-here",
+		Labels: plan.Labels("orders")},
+		Data: map[string]string{"causalstore.yaml": "first",
+			plan.TrustFile: "{storeID: 7d1e, dataCenters: {here: local.test}}"}}
 	k.create(config)
 	update(k, store, func(s *v1alpha1.CausalStore) {
 		s.Spec.Access.Namespaces = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
@@ -217,7 +234,8 @@ func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
 	}
 	k.waitFor("the copies", func() bool { return copied() != "" && certificate() != "" })
 	authority := &corev1.Secret{}
-	if err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "authority"}, authority); err != nil {
+	if err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "authority"},
+		authority); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.client.Delete(t.Context(), authority); err != nil {
@@ -234,7 +252,9 @@ func TestCopiesFollowWhileCertificatesCannotBeRenewed(t *testing.T) {
 			break
 		}
 	}
-	k.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "authority", Labels: authority.Labels}, Data: authority.Data})
+	k.create(
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "authority", Labels: authority.Labels},
+			Data: authority.Data})
 	k.waitFor("renewal", func() bool {
 		update(k, config, func(m *corev1.ConfigMap) { m.Data["causalstore.yaml"] += "x" })
 		return certificate() != before

@@ -14,9 +14,9 @@ import (
 // usersInterval is how often Copier looks for a change of users: the operator may not watch Secrets.
 const usersInterval = 15 * time.Second
 
-// copyUsers copies the users of a store into a namespace that uses it, if sidecars ask for passwords. It copies digests: the
-// passwords stay in the namespace of the store. A copy that exists is kept up to date, also if new sidecars do not ask for
-// passwords any more, because others still run. It returns when to look again.
+// copyUsers copies the users of a store into a namespace that uses it, if sidecars ask for passwords. It copies
+// digests: the passwords stay in the namespace of the store. A copy that exists is kept up to date, also if new
+// sidecars do not ask for passwords any more, because others still run. It returns when to look again.
 func (c *Copier) copyUsers(ctx context.Context, namespace string, use StoreRef) (again time.Duration, err error) {
 	if use == (StoreRef{}) {
 		return 0, nil
@@ -27,7 +27,8 @@ func (c *Copier) copyUsers(ctx context.Context, namespace string, use StoreRef) 
 	}
 	if !store.Spec.Clients.SidecarPasswords {
 		exists := &corev1.Secret{}
-		if err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: use.usersSecret(namespace)}, exists); err != nil || !isCopy(exists, use) {
+		if err := c.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: use.usersSecret(namespace)},
+			exists); err != nil || !isCopy(exists, use) {
 			return 0, client.IgnoreNotFound(err)
 		}
 	}
@@ -36,6 +37,8 @@ func (c *Copier) copyUsers(ctx context.Context, namespace string, use StoreRef) 
 	if err != nil || !plan.IsUsersOf(store, users) {
 		return usersInterval, client.IgnoreNotFound(err)
 	}
-	return usersInterval, c.apply(ctx, use, &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.UsersName(use.Name)), Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{plan.KeyUsersFile: users.Data[plan.KeyUsersFile]}})
+	return usersInterval,
+		c.apply(ctx, use, &corev1.Secret{ObjectMeta: copyMetadata(use, namespace, plan.UsersName(use.Name)),
+			Type: corev1.SecretTypeOpaque,
+			Data: map[string][]byte{plan.KeyUsersFile: users.Data[plan.KeyUsersFile]}})
 }

@@ -19,14 +19,16 @@ import (
 
 // Labels and annotations.
 const (
-	// LabelInject on a namespace names the store whose sidecar its pods get, see ParseStoreRef. On a pod, "false" opts out.
+	// LabelInject on a namespace names the store whose sidecar its pods get, see ParseStoreRef. On a pod, "false" opts
+	// out.
 	LabelInject = "causalstore.io/inject"
-	// LabelRequired on a namespace, if "true", makes the API server refuse pods that should have a sidecar and cannot get one.
+	// LabelRequired on a namespace, if "true", makes the API server refuse pods that should have a sidecar and cannot
+	// get one.
 	LabelRequired = "causalstore.io/inject-required"
 	// AnnotationDataCenter on a pod names its data center, if the cluster has several.
 	AnnotationDataCenter = "causalstore.io/data-center"
-	// AnnotationSidecarDataCenter on a pod is the data center that its sidecar starts with, if the pod leaves the choice to the zone
-	// of its node: see Binder.
+	// AnnotationSidecarDataCenter on a pod is the data center that its sidecar starts with, if the pod leaves the
+	// choice to the zone of its node: see Binder.
 	AnnotationSidecarDataCenter = "causalstore.io/sidecar-data-center"
 	// AnnotationMode on a pod overrides the store's injection mode.
 	AnnotationMode = "causalstore.io/injection-mode"
@@ -59,8 +61,8 @@ const (
 	PartOfStore          Reason = "PartOfStore"
 )
 
-// MayRun reports whether a pod without a sidecar may run where sidecars are required: it has one already, is a part of a store,
-// or was opted out.
+// MayRun reports whether a pod without a sidecar may run where sidecars are required: it has one already, is a part of
+// a store, or was opted out.
 func (r Reason) MayRun() bool {
 	return r == Injected || r == AlreadyInjected || r == PartOfStore || r == OptedOut
 }
@@ -84,8 +86,8 @@ type Request struct {
 	// Region of the operator, and all regions whose data centers are in this cluster, that one included.
 	Region  string
 	Regions map[string]bool
-	// Images are those that the data centers run, by name, for stores that set none. Image is that of the operator, for stores of
-	// which nothing runs yet.
+	// Images are those that the data centers run, by name, for stores that set none. Image is that of the operator, for
+	// stores of which nothing runs yet.
 	Images map[string]string
 	Image  string
 	// ClusterDomain is the DNS domain of the cluster's Services.
@@ -121,12 +123,14 @@ func Decide(r Request) Decision {
 	if refused != nil {
 		d.Reason, d.Message = refused.reason, refused.message
 		if d.Reason != AlreadyInjected && d.Reason != PartOfStore {
-			d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationNotInjected, fmt.Sprintf("%s: %s", d.Reason, d.Message))
+			d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationNotInjected,
+				fmt.Sprintf("%s: %s", d.Reason, d.Message))
 		}
 		return d
 	}
 	delete(d.Pod.Annotations, AnnotationNotInjected) // of another operator's webhook
-	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected, r.StoreRef.injectedAnnotation(r.Namespace, c.dataCenter))
+	d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationInjected,
+		r.StoreRef.injectedAnnotation(r.Namespace, c.dataCenter))
 	if c.byNode {
 		d.Pod.Annotations = withEntry(d.Pod.Annotations, AnnotationSidecarDataCenter, c.dataCenter)
 	}
@@ -165,14 +169,19 @@ func choose(r *Request) (c choice, refused *refusal) {
 		return c, refused
 	}
 	if r.Namespace != r.StoreRef.Namespace && !admits(r.Store, r.Labels) {
-		return c, refuse(NotAdmitted, "CausalStore %s does not admit namespace %s; select the namespace in its spec.access.namespaces", r.StoreRef, r.Namespace)
+		return c,
+			refuse(NotAdmitted,
+				"CausalStore %s does not admit namespace %s; select the namespace in its spec.access.namespaces",
+				r.StoreRef, r.Namespace)
 	}
 	if c.dataCenter, c.byNode, refused = chooseDataCenter(r); refused != nil {
 		return c, refused
 	}
 	for _, dc := range c.candidates(r) {
 		if name := r.StoreRef.configMap(r.Namespace, dc); r.Namespace != r.StoreRef.Namespace && !r.Copied(name) {
-			return c, refuse(ConfigurationMissing, "the operator has not copied the sidecar's configuration to ConfigMap %s in the namespace yet; restart the pod once it exists",
+			return c, refuse(ConfigurationMissing,
+				"the operator has not copied the sidecar's configuration to ConfigMap %s in the namespace yet; "+
+					"restart the pod once it exists",
 				name)
 		}
 	}
@@ -203,10 +212,12 @@ func checkPod(r *Request) *refusal {
 	case slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container }):
 		return refuse(AlreadyInjected, "the pod already has a sidecar")
 	case p.Spec.HostNetwork:
-		return refuse(HostNetwork, "the pod uses the network of its node; connect to the Service %s of namespace %s", r.StoreRef.Name,
+		return refuse(HostNetwork, "the pod uses the network of its node; connect to the Service %s of namespace %s",
+			r.StoreRef.Name,
 			r.StoreRef.Namespace)
 	case r.Store == nil:
-		return refuse(StoreNotFound, "namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
+		return refuse(StoreNotFound,
+			"namespace %s has no CausalStore %s; create it, or correct the label %s of namespace %s",
 			r.StoreRef.Namespace, r.StoreRef.Name,
 			LabelInject, r.Namespace)
 	case len(r.Refused) > 0:
@@ -224,9 +235,9 @@ func admits(s *v1alpha1.CausalStore, namespace map[string]string) bool {
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// chooseDataCenter returns the data center of a pod. If the cluster has several, the pod selects one by annotation, or by a zone
-// in its nodeSelector. If it does neither, the zone of its node decides when the scheduler has found one; until then it has the
-// first data center.
+// chooseDataCenter returns the data center of a pod. If the cluster has several, the pod selects one by annotation, or
+// by a zone in its nodeSelector. If it does neither, the zone of its node decides when the scheduler has found one;
+// until then it has the first data center.
 func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 	p, here := r.Pod, r.localDataCenters()
 	if name := p.Annotations[AnnotationDataCenter]; name != "" {
@@ -235,13 +246,16 @@ func chooseDataCenter(r *Request) (name string, byNode bool, refused *refusal) {
 				return name, false, nil
 			}
 		}
-		return "", false, refuse(DataCenterUnknown, "annotation %s is %s, which is not one of this cluster's data centers (%s)",
+		return "", false, refuse(DataCenterUnknown,
+			"annotation %s is %s, which is not one of this cluster's data centers (%s)",
 			AnnotationDataCenter, name, joinNames(here))
 	}
 	switch len(here) {
 	case 0:
-		return "", false, refuse(StoreNotHere, "CausalStore %s has no data center in region %s; connect to the Service of another region",
-			r.Store.Name, r.Region)
+		return "", false,
+			refuse(StoreNotHere,
+				"CausalStore %s has no data center in region %s; connect to the Service of another region",
+				r.Store.Name, r.Region)
 	case 1:
 		return here[0].Name, false, nil
 	}

@@ -40,9 +40,11 @@ func request(t *testing.T, pod string) inject.Request {
 	s.Spec.DataCenters = []v1alpha1.DataCenter{
 		{Name: "east", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"a"}, Backend: []string{"b"}}},
 		{Name: "paris", Region: "eu", Zones: v1alpha1.Zones{Frontend: []string{"f"}, Backend: []string{"g"}}}}
-	return inject.Request{Pod: p, Namespace: "shop", StoreRef: inject.StoreRef{Namespace: "shop", Name: "orders"}, Store: s,
+	return inject.Request{Pod: p, Namespace: "shop", StoreRef: inject.StoreRef{Namespace: "shop", Name: "orders"},
+		Store:  s,
 		Region: "us", Image: "causalstore:v1",
-		ClusterDomain: "cluster.local", Addresses: map[string]string{"orders": "10.96.0.10", "orders-east": "10.96.0.11"}}
+		ClusterDomain: "cluster.local",
+		Addresses:     map[string]string{"orders": "10.96.0.10", "orders-east": "10.96.0.11"}}
 }
 
 func TestASidecarHasTheResourcesOfTheStore(t *testing.T) {
@@ -125,7 +127,9 @@ func TestAPodGetsASidecarByTheInjectionModeOfTheStore(t *testing.T) {
 }
 
 func TestAnAnnotationOfThePodOverridesTheInjectionMode(t *testing.T) {
-	r := request(t, "metadata: {annotations: {causalstore.io/injection-mode: Explicit}}\nspec: {containers: [{name: app}, {name: set, env: [{name: CAUSALSTORE_ADDRESS, value: mine}]}]}")
+	r := request(t,
+		"metadata: {annotations: {causalstore.io/injection-mode: Explicit}}\nspec: {containers: [{name: app}, {name: "+
+			"set, env: [{name: CAUSALSTORE_ADDRESS, value: mine}]}]}")
 	r.Store.Spec.Injection.Mode = v1alpha1.InjectRedirect
 	p := inject.Decide(r).Pod
 	if len(p.Spec.InitContainers) != 1 || p.Spec.Containers[0].Env[0].Value != inject.Address+":6379" {
@@ -159,7 +163,8 @@ func TestAPodWithoutASidecarHasTheReason(t *testing.T) {
 		{"spec: {hostNetwork: true}", nil, inject.HostNetwork, "Service orders"},
 		{app, func(r *inject.Request) { r.Store = nil }, inject.StoreNotFound, "no CausalStore orders"},
 		{app, func(r *inject.Request) { r.Region = "mars" }, inject.StoreNotHere, "region mars"},
-		{"metadata: {annotations: {causalstore.io/data-center: paris}}", twoHere, inject.DataCenterUnknown, "east, west"},
+		{"metadata: {annotations: {causalstore.io/data-center: paris}}", twoHere, inject.DataCenterUnknown,
+			"east, west"},
 		{"metadata: {annotations: {causalstore.io/data-center: paris}}", nil, inject.DataCenterUnknown, "is paris"},
 		{"metadata: {annotations: {causalstore.io/injection-mode: Magic}}", nil, inject.ModeUnknown,
 			"use LoopbackNames, Redirect or Explicit"},
@@ -168,7 +173,10 @@ func TestAPodWithoutASidecarHasTheReason(t *testing.T) {
 		{app, redirectTo(""), inject.RedirectImpossible, "Service orders-east of namespace shop has no cluster IP yet"},
 		{app, redirectTo("None"), inject.RedirectImpossible, "restart the pod"},
 		{app, redirectTo("fd00::1"), inject.RedirectImpossible, "only IPv4"},
-		{app, func(r *inject.Request) { otherNamespace(r); r.Labels = nil }, inject.NotAdmitted, "spec.access.namespaces"},
+		{app, func(r *inject.Request) {
+			otherNamespace(r)
+			r.Labels = nil
+		}, inject.NotAdmitted, "spec.access.namespaces"},
 		{app, func(r *inject.Request) { otherNamespace(r); r.Store.Spec.Access.Namespaces = nil }, inject.NotAdmitted,
 			"shop/orders does not admit namespace web"},
 		{app, func(r *inject.Request) { otherNamespace(r); r.Copied = func(string) bool { return false } },
@@ -185,7 +193,8 @@ func TestAPodWithoutASidecarHasTheReason(t *testing.T) {
 		if note := d.Pod.Annotations[inject.AnnotationNotInjected]; !strings.HasPrefix(note, string(c.reason)+": ") {
 			t.Errorf("%s: the pod's annotation is %q", c.pod, note)
 		}
-		if len(d.Pod.Spec.InitContainers) != len(r.Pod.Spec.InitContainers) || d.Pod.Labels[inject.LabelStore] != "" || len(d.Pod.Spec.HostAliases) > 0 {
+		if len(d.Pod.Spec.InitContainers) != len(r.Pod.Spec.InitContainers) || d.Pod.Labels[inject.LabelStore] != "" ||
+			len(d.Pod.Spec.HostAliases) > 0 {
 			t.Errorf("%s: the pod was changed", c.pod)
 		}
 	}
@@ -207,7 +216,8 @@ func redirectTo(address string) func(*inject.Request) {
 
 func twoHere(r *inject.Request) {
 	r.Store.Spec.DataCenters = append(r.Store.Spec.DataCenters,
-		v1alpha1.DataCenter{Name: "west", Region: "us", Zones: v1alpha1.Zones{Frontend: []string{"c"}, Backend: []string{"d"}}})
+		v1alpha1.DataCenter{Name: "west", Region: "us",
+			Zones: v1alpha1.Zones{Frontend: []string{"c"}, Backend: []string{"d"}}})
 }
 
 func TestAPodSelectsItsDataCenterByAnnotationOrByZone(t *testing.T) {
@@ -257,12 +267,14 @@ func TestWebhooksOfTwoRegionsDecideTheSame(t *testing.T) {
 	} {
 		for _, order := range [][]string{{"us", "eu"}, {"eu", "us"}} {
 			r := request(t, "metadata: "+metadata+"\nspec: {containers: [{name: app, image: app}]}")
-			r.Regions, r.Images = map[string]bool{"us": true, "eu": true}, map[string]string{"east": "causalstore:east", "paris": "causalstore:paris"}
+			r.Regions, r.Images = map[string]bool{"us": true, "eu": true},
+				map[string]string{"east": "causalstore:east", "paris": "causalstore:paris"}
 			for _, region := range order {
 				r.Region, r.Image = region, "causalstore:of-"+region
 				r.Pod = inject.Decide(r).Pod
 			}
-			got, refused := r.Pod.Annotations[inject.AnnotationInjected], r.Pod.Annotations[inject.AnnotationNotInjected]
+			got, refused := r.Pod.Annotations[inject.AnnotationInjected],
+				r.Pod.Annotations[inject.AnnotationNotInjected]
 			if got != want && (want == "" || !strings.HasPrefix(refused, want)) || got != "" && refused != "" {
 				t.Errorf("%s by %v: sidecar of %q, refused %q; want %s", metadata, order, got, refused, want)
 			}
@@ -282,7 +294,8 @@ func TestASidecarReplacesTheReasonOfAnotherWebhook(t *testing.T) {
 		t.Fatalf("annotations %v", r.Pod.Annotations)
 	}
 	r.Region = "us"
-	if p := inject.Decide(r).Pod; p.Annotations[inject.AnnotationInjected] == "" || p.Annotations[inject.AnnotationNotInjected] != "" {
+	if p := inject.Decide(r).Pod; p.Annotations[inject.AnnotationInjected] == "" ||
+		p.Annotations[inject.AnnotationNotInjected] != "" {
 		t.Errorf("annotations %v", p.Annotations)
 	}
 }

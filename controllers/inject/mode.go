@@ -29,29 +29,42 @@ func chooseMode(r *Request) (v1alpha1.InjectionMode, *refusal) {
 		mode = v1alpha1.InjectionMode(own)
 		if modes := []v1alpha1.InjectionMode{v1alpha1.InjectLoopbackNames, v1alpha1.InjectRedirect,
 			v1alpha1.InjectExplicit}; !slices.Contains(modes, mode) {
-			return "", refuse(ModeUnknown, "annotation %s is %s; use LoopbackNames, Redirect or Explicit", AnnotationMode, own)
+			return "", refuse(ModeUnknown, "annotation %s is %s; use LoopbackNames, Redirect or Explicit",
+				AnnotationMode, own)
 		}
 	}
 	if mode != v1alpha1.InjectRedirect {
 		return mode, nil
 	}
 	if level := r.Labels[labelPodSecurity]; level == "baseline" || level == "restricted" {
-		return "", refuse(RedirectForbidden, "mode Redirect needs an init container with NET_ADMIN, and namespace %s enforces PodSecurity %s; set annotation %s to LoopbackNames or Explicit",
-			r.Namespace, level, AnnotationMode)
+		return "",
+			refuse(RedirectForbidden,
+				"mode Redirect needs an init container with NET_ADMIN, and namespace %s enforces PodSecurity %s; set "+
+					"annotation %s to LoopbackNames or Explicit",
+				r.Namespace, level, AnnotationMode)
 	}
 	if !r.Store.Spec.Clients.Front.IsEnabled() {
-		return "", refuse(RedirectImpossible, "CausalStore %s has no Services, because its front is off (spec.clients.front.enabled); set annotation %s to LoopbackNames or Explicit",
-			r.StoreRef, AnnotationMode)
+		return "",
+			refuse(RedirectImpossible,
+				"CausalStore %s has no Services, because its front is off (spec.clients.front.enabled); set "+
+					"annotation %s to LoopbackNames or Explicit",
+				r.StoreRef, AnnotationMode)
 	}
 	for _, name := range serviceNames(r) {
 		a, err := netip.ParseAddr(r.Addresses[name])
 		if err != nil {
-			return "", refuse(RedirectImpossible, "Service %s of namespace %s has no cluster IP yet, which mode Redirect needs; restart the pod once it has one", name,
-				r.Store.Namespace)
+			return "",
+				refuse(RedirectImpossible,
+					"Service %s of namespace %s has no cluster IP yet, which mode Redirect needs; restart the pod "+
+						"once it has one", name,
+					r.Store.Namespace)
 		}
 		if !a.Is4() {
-			return "", refuse(RedirectImpossible, "Service %s has address %s, and mode Redirect supports only IPv4; set annotation %s to LoopbackNames or Explicit",
-				name, a, AnnotationMode)
+			return "",
+				refuse(RedirectImpossible,
+					"Service %s has address %s, and mode Redirect supports only IPv4; set annotation %s to "+
+						"LoopbackNames or Explicit",
+					name, a, AnnotationMode)
 		}
 	}
 	return mode, nil
@@ -86,8 +99,11 @@ func addAddressEnv(p *corev1.Pod) {
 	for _, containers := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
 		for i := range containers {
 			c := &containers[i]
-			if c.Name != Container && !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == EnvAddress }) {
-				c.Env = append(c.Env, corev1.EnvVar{Name: EnvAddress, Value: fmt.Sprintf("%s:%d", Address, plan.PortRedis)})
+			if c.Name != Container && !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+				return e.Name == EnvAddress
+			}) {
+				c.Env = append(c.Env, corev1.EnvVar{Name: EnvAddress,
+					Value: fmt.Sprintf("%s:%d", Address, plan.PortRedis)})
 			}
 		}
 	}
@@ -108,8 +124,10 @@ func addRedirect(p *corev1.Pod, r *Request, dc string) {
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
 		SecurityContext: &corev1.SecurityContext{RunAsNonRoot: &no, RunAsUser: &root, RunAsGroup: &root,
 			AllowPrivilegeEscalation: &no,
-			ReadOnlyRootFilesystem:   &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}}}}
+			ReadOnlyRootFilesystem:   &yes,
+			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"},
+				Add: []corev1.Capability{"NET_ADMIN"}}}}
 	i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Container })
 	p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, i+1, c)
 }

@@ -14,12 +14,14 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// NotifyOfTrust marks the pods of a namespace that have a sidecar of a data center with the digest of the trust file that its ConfigMap
-// there has, so that their kubelets bring it to them at once.
-func NotifyOfTrust(ctx context.Context, c client.Client, uncached client.Reader, namespace string, of Sidecar, file string) error {
+// NotifyOfTrust marks the pods of a namespace that have a sidecar of a data center with the digest of the trust file
+// that its ConfigMap there has, so that their kubelets bring it to them at once.
+func NotifyOfTrust(ctx context.Context, c client.Client, uncached client.Reader, namespace string, of Sidecar,
+	file string) error {
 	pods := metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{LabelStore: of.Store}); err != nil {
+	if err := uncached.List(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingLabels{LabelStore: of.Store}); err != nil {
 		return fmt.Errorf("list the pods with sidecars of namespace %s: %w", namespace, err)
 	}
 	digest := plan.TrustDigest(file)

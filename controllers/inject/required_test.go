@@ -70,7 +70,9 @@ func TestTheNodeOfAPodDecidesItsDataCenter(t *testing.T) {
 	s.Spec.Rings = []v1alpha1.Ring{{Name: "only", DataCenters: []string{"east", "west"}}}
 	k.create(s)
 	for _, zone := range []string{"e1", "w1", "w2", "x"} {
-		k.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "zoned-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+		k.create(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "zoned-" + zone,
+				Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
 	}
 	first := s.Spec.DataCenters[0].Name
 	k.waitFor("a pod with a sidecar", func() bool {
@@ -80,20 +82,24 @@ func TestTheNodeOfAPodDecidesItsDataCenter(t *testing.T) {
 	for zone, want := range map[string]string{"e1": "east", "w1": "west", "w2": "west", "x": first} {
 		p := plainPod("zones", "app-"+zone, nil)
 		k.create(p)
-		if err := k.client.SubResource("binding").Create(t.Context(), p, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "zoned-" + zone}}); err != nil {
+		if err := k.client.SubResource("binding").Create(t.Context(), p,
+			&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "zoned-" + zone}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := k.client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 			t.Fatal(err)
 		}
-		if of, ok := inject.SidecarOf(p); !ok || of.DataCenter != want || p.Annotations[inject.AnnotationSidecarDataCenter] != want || p.Spec.NodeName != "zoned-"+zone {
-			t.Errorf("on node zoned-%s the sidecar is of %+v, with annotations %v; want %s", zone, of, p.Annotations, want)
+		if of, ok := inject.SidecarOf(p); !ok || of.DataCenter != want ||
+			p.Annotations[inject.AnnotationSidecarDataCenter] != want || p.Spec.NodeName != "zoned-"+zone {
+			t.Errorf("on node zoned-%s the sidecar is of %+v, with annotations %v; want %s", zone, of,
+				p.Annotations, want)
 		}
 	}
 	named := plainPod("zones", "named", nil)
 	named.Annotations = map[string]string{inject.AnnotationDataCenter: "east"}
 	k.create(named)
-	if err := k.client.SubResource("binding").Create(t.Context(), named, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "zoned-w1"}}); err != nil {
+	if err := k.client.SubResource("binding").Create(t.Context(), named,
+		&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "zoned-w1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.client.Get(t.Context(), client.ObjectKeyFromObject(named), named); err != nil {
@@ -104,47 +110,60 @@ func TestTheNodeOfAPodDecidesItsDataCenter(t *testing.T) {
 	}
 }
 
-// TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster: whichever operator's webhook is called, a data center of another
-// region counts if it runs here.
+// TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster: whichever operator's webhook is called, a data center
+// of another region counts if it runs here.
 func TestTheNodeChoosesAmongTheDataCentersOfAllRegionsInTheCluster(t *testing.T) {
 	k := newCluster(t)
 	k.create(namespace("both", nil))
 	s := &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders"}}
 	s.Spec.ID, s.Spec.Storage.Engine = "7d1e0b5c-2f7a-4a57-9a3c-0d6f6b1f5e21", v1alpha1.EngineEmbedded
-	for _, dc := range []struct{ name, region, zone string }{{"east", "local", "both-e"}, {"paris", "eu", "both-p"}, {"tokyo", "jp", "both-t"}} {
+	for _, dc := range []struct{ name, region, zone string }{{"east", "local", "both-e"}, {"paris", "eu", "both-p"},
+		{"tokyo", "jp", "both-t"}} {
 		s.Spec.DataCenters = append(s.Spec.DataCenters, v1alpha1.DataCenter{Name: dc.name, Region: dc.region,
-			Zones: v1alpha1.Zones{Frontend: []string{dc.zone}, Backend: []string{dc.zone + "-2"}}, Edge: &v1alpha1.Edge{Address: dc.name + ".example.com:7400"}})
-		k.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: dc.zone, Labels: map[string]string{corev1.LabelTopologyZone: dc.zone}}})
+			Zones: v1alpha1.Zones{Frontend: []string{dc.zone}, Backend: []string{dc.zone + "-2"}},
+			Edge:  &v1alpha1.Edge{Address: dc.name + ".example.com:7400"}})
+		k.create(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: dc.zone,
+				Labels: map[string]string{corev1.LabelTopologyZone: dc.zone}}})
 	}
 	s.Spec.Rings = []v1alpha1.Ring{{Name: "only", DataCenters: []string{"east", "paris", "tokyo"}}}
 	k.create(s)
 	labels := plan.Labels("orders")
 	labels[plan.LabelDataCenter] = "paris"
-	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders-paris-shard-0", Labels: labels}}
-	set.Spec = appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: plainPod("", "", nil).Spec}}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "orders-paris-shard-0",
+		Labels: labels}}
+	set.Spec = appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: plainPod("", "", nil).Spec}}
 	if err := controllerutil.SetControllerReference(s, set, k.client.Scheme()); err != nil {
 		t.Fatal(err)
 	}
 	p := plainPod("both", "app", nil)
-	p.Annotations = map[string]string{inject.AnnotationInjected: "orders/east", inject.AnnotationSidecarDataCenter: "east"}
+	p.Annotations = map[string]string{inject.AnnotationInjected: "orders/east",
+		inject.AnnotationSidecarDataCenter: "east"}
 	k.create(set, p)
 	for _, c := range []struct {
 		node, want string
 		namespaces []string
-	}{{"both-e", "", nil}, {"both-p", "paris", nil}, {"both-t", "", nil}, {"both-p", "paris", []string{"both"}}, {"both-p", "", []string{"other"}}} {
-		raw, err := json.Marshal(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "app"}, Target: corev1.ObjectReference{Kind: "Node", Name: c.node}})
+	}{{"both-e", "", nil}, {"both-p", "paris", nil}, {"both-t", "", nil}, {"both-p", "paris", []string{"both"}},
+		{"both-p", "", []string{"other"}}} {
+		raw, err := json.Marshal(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "both", Name: "app"},
+			Target: corev1.ObjectReference{Kind: "Node", Name: c.node}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b := &inject.Binder{Client: k.client, Uncached: k.client, Region: "local", Namespaces: c.namespaces}
-		got := b.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "both", Name: "app", Object: runtime.RawExtension{Raw: raw}}})
+		got := b.Handle(t.Context(),
+			admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "both", Name: "app",
+				Object: runtime.RawExtension{Raw: raw}}})
 		chosen, err := json.Marshal(got.Patches)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !got.Allowed || len(got.Warnings) > 0 || (len(got.Patches) > 0) != (c.want != "") || !strings.Contains(string(chosen), c.want) {
-			t.Errorf("on node %s, with namespaces %v: %s, %v; want %q", c.node, c.namespaces, chosen, got.Warnings, c.want)
+		if !got.Allowed || len(got.Warnings) > 0 || (len(got.Patches) > 0) != (c.want != "") ||
+			!strings.Contains(string(chosen), c.want) {
+			t.Errorf("on node %s, with namespaces %v: %s, %v; want %q", c.node, c.namespaces, chosen,
+				got.Warnings, c.want)
 		}
 	}
 }
@@ -160,15 +179,18 @@ func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption)
 	return errors.New("the API server is away")
 }
 
-// TestAnErrorRefusesAPodOnlyWhereASidecarIsRequired: the failurePolicy concerns webhooks that do not answer, not their answers.
+// TestAnErrorRefusesAPodOnlyWhereASidecarIsRequired: the failurePolicy concerns webhooks that do not answer, not their
+// answers.
 func TestAnErrorRefusesAPodOnlyWhereASidecarIsRequired(t *testing.T) {
 	raw, err := json.Marshal(plainPod("shop", "app", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop", Object: runtime.RawExtension{Raw: raw}}}
+	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop",
+		Object: runtime.RawExtension{Raw: raw}}}
 	w := &inject.Webhook{Client: unreadable{}, Injections: inject.NewInjections()}
-	if a := w.Handle(t.Context(), request); !a.Allowed || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0], "away") {
+	if a := w.Handle(t.Context(), request); !a.Allowed || len(a.Warnings) != 1 ||
+		!strings.Contains(a.Warnings[0], "away") {
 		t.Errorf("where none is required, the answer is %+v", a)
 	}
 	w.Required = true

@@ -48,7 +48,9 @@ func (k *Rotator) Rotate(ctx context.Context) error {
 	case err != nil && !missing:
 		return fmt.Errorf("read Secret %s: %w", k.Secret, err)
 	case !missing && secret.Labels[plan.LabelManagedBy] != plan.ManagedBy:
-		return fmt.Errorf("write Secret %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete it, or name another one in --webhook-secret",
+		return fmt.Errorf(
+			"write Secret %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete it, or "+
+				"name another one in --webhook-secret",
 			k.Secret, k.Namespace, plan.LabelManagedBy, plan.ManagedBy)
 	}
 	files, changed, err := renew(secret.Data, k.Host, k.Now())
@@ -56,7 +58,8 @@ func (k *Rotator) Rotate(ctx context.Context) error {
 		return err
 	}
 	if changed {
-		// Another replica may do the same concurrently: the first one wins, and the next check reads what it has written.
+		// Another replica may do the same concurrently: the first one wins, and the next check reads what it has
+		// written.
 		before := secret.DeepCopy()
 		secret.Data = files
 		if missing {
@@ -86,7 +89,9 @@ func (k *Rotator) publishCA(ctx context.Context, authorities []byte) error {
 	for i := range c.Webhooks {
 		if to := c.Webhooks[i].ClientConfig.Service; to != nil && to.Name+"."+to.Namespace+".svc" != k.Host {
 			k.trusted.Store(false)
-			return fmt.Errorf("webhook configuration %s calls Service %s of namespace %s, which is not this operator's (%s); give each operator a configuration of its own in --webhook-configuration",
+			return fmt.Errorf(
+				"webhook configuration %s calls Service %s of namespace %s, which is not this operator's (%s); give "+
+					"each operator a configuration of its own in --webhook-configuration",
 				k.Configuration, to.Name, to.Namespace, k.Host)
 		}
 	}

@@ -12,31 +12,37 @@ import (
 )
 
 func TestSidecarsAskForPasswordsIfTheStoreSaysSo(t *testing.T) {
-	for secret, given := range map[string]func(*inject.Request){"orders-acl": func(*inject.Request) {}, "orders-acl.shop": otherNamespace} {
+	for secret, given := range map[string]func(*inject.Request){"orders-acl": func(*inject.Request) {},
+		"orders-acl.shop": otherNamespace} {
 		r := request(t, app)
 		given(&r)
 		r.Store.Spec.Clients = v1alpha1.Clients{UsersSecret: "people", SidecarPasswords: true}
 		p := inject.Decide(r).Pod
 		i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "causalstore-users" })
 		c := p.Spec.InitContainers[0]
-		if i < 0 || p.Spec.Volumes[i].Secret.SecretName != secret || !slices.Contains(c.Args, "--users-file=/etc/causalstore-users/users.acl") ||
+		if i < 0 || p.Spec.Volumes[i].Secret.SecretName != secret ||
+			!slices.Contains(c.Args, "--users-file=/etc/causalstore-users/users.acl") ||
 			!slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 				return m.Name == "causalstore-users" && m.MountPath == "/etc/causalstore-users"
 			}) {
 			t.Errorf("%s is not used: %+v %+v", secret, c, p.Spec.Volumes)
 		}
 		r.Store.Spec.Clients.SidecarPasswords = false
-		if p := inject.Decide(r).Pod; slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "causalstore-users" }) {
+		if p := inject.Decide(r).Pod; slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == "causalstore-users"
+		}) {
 			t.Error("the pod has users although sidecars ask for no passwords")
 		}
 	}
 }
 
 func TestServicesThatDoNotExistAreNotRedirected(t *testing.T) {
-	r := request(t, strings.Replace(app, "name: app}", "name: app, annotations: {causalstore.io/injection-mode: Redirect}}", 1))
+	r := request(t, strings.Replace(app, "name: app}",
+		"name: app, annotations: {causalstore.io/injection-mode: Redirect}}", 1))
 	off := false
 	r.Store.Spec.Clients.Front.Enabled, r.Addresses = &off, nil
-	if d := inject.Decide(r); d.Reason != inject.RedirectImpossible || !strings.Contains(d.Message, "its front is off") {
+	if d := inject.Decide(r); d.Reason != inject.RedirectImpossible ||
+		!strings.Contains(d.Message, "its front is off") {
 		t.Errorf("%s: %s", d.Reason, d.Message)
 	}
 	delete(r.Pod.Annotations, inject.AnnotationMode)

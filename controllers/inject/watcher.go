@@ -43,7 +43,9 @@ func (w *Watcher) Check(ctx context.Context) error {
 	for _, hook := range c.Webhooks {
 		if !isTrusted(pair, w.Host, hook.ClientConfig.CABundle, w.Now()) {
 			w.trusted.Store(false)
-			return fmt.Errorf("webhook configuration %s does not trust the certificate in %s for host %s; check that cert-manager's cainjector runs and that the certificate has that name",
+			return fmt.Errorf(
+				"webhook configuration %s does not trust the certificate in %s for host %s; check that "+
+					"cert-manager's cainjector runs and that the certificate has that name",
 				w.Configuration, w.Dir, w.Host)
 		}
 	}

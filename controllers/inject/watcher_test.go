@@ -31,8 +31,9 @@ func TestTheWatcherServesACertificateAndReportsItOnceItIsTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	w := &Watcher{ServingCertificate: &ServingCertificate{}, Uncached: c, Dir: t.TempDir(), Host: host, Configuration: "watched",
-		Now: func() time.Time { return now }}
+	w := &Watcher{ServingCertificate: &ServingCertificate{}, Uncached: c, Dir: t.TempDir(), Host: host,
+		Configuration: "watched",
+		Now:           func() time.Time { return now }}
 	expect := func(want string, serving bool) {
 		t.Helper()
 		err := w.Check(t.Context())

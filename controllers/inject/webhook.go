@@ -50,9 +50,12 @@ type Webhook struct {
 // that appears with its first event is zero, and an alert on it would miss that event.
 func NewInjections() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "causalstore_injections_total",
-		Help: "Pods created in namespaces that ask for sidecars, by result: Injected, Error, or the reason why not."}, []string{"result"})
-	for _, r := range []Reason{OptedOut, AlreadyInjected, HostNetwork, StoreNotFound, StoreNotHere, StoreRefused, NotAdmitted, ConfigurationMissing,
-		DataCenterUnknown, ModeUnknown, RedirectForbidden, RedirectImpossible, PartOfStore, resultInjected, resultError} {
+		Help: "Pods created in namespaces that ask for sidecars, by result: Injected, Error, or the reason why not."},
+		[]string{"result"})
+	for _, r := range []Reason{OptedOut, AlreadyInjected, HostNetwork, StoreNotFound, StoreNotHere, StoreRefused,
+		NotAdmitted, ConfigurationMissing,
+		DataCenterUnknown, ModeUnknown, RedirectForbidden, RedirectImpossible, PartOfStore, resultInjected,
+		resultError} {
 		c.WithLabelValues(string(r))
 	}
 	return c
@@ -64,15 +67,18 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
 	}
-	r := Request{Pod: pod, Namespace: request.Namespace, Region: w.Region, Image: w.Image, ClusterDomain: w.ClusterDomain}
+	r := Request{Pod: pod, Namespace: request.Namespace, Region: w.Region, Image: w.Image,
+		ClusterDomain: w.ClusterDomain}
 	asked, err := w.completeRequest(ctx, &r)
 	if err != nil {
 		w.Injections.WithLabelValues(resultError).Inc()
-		log.FromContext(ctx).Error(err, "sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName)
+		log.FromContext(ctx).Error(err, "sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name,
+			"generateName", r.Pod.GenerateName)
 		if !w.Required { // an error would refuse the pod: the failurePolicy does not concern answers
 			return admission.Allowed("").WithWarnings("causalstore: no sidecar: " + err.Error())
 		}
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("the pod needs a sidecar, which could not be added: %w", err))
+		return admission.Errored(http.StatusInternalServerError,
+			fmt.Errorf("the pod needs a sidecar, which could not be added: %w", err))
 	}
 	if !asked {
 		return admission.Allowed("the namespace does not ask for a sidecar")
@@ -82,8 +88,10 @@ func (w *Webhook) Handle(ctx context.Context, request admission.Request) admissi
 		w.report(ctx, &r, d)
 	}
 	if w.Required && !d.Reason.MayRun() {
-		return admission.Denied(fmt.Sprintf("the pod needs a sidecar and cannot get one: %s: %s; label %s=false on the pod lets it run without",
-			d.Reason, d.Message, LabelInject))
+		return admission.Denied(
+			fmt.Sprintf(
+				"the pod needs a sidecar and cannot get one: %s: %s; label %s=false on the pod lets it run without",
+				d.Reason, d.Message, LabelInject))
 	}
 	patched, err := json.Marshal(d.Pod)
 	if err != nil {
@@ -135,13 +143,15 @@ func (w *Webhook) completeRequest(ctx context.Context, r *Request) (asked bool, 
 	return true, nil
 }
 
-// findDataCenters returns the regions that have data centers of a store in this cluster, the operator's included, and the
-// images that run, by data center. Operators of several regions thus decide the same, so that it does not matter whose
-// webhook is called first.
-func findDataCenters(ctx context.Context, c client.Reader, store *v1alpha1.CausalStore, region string) (regions map[string]bool, images map[string]string, err error) {
+// findDataCenters returns the regions that have data centers of a store in this cluster, the operator's included, and
+// the images that run, by data center. Operators of several regions thus decide the same, so that it does not matter
+// whose webhook is called first.
+func findDataCenters(ctx context.Context, c client.Reader, store *v1alpha1.CausalStore,
+	region string) (regions map[string]bool, images map[string]string, err error) {
 	regions, images = map[string]bool{region: true}, map[string]string{}
 	var sets appsv1.StatefulSetList
-	if err := c.List(ctx, &sets, client.InNamespace(store.Namespace), client.MatchingLabels(plan.Labels(store.Name))); err != nil {
+	if err := c.List(ctx, &sets, client.InNamespace(store.Namespace),
+		client.MatchingLabels(plan.Labels(store.Name))); err != nil {
 		return nil, nil, fmt.Errorf("list the StatefulSets of CausalStore %s/%s: %w", store.Namespace, store.Name, err)
 	}
 	for _, dc := range store.Spec.DataCenters {
@@ -150,7 +160,8 @@ func findDataCenters(ctx context.Context, c client.Reader, store *v1alpha1.Causa
 		})
 		regions[dc.Region] = regions[dc.Region] || len(running) > 0
 		record := &corev1.ConfigMap{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.RecordName(store.Name, dc.Region)}, record)
+		err := c.Get(ctx, client.ObjectKey{Namespace: store.Namespace, Name: plan.RecordName(store.Name, dc.Region)},
+			record)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, nil, fmt.Errorf("read the record of CausalStore %s/%s: %w", store.Namespace, store.Name, err)
 		}
@@ -183,11 +194,13 @@ func (w *Webhook) report(ctx context.Context, r *Request, d Decision) {
 	if d.Reason == Injected || d.Reason == AlreadyInjected || d.Reason == PartOfStore {
 		return
 	}
-	log.FromContext(ctx).Info("sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName", r.Pod.GenerateName,
+	log.FromContext(ctx).Info("sidecar not injected", "namespace", r.Namespace, "pod", r.Pod.Name, "generateName",
+		r.Pod.GenerateName,
 		"reason", d.Reason, "message", d.Message)
 	if subject := eventSubject(r); subject != nil && d.Reason != OptedOut {
 		// Kubernetes merges events with the same object, reason and action, so the action names the cause.
-		w.Events.Eventf(subject, nil, corev1.EventTypeWarning, "NotInjected", string(d.Reason), "%s: %s", d.Reason, d.Message)
+		w.Events.Eventf(subject, nil, corev1.EventTypeWarning, "NotInjected", string(d.Reason), "%s: %s",
+			d.Reason, d.Message)
 	}
 }
 

@@ -17,14 +17,16 @@ import (
 
 func TestTheWebhookInjectsSidecarsAndPodsAreCreatedWithoutIt(t *testing.T) {
 	k := newCluster(t)
-	k.create(namespace("shop", map[string]string{inject.LabelInject: "orders", "pod-security.kubernetes.io/enforce": "restricted"}))
+	k.create(namespace("shop", map[string]string{inject.LabelInject: "orders",
+		"pod-security.kubernetes.io/enforce": "restricted"}))
 	store := k.store("shop", "orders")
 	var p *corev1.Pod
 	k.waitFor("a pod with a sidecar", func() bool {
 		p = k.pod("shop", "{}")
 		return injected(p)
 	})
-	if p.Annotations[inject.AnnotationInjected] != "orders/here" || p.Spec.HostAliases[0].IP != inject.Address || p.Labels[inject.LabelStore] != "orders" {
+	if p.Annotations[inject.AnnotationInjected] != "orders/here" || p.Spec.HostAliases[0].IP != inject.Address ||
+		p.Labels[inject.LabelStore] != "orders" {
 		t.Errorf("annotations %v, labels %v, host aliases %v", p.Annotations, p.Labels, p.Spec.HostAliases)
 	}
 	k.stop()
@@ -40,7 +42,8 @@ func TestTheWebhookInjectsSidecarsAndPodsAreCreatedWithoutIt(t *testing.T) {
 // without one, on the pod.
 func TestTheReasonForAMissingSidecarIsInAnnotationMetricAndEvent(t *testing.T) {
 	k := newCluster(t)
-	k.create(namespace("told", map[string]string{inject.LabelInject: "carts", "pod-security.kubernetes.io/enforce": "restricted"}))
+	k.create(namespace("told", map[string]string{inject.LabelInject: "carts",
+		"pod-security.kubernetes.io/enforce": "restricted"}))
 	count := func(reason inject.Reason) float64 {
 		return testutil.ToFloat64(k.injections.WithLabelValues(string(reason)))
 	}
@@ -60,11 +63,13 @@ func TestTheReasonForAMissingSidecarIsInAnnotationMetricAndEvent(t *testing.T) {
 		{`{labels: {causalstore.io/inject: "false"}}`, inject.OptedOut, ""},
 		{`{annotations: {causalstore.io/data-center: mars}, ` + owned + `}`, inject.DataCenterUnknown, "is mars"},
 		{`{annotations: {causalstore.io/injection-mode: Magic}, ` + owned + `}`, inject.ModeUnknown, "is Magic"},
-		{`{annotations: {causalstore.io/injection-mode: Redirect}, ` + owned + `}`, inject.RedirectForbidden, "PodSecurity restricted"},
+		{`{annotations: {causalstore.io/injection-mode: Redirect}, ` + owned + `}`, inject.RedirectForbidden,
+			"PodSecurity restricted"},
 	} {
 		before := count(c.reason)
 		dry := k.pod("told", c.metadata, client.DryRunAll)
-		if !strings.HasPrefix(dry.Annotations[inject.AnnotationNotInjected], string(c.reason)) || count(c.reason) != before {
+		if !strings.HasPrefix(dry.Annotations[inject.AnnotationNotInjected], string(c.reason)) ||
+			count(c.reason) != before {
 			t.Errorf("%s: the pod of a dry run has annotations %v, and the count grew by %v", c.reason, dry.Annotations,
 				count(c.reason)-before)
 		}
@@ -98,7 +103,8 @@ func TestASidecarHasTheImageThatTheStoreRuns(t *testing.T) {
 		Selector: &metav1.LabelSelector{MatchLabels: selector},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "coordinator", Image: "causalstore:runs"}}}}}}
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(store, v1alpha1.GroupVersion.WithKind("CausalStore"))}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(store,
+		v1alpha1.GroupVersion.WithKind("CausalStore"))}
 	k.create(set)
 	imageIs := func(want string) {
 		t.Helper()

@@ -26,17 +26,20 @@ func (c *cluster) supportBundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "support-bundle [STORE]",
 		Short: "Collect what is needed to find out what is wrong with a store, in a tar.gz",
-		Long: `Writes a tar.gz with manifests, statuses, events, logs, metrics and readiness reports of a store and of the operator, and the
-output of status and doctor. It reads no Secret. Of the pods of apps it takes their sidecars only; values of environment variables are
-left out, and so are annotations that repeat a manifest.
+		Long: `Writes a tar.gz with manifests, statuses, events, logs, metrics and readiness
+reports of a store and of the operator, and the output of status and doctor. It reads no Secret. Of
+the pods of apps it takes their sidecars only; values of environment variables are left out, and so
+are annotations that repeat a manifest.
 
-What cannot be read is listed in errors.txt of the archive. Before compression the archive has at most --max-size; files that do not
-fit are left out and listed too. Read it before you give it away: logs and names of keys may say more than you want.`,
+What cannot be read is listed in errors.txt of the archive. Before compression the archive has at
+most --max-size; files that do not fit are left out and listed too. Read it before you give it away:
+logs and names of keys may say more than you want.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.supportBundle(cmd, firstOrEmpty(args), f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&f.output, "output", "o", "", "file to write; default: causalstore-STORE-TIME.tar.gz in the current folder")
+	fs.StringVarP(&f.output, "output", "o", "",
+		"file to write; default: causalstore-STORE-TIME.tar.gz in the current folder")
 	fs.StringVar(&f.maxSize, "max-size", "64Mi", "greatest size of the archive before compression")
 	fs.Int64Var(&f.logLines, "log-lines", 2000, "lines of each container's log, from its end")
 	return cmd
@@ -72,7 +75,8 @@ func (c *cluster) supportBundle(cmd *cobra.Command, name string, f bundleFlags) 
 	if err := errors.Join(b.close(), file.Close()); err != nil {
 		return fmt.Errorf("write the archive: %w", err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files; %d could not be collected%s\n", f.output, b.files, len(b.problems), seeErrors(b))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files; %d could not be collected%s\n", f.output, b.files,
+		len(b.problems), seeErrors(b))
 	return err
 }
 

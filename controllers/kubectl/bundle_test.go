@@ -66,10 +66,12 @@ func TestABundleIsBoundedAndListsWhatItLacks(t *testing.T) {
 		t.Errorf("the archive has %d bytes, more than %d (%v)", n, limit, err)
 	}
 	files := unpack(t, &out)
-	if files["first"] != "1" || files["small"] != "2" || !strings.HasSuffix(files["long"], "xend") || len(files["long"]) != maxBundleFile {
+	if files["first"] != "1" || files["small"] != "2" || !strings.HasSuffix(files["long"], "xend") ||
+		len(files["long"]) != maxBundleFile {
 		t.Errorf("files: %v, and long has %d bytes", slices.Sorted(maps.Keys(files)), len(files["long"]))
 	}
-	for _, want := range []string{"long: the first 3 bytes are left out", "more: 4194294 bytes do not fit", "logs: no route to host"} {
+	for _, want := range []string{"long: the first 3 bytes are left out", "more: 4194294 bytes do not fit",
+		"logs: no route to host"} {
 		if !strings.Contains(files["errors.txt"], want) {
 			t.Errorf("errors.txt lacks %q:\n%s", want, files["errors.txt"])
 		}
@@ -78,15 +80,20 @@ func TestABundleIsBoundedAndListsWhatItLacks(t *testing.T) {
 
 const secret = "hunter2-is-a-secret"
 
-// testSupportBundle runs the command against a real API server, where no pod runs: logs and metrics cannot be had, and are
-// listed.
+// testSupportBundle runs the command against a real API server, where no pod runs: logs and metrics cannot be had, and
+// are listed.
 func (h *testCluster) testSupportBundle(t *testing.T) {
-	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-keys"}, StringData: map[string]string{"storage-password": secret}})
-	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{inject.LabelStore: "orders"},
-		Annotations: map[string]string{inject.AnnotationInjected: "orders/virginia", lastApplied: secret, "note": secret}},
+	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-keys"},
+		StringData: map[string]string{"storage-password": secret}})
+	app := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web",
+		Labels: map[string]string{inject.LabelStore: "orders"},
+		Annotations: map[string]string{inject.AnnotationInjected: "orders/virginia", lastApplied: secret,
+			"note": secret}},
 		Spec: corev1.PodSpec{
-			InitContainers: []corev1.Container{{Name: inject.Container, Image: "causalstore:v1", Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: secret}}}},
-			Containers:     []corev1.Container{{Name: "app", Image: "app", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}, Args: []string{secret}}}}}
+			InitContainers: []corev1.Container{{Name: inject.Container, Image: "causalstore:v1",
+				Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: secret}}}},
+			Containers: []corev1.Container{{Name: "app", Image: "app",
+				Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}, Args: []string{secret}}}}}
 	h.create(app)
 	for _, line := range [][]string{{"--max-size", "1k"}, {"--log-lines", "0"}} {
 		h.expectError(line[0], append([]string{"support-bundle", "orders"}, line...)...)
@@ -105,7 +112,8 @@ func (h *testCluster) testSupportBundle(t *testing.T) {
 	defer func() { _ = archive.Close() }()
 	files := unpack(t, archive)
 	for name, want := range map[string]string{
-		"store.yaml": "kind: CausalStore", "status.txt": "shop/orders:", "doctor.txt": "operator:", "store/pods.yaml": "orders-virginia-cc-0",
+		"store.yaml": "kind: CausalStore", "status.txt": "shop/orders:", "doctor.txt": "operator:",
+		"store/pods.yaml":       "orders-virginia-cc-0",
 		"store/configmaps.yaml": "causalstore.yaml", "nodes.yaml": "node-us-a", "apps/pods.yaml": inject.Container,
 		"errors.txt": "processes/shop/orders-virginia-cc-0-7480.metrics", "events.yaml": "EventList",
 	} {

@@ -30,12 +30,13 @@ func (c *cluster) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "List the pods whose sidecar is missing or old, and restart them one by one on request",
-		Long: `Lists the pods that should have a sidecar, by the label of their namespace, and have none, an old one, or one of another store. It
-fails if it finds any.
+		Long: `Lists the pods that should have a sidecar, by the label of their namespace, and
+have none, an old one, or one of another store. It fails if it finds any.
 
-With --restart it evicts them one by one, which respects their PodDisruptionBudgets. Before the next one it waits for --interval, and
-until their owner has as many ready pods as before. It leaves alone pods that no controller would replace, and those that were refused
-a sidecar for a reason that a restart does not remove.`,
+With --restart it evicts them one by one, which respects their PodDisruptionBudgets. Before the next
+one it waits for --interval, and until their owner has as many ready pods as before. It leaves alone
+pods that no controller would replace, and those that were refused a sidecar for a reason that a
+restart does not remove.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.check(cmd, f) },
 	}
@@ -73,7 +74,8 @@ func (c *cluster) check(cmd *cobra.Command, f sidecarCheck) error {
 	}
 	switch {
 	case len(all) == 0:
-		fmt.Fprintf(cmd.OutOrStdout(), "every pod that should have a sidecar has a current one (%d namespaces)\n", len(namespaces))
+		fmt.Fprintf(cmd.OutOrStdout(), "every pod that should have a sidecar has a current one (%d namespaces)\n",
+			len(namespaces))
 		return nil
 	case f.restart:
 		return k.restartPods(cmd.Context(), cmd.OutOrStdout(), all, f)
@@ -89,7 +91,10 @@ func (k *connection) injectedNamespaces(ctx context.Context, all bool) ([]corev1
 			return nil, fmt.Errorf("read namespace %s: %w", k.namespace, err)
 		}
 		if _, ok := inject.ParseStoreRef(ns.Name, ns.Labels); !ok {
-			return nil, fmt.Errorf("namespace %s has no label %s=<store>, so its pods get no sidecars; set --namespace or --all-namespaces", ns.Name, inject.LabelInject)
+			return nil,
+				fmt.Errorf(
+					"namespace %s has no label %s=<store>, so its pods get no sidecars; set --namespace or "+
+						"--all-namespaces", ns.Name, inject.LabelInject)
 		}
 		return []corev1.Namespace{*ns}, nil
 	}
@@ -100,8 +105,8 @@ func (k *connection) injectedNamespaces(ctx context.Context, all bool) ([]corev1
 	return list.Items, nil
 }
 
-// restartPods restarts pods one by one. It stops at the first one that does not come back, so that a restart that does not
-// help takes one pod of an app at most.
+// restartPods restarts pods one by one. It stops at the first one that does not come back, so that a restart that does
+// not help takes one pod of an app at most.
 func (k *connection) restartPods(ctx context.Context, w io.Writer, all []sidecarProblem, f sidecarCheck) error {
 	left := 0
 	for _, p := range all {

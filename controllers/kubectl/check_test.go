@@ -17,7 +17,9 @@ import (
 )
 
 func TestASidecarIsMissingOrOldIfItIsNotWhatTheWebhookWouldInject(t *testing.T) {
-	want := expectedSidecar{store: inject.StoreRef{Namespace: "shop", Name: "orders"}, images: map[string]string{"east": "causalstore:v2", "west": "causalstore:v3"}, addresses: []string{"10.0.0.1", "10.0.0.2"}}
+	want := expectedSidecar{store: inject.StoreRef{Namespace: "shop", Name: "orders"},
+		images:    map[string]string{"east": "causalstore:v2", "west": "causalstore:v3"},
+		addresses: []string{"10.0.0.1", "10.0.0.2"}}
 	const sidecar = "initContainers: [{name: causalstore-sidecar, image: 'causalstore:v2'}"
 	const injected = "metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}"
 	for _, c := range []struct{ pod, says string }{
@@ -26,13 +28,23 @@ func TestASidecarIsMissingOrOldIfItIsNotWhatTheWebhookWouldInject(t *testing.T) 
 		{"{metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator}}}", ""},
 		{"{status: {phase: Succeeded}}", ""},
 		{"{metadata: {}}", "no sidecar: the webhook did not answer"},
-		{"{metadata: {annotations: {causalstore.io/not-injected: 'HostNetwork: it uses that of its node'}}}", "no sidecar: HostNetwork: it uses"},
-		{"{" + injected + ", spec: {initContainers: [{name: causalstore-sidecar, image: 'causalstore:v1'}]}}", "it runs causalstore:v1, and the store causalstore:v2"},
-		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/west}}, spec: {" + sidecar + "]}}", "it runs causalstore:v2, and the store causalstore:v3"},
-		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/west, causalstore.io/sidecar-data-center: west}}, spec: {" + sidecar + "]}}", ""},
-		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/carts/east}}, spec: {" + sidecar + "]}}", "is of store shop/carts"},
-		{"{" + injected + ", spec: {" + sidecar + ", {name: causalstore-redirect, args: ['--from=10.0.0.1:6379', '--from=10.0.0.2:6379']}]}}", ""},
-		{"{" + injected + ", spec: {" + sidecar + ", {name: causalstore-redirect, args: ['--from=10.0.0.1:6379', '--from=10.0.0.9:6379']}]}}", "the address 10.0.0.2"},
+		{"{metadata: {annotations: {causalstore.io/not-injected: 'HostNetwork: it uses that of its node'}}}",
+			"no sidecar: HostNetwork: it uses"},
+		{"{" + injected + ", spec: {initContainers: [{name: causalstore-sidecar, image: 'causalstore:v1'}]}}",
+			"it runs causalstore:v1, and the store causalstore:v2"},
+		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/west}}, spec: {" + sidecar +
+			"]}}", "it runs causalstore:v2, and the store causalstore:v3"},
+		{
+			"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/west, " +
+				"causalstore.io/sidecar-data-center: west}}, spec: {" + sidecar + "]}}", "",
+		},
+		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/carts/east}}, spec: {" + sidecar +
+			"]}}", "is of store shop/carts"},
+		{"{" + injected + ", spec: {" + sidecar +
+			", {name: causalstore-redirect, args: ['--from=10.0.0.1:6379', '--from=10.0.0.2:6379']}]}}", ""},
+		{"{" + injected + ", spec: {" + sidecar +
+			", {name: causalstore-redirect, args: ['--from=10.0.0.1:6379', '--from=10.0.0.9:6379']}]}}",
+			"the address 10.0.0.2"},
 	} {
 		p := &corev1.Pod{}
 		if err := yaml.UnmarshalStrict([]byte(c.pod), p); err != nil {
@@ -44,15 +56,18 @@ func TestASidecarIsMissingOrOldIfItIsNotWhatTheWebhookWouldInject(t *testing.T) 
 	}
 }
 
-// testCheck simulates a ReplicaSet of two pods that were created while the webhook was away. Those that it creates again have a
-// sidecar.
+// testCheck simulates a ReplicaSet of two pods that were created while the webhook was away. Those that it creates
+// again have a sidecar.
 func (h *testCluster) testCheck(t *testing.T) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{inject.LabelInject: "orders.shop"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "web",
+		Labels: map[string]string{inject.LabelInject: "orders.shop"}}}
 	h.create(ns)
 	pod := func(name string, injected bool) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1-2-3", Controller: new(true)}}},
-			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name,
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1-2-3", Controller: new(true)}}},
+			Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)),
+				Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
 		if injected {
 			p.Annotations = map[string]string{inject.AnnotationInjected: "shop/orders/virginia"}
 			p.Spec.InitContainers = []corev1.Container{{Name: inject.Container, Image: "causalstore:v1"}}
@@ -81,14 +96,17 @@ func (h *testCluster) testCheck(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, fewest := make(chan error, 1), 2
 	go func() {
-		ended <- h.simulateReplicaSet(ctx, func(n int) error { return create(ctx, pod(fmt.Sprintf("web-new-%d", n), true)) }, &fewest)
+		ended <- h.simulateReplicaSet(ctx, func(n int) error {
+			return create(ctx, pod(fmt.Sprintf("web-new-%d", n), true))
+		}, &fewest)
 	}()
 	out, err := h.run("check", "--namespace", "web", "--restart", "--interval", "0s", "--timeout", "2m")
 	cancel()
 	if end := <-ended; end != nil {
 		t.Error(end)
 	}
-	if err == nil || !strings.Contains(err.Error(), "1 pods are left alone") || !strings.Contains(out, "web/web-b was restarted") {
+	if err == nil || !strings.Contains(err.Error(), "1 pods are left alone") ||
+		!strings.Contains(out, "web/web-b was restarted") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if fewest < 1 {

@@ -35,7 +35,8 @@ type connection struct {
 func (c *cluster) connect() (*connection, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
+	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.context})
 	out := &connection{namespace: c.namespace}
 	if out.namespace == "" {
 		var err error
@@ -115,7 +116,8 @@ func storeNames(stores []v1alpha1.CausalStore) (all []string) {
 // partPods returns the pods of a store.
 func (k *connection) partPods(ctx context.Context, s *v1alpha1.CausalStore) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := k.List(ctx, &pods, client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
+	if err := k.List(ctx, &pods, client.InNamespace(s.Namespace),
+		client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", s.Name, err)
 	}
 	return pods.Items, nil

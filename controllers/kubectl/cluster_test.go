@@ -34,7 +34,8 @@ func newTestCluster(t *testing.T) *testCluster {
 	if h.k, err = (&cluster{kubeconfig: h.kubeconfig, namespace: "shop"}).connect(); err != nil {
 		t.Fatal(err)
 	}
-	if h.k.Client, err = client.New(h.k.config, client.Options{Scheme: h.k.Scheme()}); err != nil { // tests make objects of which commands know nothing
+	if h.k.Client, err = client.New(h.k.config, client.Options{Scheme: h.k.Scheme()}); err != nil {
+		// tests make objects of which commands know nothing
 		t.Fatal(err)
 	}
 	h.store.UID = ""
@@ -56,8 +57,10 @@ func newTestCluster(t *testing.T) *testCluster {
 	for i := range h.parts {
 		p := &h.parts[i]
 		status := p.Status
-		status.PodIP, status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}} // the API server refuses to connect to it
-		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, Containers: []corev1.Container{{Name: "part", Image: "causalstore:v1"}}}
+		// the API server refuses to connect to it
+		status.PodIP, status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName,
+			Containers: []corev1.Container{{Name: "part", Image: "causalstore:v1"}}}
 		h.create(p)
 		p.Status = status
 		if err := h.k.Status().Update(t.Context(), p); err != nil {
@@ -70,7 +73,8 @@ func newTestCluster(t *testing.T) *testCluster {
 // createOperator makes a pod of an operator that is ready, and its lease.
 func (h *testCluster) createOperator() {
 	h.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1", Labels: labelsOfOperator},
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1",
+		Labels: labelsOfOperator},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "causalstore:v1"}}}}
 	lease := leaseOf("us", time.Now().Add(time.Hour)) // nobody renews it
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}, p, lease)
@@ -148,7 +152,8 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 	h.expectError("has no CausalStore", "status", "--namespace", "default")
 
 	h.scaleDown(t)
-	h.expectOutput("coordinator of store orders, data center virginia; being removed (scale down to 1)", "explain", "pod", "orders-virginia-cc-1")
+	h.expectOutput("coordinator of store orders, data center virginia; being removed (scale down to 1)", "explain",
+		"pod", "orders-virginia-cc-1")
 	h.expectOutput("coordinator   being removed", "topology", "orders")
 	h.expectOutput("coordinator   ready on", "topology", "orders")
 
@@ -167,9 +172,11 @@ func TestCommandsWorkOnARealAPIServer(t *testing.T) {
 	t.Run("the live page opens, or the command says why not", h.testConsole)
 
 	t.Run("a user without the right to pods/proxy learns what to ask for", func(t *testing.T) {
-		k := h.connectAs(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get",
-			"list"}})
-		if _, err := k.readAll(t.Context(), []process{{"shop", "orders-virginia-cc-0", "virginia", 7480}}); err == nil ||
+		k := h.connectAs(t, "reader", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"},
+			Verbs: []string{"get",
+				"list"}})
+		if _, err := k.readAll(t.Context(),
+			[]process{{"shop", "orders-virginia-cc-0", "virginia", 7480}}); err == nil ||
 			!strings.Contains(err.Error(), "verb get on resource pods/proxy") {
 			t.Error(err)
 		}

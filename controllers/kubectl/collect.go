@@ -27,8 +27,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/inject"
 )
 
-// collect adds everything about a store to a bundle. What cannot be read is noted in it, and the rest is collected all the
-// same: the cluster is not well when somebody needs a bundle.
+// collect adds everything about a store to a bundle. What cannot be read is noted in it, and the rest is collected all
+// the same: the cluster is not well when somebody needs a bundle.
 func (k *connection) collect(ctx context.Context, b *bundle, s *v1alpha1.CausalStore, logLines int64) {
 	now := time.Now()
 	k.addObject(b, "store.yaml", s.DeepCopy())
@@ -39,8 +39,10 @@ func (k *connection) collect(ctx context.Context, b *bundle, s *v1alpha1.CausalS
 	k.collectReports(ctx, b, s, now)
 	ours := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}
 	for name, list := range map[string]client.ObjectList{
-		"statefulsets": &appsv1.StatefulSetList{}, "deployments": &appsv1.DeploymentList{}, "pods": &corev1.PodList{}, "services": &corev1.ServiceList{}, "configmaps": &corev1.ConfigMapList{},
-		"claims": &corev1.PersistentVolumeClaimList{}, "budgets": &policyv1.PodDisruptionBudgetList{}, "networkpolicies": &networkingv1.NetworkPolicyList{},
+		"statefulsets": &appsv1.StatefulSetList{}, "deployments": &appsv1.DeploymentList{}, "pods": &corev1.PodList{},
+		"services": &corev1.ServiceList{}, "configmaps": &corev1.ConfigMapList{},
+		"claims": &corev1.PersistentVolumeClaimList{}, "budgets": &policyv1.PodDisruptionBudgetList{},
+		"networkpolicies": &networkingv1.NetworkPolicyList{},
 	} {
 		k.addList(ctx, b, "store/"+name+".yaml", list, ours...)
 	}
@@ -100,7 +102,8 @@ func (k *connection) collectReports(ctx context.Context, b *bundle, s *v1alpha1.
 }
 
 // addList lists objects and adds them as YAML. It reports whether they could be listed.
-func (k *connection) addList(ctx context.Context, b *bundle, name string, list client.ObjectList, options ...client.ListOption) bool {
+func (k *connection) addList(ctx context.Context, b *bundle, name string, list client.ObjectList,
+	options ...client.ListOption) bool {
 	if err := k.List(ctx, list, options...); err != nil {
 		b.fail(name, err)
 		return false
@@ -134,10 +137,12 @@ func (k *connection) addObject(b *bundle, name string, o runtime.Object) {
 	b.add(name, text)
 }
 
-// lastApplied is the annotation in which kubectl apply keeps the whole manifest, with all values of environment variables.
+// lastApplied is the annotation in which kubectl apply keeps the whole manifest, with all values of environment
+// variables.
 const lastApplied = corev1.LastAppliedConfigAnnotation
 
-// hide removes from an object what nobody needs to find a fault, and what may be secret: the values of environment variables.
+// hide removes from an object what nobody needs to find a fault, and what may be secret: the values of environment
+// variables.
 func hide(o runtime.Object) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)
@@ -174,7 +179,8 @@ func sidecarsOnly(pods []corev1.Pod) *corev1.PodList {
 	for i := range pods {
 		p := &corev1.Pod{ObjectMeta: *pods[i].ObjectMeta.DeepCopy(), Status: *pods[i].Status.DeepCopy()}
 		p.Annotations = map[string]string{}
-		for _, name := range []string{inject.AnnotationInjected, inject.AnnotationNotInjected, inject.AnnotationDataCenter, inject.AnnotationMode} {
+		for _, name := range []string{inject.AnnotationInjected, inject.AnnotationNotInjected,
+			inject.AnnotationDataCenter, inject.AnnotationMode} {
 			if v, ok := pods[i].Annotations[name]; ok {
 				p.Annotations[name] = v
 			}
@@ -225,8 +231,9 @@ func (c *partCollector) log(ctx context.Context, folder string, p *corev1.Pod, c
 	limit := int64(maxBundleFile)
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	from, err := c.pods.Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: container, Previous: previous, Timestamps: true,
-		TailLines: &c.lines, LimitBytes: &limit}).Stream(ctx)
+	from, err := c.pods.Pods(p.Namespace).GetLogs(p.Name,
+		&corev1.PodLogOptions{Container: container, Previous: previous, Timestamps: true,
+			TailLines: &c.lines, LimitBytes: &limit}).Stream(ctx)
 	c.addStream(name, from, err)
 }
 
@@ -251,7 +258,8 @@ func (c *partCollector) answer(ctx context.Context, p process, path, name string
 	c.bundle.add(name, content)
 }
 
-// isReport reports whether an answer is a readiness report: a part that is not ready sends one as well, with the status 503.
+// isReport reports whether an answer is a readiness report: a part that is not ready sends one as well, with the status
+// 503.
 func isReport(content []byte) bool {
 	var report contract.Readiness
 	return json.Unmarshal(content, &report) == nil && report.Phase != ""

@@ -30,7 +30,8 @@ func NewCommand() *cobra.Command {
 
   ln -s $(command -v causalstore) /usr/local/bin/kubectl-causal
 
-Then run, for example, kubectl causal status. A second link named kubectl_complete-causal makes kubectl complete store names.
+Then run, for example, kubectl causal status. A second link named kubectl_complete-causal makes
+kubectl complete store names.
 
 STORE can be omitted if the namespace has only one store.`,
 	}
@@ -38,7 +39,8 @@ STORE can be omitted if the namespace has only one store.`,
 	fs.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file; default: KUBECONFIG, or ~/.kube/config")
 	fs.StringVar(&c.context, "context", "", "context of the kubeconfig; default: the current one")
 	fs.StringVarP(&c.namespace, "namespace", "n", "", "namespace of the store or pod; default: that of the context")
-	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.doctorCommand(), c.checkCommand(), c.consoleCommand(),
+	cmd.AddCommand(c.statusCommand(), c.topologyCommand(), c.topCommand(), c.explainCommand(), c.doctorCommand(),
+		c.checkCommand(), c.consoleCommand(),
 		c.supportBundleCommand(), c.pauseCommand(), c.resumeCommand(), c.recoverCommand(), c.forgetCommand(),
 		c.trustCommand(), c.untrustCommand(), c.rotateCommand(), c.drillCommand(),
 		&cobra.Command{Use: "version", Short: "Show the version of this program", Args: cobra.NoArgs,
@@ -78,11 +80,12 @@ func (c *cluster) statusCommand() *cobra.Command {
 	cmd := c.storeCommand(&cobra.Command{
 		Use:   "status [STORE]",
 		Short: "Show rings, data centers, lags and problems of a store",
-		Long: `Shows rings, data centers, lags and problems of a store. It succeeds whether or not the store is ready; kubectl causal doctor fails if
-it finds a problem.` + ofRegions + `
+		Long: `Shows rings, data centers, lags and problems of a store. It succeeds whether or
+not the store is ready; kubectl causal doctor fails if it finds a problem.` + ofRegions + `
 
-Each data center is then as the cluster that runs it reports it, and each ring as the worst of its data centers; LAG is that of the region
-where it is greatest. What differs between the manifests and makes parts refuse each other comes first.`,
+Each data center is then as the cluster that runs it reports it, and each ring as the worst of its
+data centers; LAG is that of the region where it is greatest. What differs between the manifests and
+makes parts refuse each other comes first.`,
 		Example: `  kubectl causal status orders -n shop
   kubectl causal status orders -n shop --context us --context eu
   kubectl causal status orders -n shop -o json`,
@@ -105,8 +108,8 @@ func (c *cluster) topologyCommand() *cobra.Command {
 	return c.storeCommand(&cobra.Command{
 		Use:   "topology [STORE]",
 		Short: "Draw rings, data centers, zones and pods as a tree, with round trips between data centers",
-		Long: `Draws rings, data centers, zones and pods as a tree, with round trips between data centers. Round trips are read from the parts, which
-needs the right to get pods/proxy.` + ofRegions + `
+		Long: `Draws rings, data centers, zones and pods as a tree, with round trips between
+data centers. Round trips are read from the parts, which needs the right to get pods/proxy.` + ofRegions + `
 
 Links between regions are then listed as the first coordinator at either end finds them.`,
 		Example: `  kubectl causal topology orders -n shop
@@ -119,8 +122,8 @@ func (c *cluster) topCommand() *cobra.Command {
 	cmd := c.storeCommand(&cobra.Command{
 		Use:   "top [STORE]",
 		Short: "Show operation rates, read sources, ring restrictions and lags of a store",
-		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and shows the difference. It needs the rights to
-list pods and to get pods/proxy.
+		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and
+shows the difference. It needs the rights to list pods and to get pods/proxy.
 
   OWN NEAR CACHE LOCAL REMOTE  share of reads answered from the session's own writes, a near copy in the sidecar, the data center's
                                cache, a shard in the data center, or a shard in another data center; IN REGION is the sum of all but the last
@@ -129,8 +132,9 @@ list pods and to get pods/proxy.
   VISIBILITY LAG               age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
   INCOMPLETE                   writes that are not in every ring yet` + ofRegions + `
 
-It then also shows, for each data center and each one of another region, how its first coordinator finds that one (links that are up of all,
-round trip), and the bytes between its coordinators and the parts there.`,
+It then also shows, for each data center and each one of another region, how its first coordinator
+finds that one (links that are up of all, round trip), and the bytes between its coordinators and
+the parts there.`,
 		Example: `  kubectl causal top orders -n shop --interval 10s
   kubectl causal top orders -n shop --context us --context eu`,
 	}, f.check, func(of *cluster, cmd *cobra.Command, name string) error { return of.top(cmd, name, f) },

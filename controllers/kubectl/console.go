@@ -34,10 +34,12 @@ func (c *cluster) consoleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console [STORE]",
 		Short: "Open the live page of a store: its rings on a map, lags, bound sessions and problems",
-		Long: `Forwards a port to the operator of each region, and serves a live page of the store at a loopback address until it is interrupted. The page
-changes nothing. It needs the rights to list the pods of the operator, and to create pods/portforward in its namespace.
+		Long: `Forwards a port to the operator of each region, and serves a live page of the
+store at a loopback address until it is interrupted. The page changes nothing. It needs the rights
+to list the pods of the operator, and to create pods/portforward in its namespace.
 
-With several --context it shows the data centers of all of these clusters in one page. Where a region cannot be read, the page says so.`,
+With several --context it shows the data centers of all of these clusters in one page. Where a
+region cannot be read, the page says so.`,
 		Example: `  kubectl causal console orders -n shop
   kubectl causal console orders -n shop --context us --context eu`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStoreOf(&f.contextFlags),
@@ -47,7 +49,8 @@ With several --context it shows the data centers of all of these clusters in one
 	fs := cmd.Flags()
 	fs.IntVar(&f.port, "port", 0, "port of the page on this machine; default: a free one")
 	fs.BoolVar(&f.noBrowser, "no-browser", false, "print the address, and open no browser")
-	fs.StringVar(&f.operatorNamespace, "operator-namespace", "", "namespace of the operator, if you may not list pods in all of them")
+	fs.StringVar(&f.operatorNamespace, "operator-namespace", "",
+		"namespace of the operator, if you may not list pods in all of them")
 	return cmd
 }
 
@@ -66,7 +69,8 @@ func (c *cluster) console(cmd *cobra.Command, name string, f *consoleFlags) erro
 		return err
 	}
 	address := "http://" + l.Addr().String() + "/"
-	fmt.Fprintf(cmd.OutOrStdout(), "The live page of %s/%s is at %s until this command is interrupted.\n", v.namespace, v.name, address)
+	fmt.Fprintf(cmd.OutOrStdout(), "The live page of %s/%s is at %s until this command is interrupted.\n", v.namespace,
+		v.name, address)
 	for _, r := range v.all {
 		if r.err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "context %s is not shown: %s\n", r.context, describeContextError(r.err))
@@ -96,14 +100,16 @@ func (c *cluster) storeToShow(ctx context.Context, name string, f *consoleFlags)
 	if err != nil {
 		return nil, err
 	}
-	return &storeRegions{namespace: s.Namespace, name: s.Name, all: []*regionStore{{context: clusters[0].context, k: k, store: s}}}, nil
+	return &storeRegions{namespace: s.Namespace, name: s.Name,
+		all: []*regionStore{{context: clusters[0].context, k: k, store: s}}}, nil
 }
 
 // listenPage listens at a loopback address.
 func listenPage(ctx context.Context, port int) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil && port != 0 {
-		return nil, fmt.Errorf("--port %d cannot be used: %w; give another one, or leave it out for a free one", port, err)
+		return nil, fmt.Errorf("--port %d cannot be used: %w; give another one, or leave it out for a free one", port,
+			err)
 	}
 	return l, err
 }
@@ -128,11 +134,15 @@ type operatorPod struct {
 }
 
 // findOperators returns one ready pod for each region of a store that has an operator in the cluster.
-func (k *connection) findOperators(ctx context.Context, s *v1alpha1.CausalStore, namespace string) ([]operatorPod, error) {
+func (k *connection) findOperators(ctx context.Context, s *v1alpha1.CausalStore,
+	namespace string) ([]operatorPod, error) {
 	var pods corev1.PodList
 	if err := k.List(ctx, &pods, labelsOfOperator, client.InNamespace(namespace)); err != nil {
 		if apierrors.IsForbidden(err) {
-			return nil, fmt.Errorf("list the pods of the operator: %w; with the right to list pods in its namespace only, name that by --operator-namespace", err)
+			return nil,
+				fmt.Errorf(
+					"list the pods of the operator: %w; with the right to list pods in its namespace only, name that "+
+						"by --operator-namespace", err)
 		}
 		return nil, fmt.Errorf("list the pods of the operator: %w", err)
 	}
@@ -141,7 +151,8 @@ func (k *connection) findOperators(ctx context.Context, s *v1alpha1.CausalStore,
 		where = "namespace " + namespace
 	}
 	if len(pods.Items) == 0 {
-		return nil, fmt.Errorf("no pod of an operator is in %s; run: kubectl causal doctor %s --namespace %s", where, s.Name, s.Namespace)
+		return nil, fmt.Errorf("no pod of an operator is in %s; run: kubectl causal doctor %s --namespace %s", where,
+			s.Name, s.Namespace)
 	}
 	found := map[string]operatorPod{}
 	var regions, problems []string
@@ -149,7 +160,8 @@ func (k *connection) findOperators(ctx context.Context, s *v1alpha1.CausalStore,
 		p := &pods.Items[i]
 		region, address := operatorArguments(p)
 		if !slices.ContainsFunc(s.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool { return dc.Region == region }) {
-			problems = append(problems, fmt.Sprintf("%s/%s runs region %q, which is none of the store's", p.Namespace, p.Name, region))
+			problems = append(problems, fmt.Sprintf("%s/%s runs region %q, which is none of the store's", p.Namespace,
+				p.Name, region))
 			continue
 		}
 		port, err := consolePort(address)

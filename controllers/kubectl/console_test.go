@@ -38,36 +38,49 @@ import (
 // addOperatorPod makes a pod of an operator, ready or not.
 func (h *testCluster) addOperatorPod(name string, ready corev1.ConditionStatus, args ...string) {
 	h.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: name, Labels: map[string]string{plan.LabelName: plan.ManagedBy}},
-		Spec: corev1.PodSpec{NodeName: "node-us-a", Containers: []corev1.Container{{Name: "operator", Image: "causalstore:v1", Args: append([]string{"operator"}, args...)}}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: name,
+		Labels: map[string]string{plan.LabelName: plan.ManagedBy}},
+		Spec: corev1.PodSpec{NodeName: "node-us-a",
+			Containers: []corev1.Container{{Name: "operator", Image: "causalstore:v1",
+				Args: append([]string{"operator"}, args...)}}}}
 	h.create(p)
-	p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	p.Status.Phase, p.Status.Conditions = corev1.PodRunning,
+		[]corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	if err := h.k.Status().Update(h.Context(), p); err != nil {
 		h.Fatal(err)
 	}
 }
 
 func (h *testCluster) testConsole(t *testing.T) {
-	if err := h.k.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1"}}, client.GracePeriodSeconds(0)); err != nil {
+	if err := h.k.Delete(t.Context(),
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "causalstore-system", Name: "causalstore-1"}},
+		client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	h.expectError("no pod of an operator is in this cluster; run: kubectl causal doctor orders --namespace shop", "console", "orders", "--no-browser")
+	h.expectError("no pod of an operator is in this cluster; run: kubectl causal doctor orders --namespace shop",
+		"console", "orders", "--no-browser")
 	h.addOperatorPod("operator-mars", corev1.ConditionTrue, "--region=mars")
-	h.expectError(`no operator in this cluster can show the store: causalstore-system/operator-mars runs region "mars", which is none of the store's`, "console", "orders", "--no-browser")
+	h.expectError(
+		`no operator in this cluster can show the store: causalstore-system/operator-mars runs region "mars", which is none of the store's`, "console", "orders", "--no-browser")
 	h.addOperatorPod("operator-off", corev1.ConditionTrue, "--region=us", "--console-address=0")
 	h.expectError("it serves no page: its flag --console-address is 0", "console", "orders", "--no-browser")
 	h.addOperatorPod("operator-starting", corev1.ConditionFalse, "--region=us")
 	h.expectError("operator-starting is not ready", "console", "orders", "--no-browser")
 	h.addOperatorPod("operator-us", corev1.ConditionTrue, "--region=us")
-	h.expectError("forward a port to pod causalstore-system/operator-us: ", "console", "orders", "--no-browser") // no kubelet answers
+	// no kubelet answers
+	h.expectError("forward a port to pod causalstore-system/operator-us: ", "console", "orders", "--no-browser")
 	h.expectError("namespace nowhere has no CausalStore", "console", "--namespace", "nowhere")
-	h.expectError("no pod of an operator is in namespace default", "console", "orders", "--operator-namespace", "default")
+	h.expectError("no pod of an operator is in namespace default", "console", "orders",
+		"--operator-namespace", "default")
 
-	reader := h.connectAs(t, "shop-reader", rbacv1.PolicyRule{APIGroups: []string{"causalstore.io"}, Resources: []string{"causalstores"}, Verbs: []string{"get", "list"}})
-	if _, err := reader.findOperators(t.Context(), h.store, ""); err == nil || !strings.Contains(err.Error(), "name that by --operator-namespace") {
+	reader := h.connectAs(t, "shop-reader", rbacv1.PolicyRule{APIGroups: []string{"causalstore.io"},
+		Resources: []string{"causalstores"}, Verbs: []string{"get", "list"}})
+	if _, err := reader.findOperators(t.Context(), h.store, ""); err == nil ||
+		!strings.Contains(err.Error(), "name that by --operator-namespace") {
 		t.Errorf("without the right to list pods: %v", err)
 	}
-	if _, err := reader.forward(t.Context(), operatorPod{"us", "causalstore-system", "operator-us", 8082}); err == nil ||
+	if _, err := reader.forward(t.Context(), operatorPod{"us", "causalstore-system", "operator-us",
+		8082}); err == nil ||
 		!strings.Contains(err.Error(), "on resource pods/portforward") {
 		t.Errorf("without the right to forward ports: %v", err)
 	}
@@ -84,8 +97,13 @@ type regionServer struct {
 // serveOperator serves the page of a region as the operator does. No part answers it.
 func (h *testCluster) serveOperator(t *testing.T, region string) regionServer {
 	t.Helper()
-	s, err := storepage.NewServer(storepage.Options{Address: contract.OperatorConsole, Region: region, Client: h.k.Client, Uncached: h.k.Client, Now: time.Now,
-		HTTP: &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, io.EOF }}}})
+	s, err := storepage.NewServer(storepage.Options{Address: contract.OperatorConsole, Region: region,
+		Client: h.k.Client, Uncached: h.k.Client, Now: time.Now,
+		HTTP: &http.Client{
+			Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				return nil, io.EOF
+			}},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +201,8 @@ func (h *testCluster) testOpenConsole(t *testing.T) {
 	}
 	run := func(ctx context.Context, out io.Writer, more ...string) error {
 		cmd := NewCommand()
-		cmd.SetArgs(append([]string{"console", "orders", "--kubeconfig", kubeconfig, "--namespace", "shop", "--no-browser", "--context", "both"}, more...))
+		cmd.SetArgs(append([]string{"console", "orders", "--kubeconfig", kubeconfig, "--namespace", "shop",
+			"--no-browser", "--context", "both"}, more...))
 		cmd.SetOut(out)
 		cmd.SetErr(out)
 		cmd.SilenceUsage = true
@@ -195,7 +214,8 @@ func (h *testCluster) testOpenConsole(t *testing.T) {
 	}
 	defer used.Close()
 	port := fmt.Sprint(used.Addr().(*net.TCPAddr).Port)
-	if err := run(t.Context(), io.Discard, "--port", port); err == nil || !strings.Contains(err.Error(), "--port "+port+" cannot be used: ") {
+	if err := run(t.Context(), io.Discard, "--port", port); err == nil ||
+		!strings.Contains(err.Error(), "--port "+port+" cannot be used: ") {
 		t.Errorf("a port in use: %v", err)
 	}
 

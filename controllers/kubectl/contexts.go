@@ -20,7 +20,8 @@ type contextFlags struct{ contexts []string }
 
 // register adds --context. It replaces that of other commands, which select one cluster.
 func (f *contextFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.contexts, "context", nil, "context of the kubeconfig; give it once for each cluster; default: the current one")
+	cmd.Flags().StringArrayVar(&f.contexts, "context", nil,
+		"context of the kubeconfig; give it once for each cluster; default: the current one")
 }
 
 // selected returns the clusters that the flags select, each context once.
@@ -80,8 +81,8 @@ func (v *storeRegions) known() (all []*regionStore) {
 	return all
 }
 
-// contextTimeout bounds each request to a cluster, and, with several contexts, how long a cluster has to answer what a command asks it before it
-// shows something.
+// contextTimeout bounds each request to a cluster, and, with several contexts, how long a cluster has to answer what a
+// command asks it before it shows something.
 const contextTimeout = 20 * time.Second
 
 // eachContext calls read for each region at once, with a bound in time, and keeps the errors.
@@ -106,8 +107,8 @@ func atOnce(regions []*regionStore, read func(*regionStore) error) {
 	running.Wait()
 }
 
-// findStores returns the stores of a namespace, or only the named one, as all clusters have them. The namespace is the same in all:
-// that of the flag, or of the first context. It fails if no cluster has one.
+// findStores returns the stores of a namespace, or only the named one, as all clusters have them. The namespace is the
+// same in all: that of the flag, or of the first context. It fails if no cluster has one.
 func findStores(ctx context.Context, clusters []*cluster, name string) ([]*storeRegions, error) {
 	var namespace string
 	contexts := make([]*regionStore, 0, len(clusters))
@@ -151,7 +152,8 @@ func findStores(ctx context.Context, clusters []*cluster, name string) ([]*store
 }
 
 // newStoreRegions returns one store of those that were listed.
-func newStoreRegions(namespace, name string, contexts []*regionStore, stores map[*regionStore][]v1alpha1.CausalStore) *storeRegions {
+func newStoreRegions(namespace, name string, contexts []*regionStore,
+	stores map[*regionStore][]v1alpha1.CausalStore) *storeRegions {
 	v := &storeRegions{namespace: namespace, name: name}
 	for _, in := range contexts {
 		r := &regionStore{context: in.context, k: in.k, err: in.err}
@@ -201,7 +203,8 @@ func errNoStore(contexts []*regionStore, namespace, name string) error {
 	if name != "" {
 		what += " " + name
 	}
-	text := fmt.Sprintf("namespace %s has no %s in any of the %d contexts; %s", namespace, what, len(contexts), remedyNoStore)
+	text := fmt.Sprintf("namespace %s has no %s in any of the %d contexts; %s", namespace, what, len(contexts),
+		remedyNoStore)
 	if len(failed) > 0 {
 		text += "; not read: " + strings.Join(failed, "; ")
 	}

@@ -26,9 +26,10 @@ func (c *cluster) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [STORE]",
 		Short: "Check a store, and say what to do next and what is safe",
-		Long: `Checks the operator, every condition of the status, nodes, pods, claims, groups, rings and sidecars of a store. Each problem comes with what to do
-next and what is safe meanwhile, as follows from the layout of the store. It ends with what it has looked at, and what is not known. It changes nothing,
-and fails if it finds a problem.
+		Long: `Checks the operator, every condition of the status, nodes, pods, claims, groups,
+rings and sidecars of a store. Each problem comes with what to do next and what is safe meanwhile,
+as follows from the layout of the store. It ends with what it has looked at, and what is not known.
+It changes nothing, and fails if it finds a problem.
 
 It needs the rights to get and list what it checks; what it may not read it leaves out, and says so.`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: c.completeStore,
@@ -85,8 +86,8 @@ func (c *cluster) doctor(cmd *cobra.Command, o outputFlag, name string) error {
 type evidence struct {
 	store *v1alpha1.CausalStore
 	parts []corev1.Pod
-	// leases are those of the operators of the regions here, by region; operator has the pods of operators, nodes the nodes by name, claims the claims by name, and sidecars the pods of apps
-	// with a sidecar that is missing or old.
+	// leases are those of the operators of the regions here, by region; operator has the pods of operators, nodes the
+	// nodes by name, claims the claims by name, and sidecars the pods of apps with a sidecar that is missing or old.
 	leases   map[string]*coordinationv1.Lease
 	operator []corev1.Pod
 	nodes    nodes
@@ -125,7 +126,8 @@ func (k *connection) examine(ctx context.Context, s *v1alpha1.CausalStore) (*evi
 		options []client.ListOption
 	}{
 		{unreadOperator, &pods, []client.ListOption{labelsOfOperator}},
-		{unreadClaims, &claims, []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))}},
+		{unreadClaims, &claims, []client.ListOption{client.InNamespace(s.Namespace),
+			client.MatchingLabels(plan.Labels(s.Name))}},
 	} {
 		err := k.List(ctx, l.into, l.options...)
 		if apierrors.IsForbidden(err) {
@@ -171,7 +173,8 @@ type finding struct {
 	level   level
 	subject string
 	text    string
-	// next is what to do, in order; costs are what clients notice of steps that a person may take; safe is what may be done meanwhile, and what must not be.
+	// next is what to do, in order; costs are what clients notice of steps that a person may take; safe is what may be
+	// done meanwhile, and what must not be.
 	next, costs []string
 	safe        string
 }
@@ -203,9 +206,11 @@ type findingReport struct {
 }
 
 func newDoctorReport(s *v1alpha1.CausalStore, all []finding) doctorReport {
-	r := doctorReport{Namespace: s.Namespace, Name: s.Name, Problems: count(all, levelProblem), Findings: []findingReport{}}
+	r := doctorReport{Namespace: s.Namespace, Name: s.Name, Problems: count(all, levelProblem),
+		Findings: []findingReport{}}
 	for _, f := range all {
-		r.Findings = append(r.Findings, findingReport{strings.ToLower(string(f.level)), f.subject, f.text, f.next, f.safe})
+		r.Findings = append(r.Findings, findingReport{strings.ToLower(string(f.level)), f.subject, f.text,
+			f.next, f.safe})
 	}
 	return r
 }

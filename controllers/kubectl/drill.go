@@ -33,19 +33,22 @@ func (c *cluster) drillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill",
 		Short: "Rehearse failures of zones, hosts and parts with Chaos Mesh, and report which promises held",
-		Long: `Rehearses failures of a store with Chaos Mesh, while canaries in every data center of the cluster write and read, and reports which promises
-held. A data center has a front zone (AZ-F: coordinators, caches and the fronts of clients) and a back zone (AZ-B: shards). docs/drills.md describes what
-happens, and what it takes to be safe.`,
+		Long: `Rehearses failures of a store with Chaos Mesh, while canaries in every data
+center of the cluster write and read, and reports which promises held. A data center has a front
+zone (AZ-F: coordinators, caches and the fronts of clients) and a back zone (AZ-B: shards).
+docs/drills.md describes what happens, and what it takes to be safe.`,
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", "store; can be omitted if the namespace has only one")
-	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f), c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
+	cmd.AddCommand(c.drillListCommand(&f), c.drillRunCommand(&f), c.drillShowCommand(&f), c.drillAbortCommand(&f),
+		c.drillReportCommand(&f), c.drillCompareCommand(&f), c.drillScheduleCommand(&f),
 		c.drillProbeCommand(&f), c.drillCleanupCommand(&f))
 	return cmd
 }
 
 func (f *drillFlags) registerChoice(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.choice.DataCenter, "data-center", "", "data center to hit; default: the first that has what the drill hits")
+	fs.StringVar(&f.choice.DataCenter, "data-center", "",
+		"data center to hit; default: the first that has what the drill hits")
 	fs.StringVar(&f.choice.To, "to", "", "the other data center of a partition")
 	fs.StringVar(&f.choice.Ring, "ring", "", "ring to hit; default: that of the first data center")
 	fs.DurationVar(&f.settings.Injection, "injection", f.settings.Injection, "how long the faults last")
@@ -56,7 +59,9 @@ func (f *drillFlags) registerRun(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.DurationVar(&f.settings.Baseline, "baseline", f.settings.Baseline, "how long to watch before the faults")
 	fs.StringVar(&f.image, "image", "", "image of CausalStore, for canaries; default: that of the store")
-	fs.StringVar((*string)(&f.settings.Sidecars), "sidecar-canaries", string(f.settings.Sidecars), "auto: pods with a sidecar watch as well, where there can be some; required: refuse without them; off: front canaries only")
+	fs.StringVar((*string)(&f.settings.Sidecars), "sidecar-canaries", string(f.settings.Sidecars),
+		"auto: pods with a sidecar watch as well, where there can be some; required: refuse without them; off: front "+
+			"canaries only")
 	fs.StringVar(&f.window, "window", "", "when it may run, in UTC, such as \"Mon-Fri 09:00-16:00\"; default: always")
 }
 
@@ -79,7 +84,8 @@ func (k *connection) drillRuns(ctx context.Context, s *v1alpha1.CausalStore) ([]
 }
 
 // lookForDrill returns what there is to hit, and what the cluster is known to be able to do.
-func (k *connection) lookForDrill(ctx context.Context, s *v1alpha1.CausalStore) (*drill.Landscape, drill.Capabilities, error) {
+func (k *connection) lookForDrill(ctx context.Context, s *v1alpha1.CausalStore) (*drill.Landscape,
+	drill.Capabilities, error) {
 	known, err := drill.ReadCapabilities(ctx, k, s.Namespace, s.Name)
 	if err != nil {
 		return nil, drill.Capabilities{}, err
@@ -90,9 +96,11 @@ func (k *connection) lookForDrill(ctx context.Context, s *v1alpha1.CausalStore) 
 
 func (c *cluster) drillShowCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show DRILL", Short: "Print the experiments of a drill, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
-		Long: `Prints the experiments that a drill would create now, with the names of the pods that they hit, for kubectl apply. Applied so, nothing watches, aborts or
-verifies; they end after their duration.`,
+		Use: "show DRILL", Short: "Print the experiments of a drill, for kubectl apply", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: completeDrill,
+		Long: `Prints the experiments that a drill would create now, with the names of the pods
+that they hit, for kubectl apply. Applied so, nothing watches, aborts or verifies; they end after
+their duration.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := drill.Find(args[0])
 			if err != nil {
@@ -115,7 +123,8 @@ verifies; they end after their duration.`,
 			}
 			run := &record.Run{ID: "manual", Drill: d.Name, Store: s.Name, Namespace: s.Namespace}
 			for i, fault := range t.Faults {
-				if err := writeManifest(cmd.OutOrStdout(), fault.Object(run, i, f.settings.Injection).Object); err != nil {
+				if err := writeManifest(cmd.OutOrStdout(),
+					fault.Object(run, i, f.settings.Injection).Object); err != nil {
 					return err
 				}
 			}
@@ -149,7 +158,8 @@ func findRun(runs []*record.Run, store, id string) (*record.Run, error) {
 		}
 		ids = append(ids, r.ID)
 	}
-	return nil, fmt.Errorf("store %s has no run %s; it keeps the last %d: %s", store, id, record.MostRuns, strings.Join(ids, ", "))
+	return nil, fmt.Errorf("store %s has no run %s; it keeps the last %d: %s", store, id, record.MostRuns,
+		strings.Join(ids, ", "))
 }
 
 func (c *cluster) drillReportCommand(f *drillFlags) *cobra.Command {
@@ -195,7 +205,8 @@ func writeReport(w io.Writer, r *record.Run, format string) error {
 
 func (c *cluster) drillCompareCommand(f *drillFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "compare RUN [RUN]", Short: "Compare two runs; one is compared with the run of the same drill before it", Args: cobra.RangeArgs(1, 2),
+		Use: "compare RUN [RUN]", Short: "Compare two runs; one is compared with the run of the same drill before it",
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, s, err := c.drillStore(cmd.Context(), f)
 			if err != nil {
@@ -233,9 +244,13 @@ func otherRun(runs []*record.Run, store string, a *record.Run, named []string) (
 
 func (c *cluster) drillScheduleCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "schedule DRILL", Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
-		Long: `Prints a CronJob that repeats a drill, and the ServiceAccount and Role that it needs, for kubectl apply. It runs as that account, not as the operator's. Whoever may
-create pods in the namespace can use it, and so stop the pods of the store. Outside of --window the drill is not run.`,
+		Use:   "schedule DRILL",
+		Short: "Print a CronJob that repeats a drill, with its ServiceAccount and rights, for kubectl apply",
+		Args:  cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Long: `Prints a CronJob that repeats a drill, and the ServiceAccount and Role that it
+needs, for kubectl apply. It runs as that account, not as the operator's. Whoever may create pods in
+the namespace can use it, and so stop the pods of the store. Outside of --window the drill is not
+run.`,
 		Example: `  kubectl causal drill schedule az-b-cut --cron "0 10 * * 2" --window "Mon-Fri 09:00-16:00" -n shop | kubectl apply -f -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := drill.Find(args[0])
@@ -243,7 +258,9 @@ create pods in the namespace can use it, and so stop the pods of the store. Outs
 				return err
 			}
 			if n := len(strings.Fields(f.cron)); f.cron != "" && n != 5 && !strings.HasPrefix(f.cron, "@") {
-				return fmt.Errorf("--cron %q: it has %d fields; give five: minute, hour, day of the month, month, day of the week, such as \"0 10 * * 2\"", f.cron, n)
+				return fmt.Errorf(
+					"--cron %q: it has %d fields; give five: minute, hour, day of the month, month, day of the week, "+
+						"such as \"0 10 * * 2\"", f.cron, n)
 			}
 			if f.cron == "" {
 				return errors.New("--cron: give when to run it, in UTC, such as \"0 10 * * 2\" for Tuesdays at 10:00")
@@ -261,7 +278,8 @@ create pods in the namespace can use it, and so stop the pods of the store. Outs
 					return err
 				}
 			}
-			of := drill.Schedule{Drill: d, Choice: f.choice, Cron: f.cron, Window: f.window, Settings: f.settings, Image: image}
+			of := drill.Schedule{Drill: d, Choice: f.choice, Cron: f.cron, Window: f.window, Settings: f.settings,
+				Image: image}
 			objects, err := of.Objects(s)
 			if err != nil {
 				return err
@@ -281,9 +299,11 @@ create pods in the namespace can use it, and so stop the pods of the store. Outs
 
 func (c *cluster) drillProbeCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "probe", Short: "Try on a canary whether this cluster can run experiments with clocks and disks", Args: cobra.NoArgs,
-		Long: `Starts a canary, and tries experiments with its clock and its disk, which not every kernel and runtime can do. What comes out is kept, and kubectl causal drill list
-shows it. The store is not hit.`,
+		Use: "probe", Short: "Try on a canary whether this cluster can run experiments with clocks and disks",
+		Args: cobra.NoArgs,
+		Long: `Starts a canary, and tries experiments with its clock and its disk, which not
+every kernel and runtime can do. What comes out is kept, and kubectl causal drill list shows it. The
+store is not hit.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, s, err := c.drillStore(cmd.Context(), f)
 			if err != nil {

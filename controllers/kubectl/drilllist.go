@@ -26,7 +26,9 @@ type drillEntry struct {
 func (c *cluster) drillListCommand(f *drillFlags) *cobra.Command {
 	var o outputFlag
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the drills: what each tests, whether this cluster can run it, and how the last run ended", Args: cobra.NoArgs,
+		Use:   "list",
+		Short: "List the drills: what each tests, whether this cluster can run it, and how the last run ended",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

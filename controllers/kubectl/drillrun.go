@@ -23,9 +23,11 @@ import (
 
 func (c *cluster) drillRunCommand(f *drillFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "run DRILL", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report", Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
-		Long: `Shows which pods a drill hits and asks whether to go on. Then it watches canaries before, during and after the faults, verifies that everything has
-healed, and prints a report, which is kept in the cluster. Interrupting it (Ctrl-C) ends the faults and reports.
+		Use: "run DRILL", Short: "Run a drill: show what it hits, ask, inject, watch, heal, report",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeDrill,
+		Long: `Shows which pods a drill hits and asks whether to go on. Then it watches canaries
+before, during and after the faults, verifies that everything has healed, and prints a report, which
+is kept in the cluster. Interrupting it (Ctrl-C) ends the faults and reports.
 
 It fails if a promise was broken, or the run was aborted.`,
 		Example: `  kubectl causal drill run az-b-cut --store orders -n shop
@@ -35,10 +37,13 @@ It fails if a promise was broken, or the run was aborted.`,
 	f.registerRun(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.yes, "yes", false, "do not ask, and remove what Chaos Mesh leaves behind")
-	fs.BoolVar(&f.settings.Force, "force", false, "run although the store is not ready, or it is not known whether the cluster can run it")
+	fs.BoolVar(&f.settings.Force, "force", false,
+		"run although the store is not ready, or it is not known whether the cluster can run it")
 	fs.DurationVar(&f.settings.After, "after", f.settings.After, "how long to watch after everything has healed")
-	fs.DurationVar(&f.settings.HealTimeout, "heal-timeout", f.settings.HealTimeout, "how long each step of the healing may take")
-	fs.Float64Var(&f.settings.ErrorBudget, "error-budget", f.settings.ErrorBudget, "share of operations in data centers that are not hit, within 10s, above which the run is aborted if they fail")
+	fs.DurationVar(&f.settings.HealTimeout, "heal-timeout", f.settings.HealTimeout,
+		"how long each step of the healing may take")
+	fs.Float64Var(&f.settings.ErrorBudget, "error-budget", f.settings.ErrorBudget,
+		"share of operations in data centers that are not hit, within 10s, above which the run is aborted if they fail")
 	return cmd
 }
 
@@ -53,7 +58,8 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 		return err
 	}
 	if !window.Allows(time.Now(), f.settings.Longest()) {
-		return fmt.Errorf("drill %s may run within %s (UTC) only, and takes up to %s", name, f.window, f.settings.Longest())
+		return fmt.Errorf("drill %s may run within %s (UTC) only, and takes up to %s", name, f.window,
+			f.settings.Longest())
 	}
 	k, s, err := c.drillStore(ctx, f)
 	if err != nil {
@@ -70,7 +76,8 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 	if err := errors.Join(p.OK(f.settings.Force), f.settings.Check()); err != nil {
 		var plan strings.Builder
 		p.Describe(&plan, f.settings)
-		return fmt.Errorf("%w\n\nNothing was done. What it would do:\n\n%s", err, strings.TrimSuffix(plan.String(), "\n"))
+		return fmt.Errorf("%w\n\nNothing was done. What it would do:\n\n%s", err,
+			strings.TrimSuffix(plan.String(), "\n"))
 	}
 	canaries, err := k.canaries(ctx, s, f.image)
 	if err != nil {
@@ -92,14 +99,16 @@ func (c *cluster) drillRun(cmd *cobra.Command, f *drillFlags, name string) error
 		}
 	}
 	f.settings.RemoveLeftovers = f.yes
-	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image, User: k.user(ctx), Cluster: k.config.Host}
+	x := &drill.Runner{Client: k, Canaries: canaries, Settings: f.settings, Out: out, Version: canaries.Image,
+		User: k.user(ctx), Cluster: k.config.Host}
 	r, err := x.Run(ctx, p)
 	if r == nil {
 		return err
 	}
 	fmt.Fprintln(out)
 	err = errors.Join(err, report.Text(out, r))
-	fmt.Fprintf(out, "\nA page for others: kubectl causal drill report %s --store %s -n %s -o html > drill.html\n", r.ID, s.Name, s.Namespace)
+	fmt.Fprintf(out, "\nA page for others: kubectl causal drill report %s --store %s -n %s -o html > drill.html\n",
+		r.ID, s.Name, s.Namespace)
 	if r.Outcome != record.Passed {
 		return errors.Join(err, fmt.Errorf("drill %s: %s: %s", name, strings.ToLower(string(r.Outcome)), r.Reason))
 	}

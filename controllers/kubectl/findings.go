@@ -30,14 +30,23 @@ func (e *evidence) checkSpec() finding {
 	s := e.store
 	switch topology := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionTopologyValid); {
 	case s.Status.ObservedGeneration != s.Generation:
-		return finding{level: levelNote, subject: "spec", text: fmt.Sprintf("the operator has not processed generation %d yet; what the status says is of generation %d", s.Generation, s.Status.ObservedGeneration)}
+		return finding{level: levelNote, subject: "spec",
+			text: fmt.Sprintf(
+				"the operator has not processed generation %d yet; what the status says is of generation %d",
+				s.Generation, s.Status.ObservedGeneration)}
 	case topology != nil && topology.Status != metav1.ConditionTrue:
-		return finding{level: levelNote, subject: "spec", text: fmt.Sprintf("generation %d is not applied", s.Generation)}
+		return finding{level: levelNote, subject: "spec",
+			text: fmt.Sprintf("generation %d is not applied", s.Generation)}
 	case topology != nil && topology.Reason == v1alpha1.ReasonSingleZone:
-		return finding{level: levelNote, subject: "spec", text: fmt.Sprintf("generation %d is applied; %s", s.Generation, topology.Message),
-			next: []string{"for data that must survive the loss of a zone, use a cluster with two zones or more, and placement Zones: volumes cannot move, so this needs a new store unless they are in the right zones"}}
+		return finding{level: levelNote, subject: "spec",
+			text: fmt.Sprintf("generation %d is applied; %s", s.Generation, topology.Message),
+			next: []string{
+				"for data that must survive the loss of a zone, use a cluster with two zones or more, and placement " +
+					"Zones: volumes cannot move, so this needs a new store unless they are in the right zones",
+			}}
 	}
-	return finding{level: levelOK, subject: "spec", text: fmt.Sprintf("the operator has processed generation %d", s.Generation)}
+	return finding{level: levelOK, subject: "spec",
+		text: fmt.Sprintf("the operator has processed generation %d", s.Generation)}
 }
 
 // checkPods has a finding for each pod that does not serve, and one for all others.
@@ -68,7 +77,8 @@ func (e *evidence) checkPods() (all []finding) {
 	}
 	if missing := e.missingPods(); missing != "" {
 		all = append(all, finding{level: levelProblem, subject: "pods", text: missing,
-			next: []string{fmt.Sprintf("kubectl -n %s get statefulsets --selector %s=%s", e.store.Namespace, plan.LabelInstance, e.store.Name),
+			next: []string{fmt.Sprintf("kubectl -n %s get statefulsets --selector %s=%s", e.store.Namespace,
+				plan.LabelInstance, e.store.Name),
 				fmt.Sprintf("kubectl -n %s get events --field-selector reason=FailedCreate", e.store.Namespace)},
 			safe: "waiting: the StatefulSets create their pods again, on their old volumes"})
 	}
@@ -83,7 +93,8 @@ func (e *evidence) checkPods() (all []finding) {
 func (e *evidence) missingPods() string {
 	var texts []string
 	for _, dc := range e.store.Status.DataCenters {
-		for component, want := range map[string]int32{plan.ComponentCoordinator: dc.Coordinators.Desired, plan.ComponentCache: dc.Caches.Desired, plan.ComponentShard: dc.Shards.Desired} {
+		for component, want := range map[string]int32{plan.ComponentCoordinator: dc.Coordinators.Desired,
+			plan.ComponentCache: dc.Caches.Desired, plan.ComponentShard: dc.Shards.Desired} {
 			have := int32(0)
 			for i := range e.parts {
 				if l := e.parts[i].Labels; l[plan.LabelDataCenter] == dc.Name && l[plan.LabelComponent] == component {
@@ -91,7 +102,8 @@ func (e *evidence) missingPods() string {
 				}
 			}
 			if have < want {
-				texts = append(texts, fmt.Sprintf("%s has %d of %d pods of component %s", dc.Name, have, want, component))
+				texts = append(texts, fmt.Sprintf("%s has %d of %d pods of component %s", dc.Name, have, want,
+					component))
 			}
 		}
 	}
@@ -104,7 +116,8 @@ func (e *evidence) missingPods() string {
 	return strings.Join(texts, "; ")
 }
 
-// checkRings has the rings as far as this cluster knows; whether they acknowledge writes, condition PeersConnected says.
+// checkRings has the rings as far as this cluster knows; whether they acknowledge writes, condition PeersConnected
+// says.
 func (e *evidence) checkRings() finding {
 	f := finding{level: levelOK, subject: "rings", text: e.store.Status.Summary.Rings + " complete here"}
 	var broken []string
@@ -117,14 +130,16 @@ func (e *evidence) checkRings() finding {
 	case len(broken) > 0:
 		f.level, f.text = levelProblem, strings.Join(broken, "; ")
 		f.next = []string{"bring back the pods above; the ring catches up by itself"}
-		f.safe = "waiting: nothing acknowledged is lost while the volumes are intact. Writes wait in the coordinators' logs, and end with BUSY when these are full"
+		f.safe = "waiting: nothing acknowledged is lost while the volumes are intact. Writes wait in the " +
+			"coordinators' logs, and end with BUSY when these are full"
 	case e.store.Status.Summary.Rings == "" || len(e.operatorAway()) > 0:
 		f.level, f.text = levelNote, "not known: no operator looks at them"
 	}
 	return f
 }
 
-// checkGroups has a finding for each group of members that is not whole, or one for all of them. It has none if no part has several members.
+// checkGroups has a finding for each group of members that is not whole, or one for all of them. It has none if no part
+// has several members.
 func (e *evidence) checkGroups() (all []finding) {
 	c := meta.FindStatusCondition(e.store.Status.Conditions, v1alpha1.ConditionUnderReplicated)
 	groups, whole := 0, 0
@@ -137,11 +152,17 @@ func (e *evidence) checkGroups() (all []finding) {
 				whole++
 				continue
 			}
-			f := finding{level: levelProblem, subject: fmt.Sprintf("group of %s %d of %s", g.Part, g.Index, d.Name), text: describeGroup(g),
-				next: []string{"bring back the pods and volumes above; a member joins by itself, also on an empty volume", "docs/runbooks.md#causalstoregroupunderreplicated explains the states"},
+			f := finding{level: levelProblem, subject: fmt.Sprintf("group of %s %d of %s", g.Part, g.Index, d.Name),
+				text: describeGroup(g),
+				next: []string{
+					"bring back the pods and volumes above; a member joins by itself, also on an empty volume",
+					"docs/runbooks.md#causalstoregroupunderreplicated explains the states",
+				},
 				safe: "deleting a pod of a member that does not follow: the others have everything"}
 			if g.Problem != "" || g.Primary == 0 {
-				f.next = []string{fmt.Sprintf("kubectl causal recover %s %s/%d%s --namespace %s says what a person may decide", e.store.Name, d.Name, g.Index, shardFlag(g), e.store.Namespace),
+				f.next = []string{
+					fmt.Sprintf("kubectl causal recover %s %s/%d%s --namespace %s says what a person may decide",
+						e.store.Name, d.Name, g.Index, shardFlag(g), e.store.Namespace),
 					"docs/runbooks.md#causalstoregroupfrozen and #causalstoregrouplost explain the states"}
 				f.safe = "waiting: nothing acknowledged is lost while the volumes are intact. Never delete one of them"
 			}
@@ -165,8 +186,10 @@ func (e *evidence) checkSidecars() finding {
 	if len(e.sidecars) == 0 {
 		return finding{level: levelOK, subject: "sidecars", text: "every pod that should have one has a current one"}
 	}
-	f := finding{level: levelProblem, subject: "sidecars", text: fmt.Sprintf("%d pods have none, or an old one; the first: %s", len(e.sidecars), e.sidecars[0])}
+	f := finding{level: levelProblem, subject: "sidecars",
+		text: fmt.Sprintf("%d pods have none, or an old one; the first: %s", len(e.sidecars), e.sidecars[0])}
 	f.next = []string{"kubectl causal check --all-namespaces lists them, and with --restart restarts them one by one"}
-	f.safe = "restarting pods of apps in this way: it respects their PodDisruptionBudgets. A pod without a sidecar has a session for each connection until then"
+	f.safe = "restarting pods of apps in this way: it respects their PodDisruptionBudgets. A pod without a sidecar " +
+		"has a session for each connection until then"
 	return f
 }

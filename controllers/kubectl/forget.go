@@ -30,14 +30,18 @@ func (c *cluster) forgetCommand() *cobra.Command {
 	dc := &cobra.Command{
 		Use:   "dc NAME [STORE]",
 		Short: "Exclude a data center that is lost, so that writes complete without its shards",
-		Long: `Shows what it means to exclude a data center: the others complete writes without its shards, and these, should they come back, begin again
-with nothing and get their data from other rings. With --accept-loss it raises exclusions of the data center by one in the manifest of each cluster
-of --context, and waits until the coordinators there go by it.
+		Long: `Shows what it means to exclude a data center: the others complete writes without
+its shards, and these, should they come back, begin again with nothing and get their data from other
+rings. With --accept-loss it raises exclusions of the data center by one in the manifest of each
+cluster of --context, and waits until the coordinators there go by it.
 
-All regions that are left need it: parts that have not heard of it are not heard by the others. Give a --context for each of them. A cluster that
-cannot be read is named, and the command goes on without it. It refuses a data center of which a part still serves, unless --force says that this is
-meant; that costs a copy of its data. Neither does it exclude one without --force if the clusters of --context do not run more than half of the rings that are
-not excluded, as in a store with two rings: two sides that are cut off from each other must not exclude each other. It refuses if no ring would be left that may have the data; nothing overrides that.
+All regions that are left need it: parts that have not heard of it are not heard by the others. Give
+a --context for each of them. A cluster that cannot be read is named, and the command goes on
+without it. It refuses a data center of which a part still serves, unless --force says that this is
+meant; that costs a copy of its data. Neither does it exclude one without --force if the clusters of
+--context do not run more than half of the rings that are not excluded, as in a store with two
+rings: two sides that are cut off from each other must not exclude each other. It refuses if no ring
+would be left that may have the data; nothing overrides that.
 
 If manifests come from a repository, raise the number there instead, or at once after it.`,
 		Example: `  kubectl causal forget dc eu-west-1 orders --namespace shop --context us --context asia
@@ -48,9 +52,13 @@ If manifests come from a repository, raise the number there instead, or at once 
 		},
 	}
 	f.register(dc)
-	dc.Flags().BoolVar(&f.accept, "accept-loss", false, "exclude the data center; without it, the command only says what that means")
-	dc.Flags().BoolVar(&f.force, "force", false, "exclude a data center of which a part serves, or is not known not to, or from clusters that do not run most rings")
-	dc.Flags().DurationVar(&f.wait, "wait", time.Minute, "how long to wait until the coordinators go by it; 0: do not wait")
+	dc.Flags().BoolVar(&f.accept, "accept-loss", false,
+		"exclude the data center; without it, the command only says what that means")
+	dc.Flags().BoolVar(&f.force, "force", false,
+		"exclude a data center of which a part serves, or is not known not to, or from clusters that do not "+
+			"run most rings")
+	dc.Flags().DurationVar(&f.wait, "wait", time.Minute,
+		"how long to wait until the coordinators go by it; 0: do not wait")
 	forget.AddCommand(dc)
 	return forget
 }
@@ -99,18 +107,26 @@ func contextName(r *regionStore) string {
 // planForget returns the number of exclusions that a data center gets in all manifests, or why it must not be excluded.
 func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, error) {
 	if len(v.faults()) > 0 {
-		return 0, fmt.Errorf("the manifests of %s differ in what must be the same; run: kubectl causal status %s with the same --context", v.name, v.name)
+		return 0,
+			fmt.Errorf(
+				"the manifests of %s differ in what must be the same; run: kubectl causal status %s with the same "+
+					"--context", v.name, v.name)
 	}
 	all := v.dataCenters()
 	i := slices.IndexFunc(all, func(d v1alpha1.DataCenter) bool { return d.Name == dc })
 	if i < 0 {
-		return 0, fmt.Errorf("%s has no data center %s; use one of %s", v.name, dc, strings.Join(v.dataCenterNames(), ", "))
+		return 0, fmt.Errorf("%s has no data center %s; use one of %s", v.name, dc,
+			strings.Join(v.dataCenterNames(), ", "))
 	}
 	if len(v.rings()) < 2 {
-		return 0, fmt.Errorf("%s has one ring, so nobody else has the data of %s; see docs/disasters.md, Start over", v.name, dc)
+		return 0, fmt.Errorf("%s has one ring, so nobody else has the data of %s; see docs/disasters.md, Start over",
+			v.name, dc)
 	}
 	if !hasOtherRing(v, dc) {
-		return 0, fmt.Errorf("without %s no ring is left of which no data center is excluded, so it may have the only copy of some data; bring the excluded ones back first", dc)
+		return 0,
+			fmt.Errorf(
+				"without %s no ring is left of which no data center is excluded, so it may have the only copy of "+
+					"some data; bring the excluded ones back first", dc)
 	}
 	count := int32(1)
 	paused := false
@@ -123,10 +139,12 @@ func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, e
 		}
 	}
 	if paused {
-		return 0, fmt.Errorf("%s is paused, so its operator would not tell the parts; run: kubectl causal resume %s", v.name, v.name)
+		return 0, fmt.Errorf("%s is paused, so its operator would not tell the parts; run: kubectl causal resume %s",
+			v.name, v.name)
 	}
 	if alive := signsOfLife(v, dc, now); alive != "" && !force {
-		return 0, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force", alive)
+		return 0, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force",
+			alive)
 	}
 	if err := checkMajority(v, dc); err != nil && !force {
 		return 0, err
@@ -134,8 +152,8 @@ func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, e
 	return count, nil
 }
 
-// checkMajority refuses to exclude a data center if the clusters that were read do not run more than half of the rings of which no data center is
-// away: the others may be cut off only, and exclude these.
+// checkMajority refuses to exclude a data center if the clusters that were read do not run more than half of the rings
+// of which no data center is away: the others may be cut off only, and exclude these.
 func checkMajority(v *storeRegions, dc string) error {
 	counted, here := 0, 0
 	for _, r := range v.rings() {
@@ -143,22 +161,30 @@ func checkMajority(v *storeRegions, dc string) error {
 			continue
 		}
 		counted++
-		if !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool { return len(v.runs(name)) == 0 }) {
+		if !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool {
+			return len(v.runs(name)) == 0
+		}) {
 			here++
 		}
 	}
 	if 2*here > counted {
 		return nil
 	}
-	return fmt.Errorf("these clusters run %d of the %d rings that are not excluded without %s, which is not more than half: if the other side is only cut off, and excludes yours, "+
-		"neither serves any more when both hear of it, until a person gives up what one of them has written (docs/disasters.md, Two sides have excluded each other); "+
-		"give a --context for each region that is left, or, if you know that the other side is down or will not exclude yours, add --force", here, counted, dc)
+	return fmt.Errorf(
+		"these clusters run %d of the %d rings that are not excluded without %s, which is not more than half: if the "+
+			"other side is only cut off, and excludes yours, "+
+			"neither serves any more when both hear of it, until a person gives up what one of them has written "+
+			"(docs/disasters.md, Two sides have excluded each other); "+
+			"give a --context for each region that is left, or, if you know that the other side is down or will not "+
+			"exclude yours, add --force", here, counted, dc)
 }
 
 // hasOtherRing reports whether another ring has no data center that is excluded and not known to be back.
 func hasOtherRing(v *storeRegions, dc string) bool {
 	return slices.ContainsFunc(v.rings(), func(r v1alpha1.Ring) bool {
-		return !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool { return isAway(v, name) })
+		return !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool {
+			return isAway(v, name)
+		})
 	})
 }
 
@@ -180,7 +206,9 @@ func isAway(v *storeRegions, dc string) bool {
 // signsOfLife says why a data center does not seem to be lost, or "".
 func signsOfLife(v *storeRegions, dc string, now time.Time) string {
 	for _, r := range v.runs(dc) {
-		i := slices.IndexFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc })
+		i := slices.IndexFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool {
+			return d.Name == dc
+		})
 		d := &r.store.Status.DataCenters[i]
 		switch n := d.Coordinators.Ready + d.Shards.Ready; {
 		case describeStaleness(r.store, now) != "":
@@ -193,8 +221,10 @@ func signsOfLife(v *storeRegions, dc string, now time.Time) string {
 		return ""
 	}
 	for _, r := range v.known() {
-		if meta.IsStatusConditionTrue(r.store.Status.Conditions, v1alpha1.ConditionPeersConnected) && describeStaleness(r.store, now) == "" {
-			return fmt.Sprintf("%s is not lost: it acknowledges the writes of %s (condition %s)", dc, contextName(r), v1alpha1.ConditionPeersConnected)
+		if meta.IsStatusConditionTrue(r.store.Status.Conditions, v1alpha1.ConditionPeersConnected) &&
+			describeStaleness(r.store, now) == "" {
+			return fmt.Sprintf("%s is not lost: it acknowledges the writes of %s (condition %s)", dc, contextName(r),
+				v1alpha1.ConditionPeersConnected)
 		}
 	}
 	return ""
@@ -224,7 +254,9 @@ func writeForget(w io.Writer, v *storeRegions, dc string, count int32) error {
   returns   its shards begin again with nothing, and get their data from other rings. The number stays
 `, v.namespace, v.name, dc, ring, count)
 	if missing := v.unreachedRegions(dc); len(missing) > 0 {
-		fmt.Fprintf(w, "  elsewhere the parts of %s are not heard by the others until exclusions of %s is %d in the manifest there too\n", strings.Join(missing, ", "), dc, count)
+		fmt.Fprintf(w,
+			"  elsewhere the parts of %s are not heard by the others until exclusions of %s is %d in the manifest "+
+				"there too\n", strings.Join(missing, ", "), dc, count)
 	}
 	for _, r := range v.all {
 		if r.err != nil {
@@ -244,12 +276,15 @@ func (v *storeRegions) unreachedRegions(dc string) (regions []string) {
 	return regions
 }
 
-// setExclusions sets exclusions of a data center in the manifest of a cluster. It fails if somebody has changed the manifest meanwhile.
+// setExclusions sets exclusions of a data center in the manifest of a cluster. It fails if somebody has changed the
+// manifest meanwhile.
 func setExclusions(ctx context.Context, r *regionStore, dc string, count int32) error {
 	i := slices.IndexFunc(r.store.Spec.DataCenters, func(d v1alpha1.DataCenter) bool { return d.Name == dc })
-	body := fmt.Appendf(nil, `[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"test","path":"/spec/dataCenters/%d/name","value":%q},{"op":"add","path":"/spec/dataCenters/%d/exclusions","value":%d}]`,
+	body := fmt.Appendf(nil,
+		`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"test","path":"/spec/dataCenters/%d/name","value":%q},{"op":"add","path":"/spec/dataCenters/%d/exclusions","value":%d}]`,
 		r.store.ResourceVersion, i, dc, i, count)
-	if err := r.k.Patch(ctx, r.store, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(PluginName)); err != nil {
+	if err := r.k.Patch(ctx, r.store, client.RawPatch(types.JSONPatchType, body),
+		client.FieldOwner(PluginName)); err != nil {
 		return fmt.Errorf("set exclusions of %s in %s: %w; run the command again", dc, contextName(r), err)
 	}
 	return nil
@@ -259,7 +294,8 @@ func setExclusions(ctx context.Context, r *regionStore, dc string, count int32) 
 const exclusionPoll = time.Second
 
 // awaitExclusion waits until all clusters go by the exclusion, and says what each of them does.
-func awaitExclusion(ctx context.Context, w io.Writer, v *storeRegions, dc string, count int32, atMost time.Duration) error {
+func awaitExclusion(ctx context.Context, w io.Writer, v *storeRegions, dc string, count int32,
+	atMost time.Duration) error {
 	if atMost <= 0 {
 		return nil
 	}
@@ -288,7 +324,9 @@ func awaitExclusion(ctx context.Context, w io.Writer, v *storeRegions, dc string
 				said[r] = text
 			}
 			if x != nil && x.Count >= count && x.State == v1alpha1.ExclusionLastCopy {
-				return errors.New("the coordinators do not begin while the data center may have the only copy of some data: bring the other ring back. The number stays, and they begin then")
+				return errors.New(
+					"the coordinators do not begin while the data center may have the only copy of some data: bring " +
+						"the other ring back. The number stays, and they begin then")
 			}
 			waits = waits || !applied
 		}
@@ -297,7 +335,9 @@ func awaitExclusion(ctx context.Context, w io.Writer, v *storeRegions, dc string
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not all coordinators go by it after %s; they go on trying. See: kubectl causal status %s", atMost, v.name)
+			return fmt.Errorf(
+				"not all coordinators go by it after %s; they go on trying. See: kubectl causal status %s",
+				atMost, v.name)
 		case <-time.After(exclusionPoll):
 		}
 	}
@@ -305,12 +345,15 @@ func awaitExclusion(ctx context.Context, w io.Writer, v *storeRegions, dc string
 
 // runsOther reports whether a cluster runs another data center than dc.
 func runsOther(r *regionStore, dc string) bool {
-	return slices.ContainsFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Here && d.Name != dc })
+	return slices.ContainsFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool {
+		return d.Here && d.Name != dc
+	})
 }
 
 // isApplied reports whether all coordinators that a cluster has go by an exclusion.
 func isApplied(x *v1alpha1.ExclusionStatus) bool {
-	return x.State == v1alpha1.ExclusionExcluded || x.State == v1alpha1.ExclusionBackfilling || x.State == v1alpha1.ExclusionBack
+	return x.State == v1alpha1.ExclusionExcluded || x.State == v1alpha1.ExclusionBackfilling ||
+		x.State == v1alpha1.ExclusionBack
 }
 
 // describeExclusion says what the coordinators of a cluster do about an excluded data center.
@@ -323,7 +366,8 @@ func describeExclusion(x *v1alpha1.ExclusionStatus) string {
 	case v1alpha1.ExclusionPending:
 		return fmt.Sprintf("%d of %d coordinators go by it", x.Applied, x.Coordinators)
 	case v1alpha1.ExclusionExcluded:
-		return fmt.Sprintf("all %d coordinators go by it; writes complete without %d of %d shards", x.Coordinators, x.Without, x.Shards)
+		return fmt.Sprintf("all %d coordinators go by it; writes complete without %d of %d shards", x.Coordinators,
+			x.Without, x.Shards)
 	case v1alpha1.ExclusionBackfilling:
 		return "its shards are back and get their data"
 	case v1alpha1.ExclusionBack:
@@ -338,7 +382,8 @@ var exclusionColumns = []string{"EXCLUDED", "COUNT", "STATE", "COORDINATORS", "W
 func exclusionRows(s *v1alpha1.CausalStore) (rows table) {
 	for _, d := range s.Status.DataCenters {
 		if x := d.Exclusion; x != nil {
-			rows.row(d.Name, fmt.Sprint(x.Count), string(x.State), fmt.Sprintf("%d/%d", x.Applied, x.Coordinators), fmt.Sprintf("%d/%d", x.Without, x.Shards))
+			rows.row(d.Name, fmt.Sprint(x.Count), string(x.State), fmt.Sprintf("%d/%d", x.Applied, x.Coordinators),
+				fmt.Sprintf("%d/%d", x.Without, x.Shards))
 		}
 	}
 	return rows

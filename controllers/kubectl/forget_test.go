@@ -18,7 +18,8 @@ func testForget(t *testing.T, h *testCluster) {
 		}
 		return h.store.Spec.DataCenters[dc].Exclusions
 	}
-	h.expectError("orders has no data center rome; use one of virginia, oregon, paris", "forget", "dc", "rome", "orders")
+	h.expectError("orders has no data center rome; use one of virginia, oregon, paris", "forget", "dc",
+		"rome", "orders")
 
 	exclusions(2)
 	h.store.Status.DataCenters[0].Shards.Ready = 1
@@ -41,15 +42,18 @@ func testForget(t *testing.T, h *testCluster) {
 	}
 
 	// As if the operator had told the parts before the command looks.
-	h.store.Status.DataCenters[2].Exclusion = &v1alpha1.ExclusionStatus{Count: 1, State: v1alpha1.ExclusionExcluded, Coordinators: 4, Applied: 4, Without: 2, Shards: 2}
+	h.store.Status.DataCenters[2].Exclusion = &v1alpha1.ExclusionStatus{Count: 1, State: v1alpha1.ExclusionExcluded,
+		Coordinators: 4, Applied: 4, Without: 2, Shards: 2}
 	if err := h.k.Status().Update(t.Context(), h.store); err != nil {
 		t.Fatal(err)
 	}
-	h.expectOutput("all 4 coordinators go by it; writes complete without 2 of 2 shards", "forget", "dc", "paris", "orders", "--force", "--accept-loss")
+	h.expectOutput("all 4 coordinators go by it; writes complete without 2 of 2 shards", "forget", "dc", "paris",
+		"orders", "--force", "--accept-loss")
 	if n := exclusions(2); n != 1 {
 		t.Errorf("paris was excluded %d times, want 1", n)
 	}
-	if out, err := h.run("status"); err != nil || !strings.Contains(out, "EXCLUDED") || !strings.Contains(out, "paris") {
+	if out, err := h.run("status"); err != nil || !strings.Contains(out, "EXCLUDED") ||
+		!strings.Contains(out, "paris") {
 		t.Errorf("status: %v\n%s", err, out)
 	}
 

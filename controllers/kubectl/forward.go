@@ -32,7 +32,9 @@ type forward struct {
 func (k *connection) forward(ctx context.Context, to operatorPod) (*forward, error) {
 	fail := func(err error) error {
 		if strings.Contains(err.Error(), "is forbidden") { // the dialers keep the text only
-			return fmt.Errorf("forward a port to pod %s/%s: %w; you need a Role in namespace %s with verbs get and create on resource pods/portforward",
+			return fmt.Errorf(
+				"forward a port to pod %s/%s: %w; you need a Role in namespace %s with verbs get and create on "+
+					"resource pods/portforward",
 				to.namespace, to.name, err, to.namespace)
 		}
 		return fmt.Errorf("forward a port to pod %s/%s: %w", to.namespace, to.name, err)
@@ -47,7 +49,8 @@ func (k *connection) forward(ctx context.Context, to operatorPod) (*forward, err
 	if err != nil {
 		return nil, fail(err)
 	}
-	url := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(to.namespace).Name(to.name).SubResource("portforward").URL()
+	url := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(to.namespace).Name(to.name).SubResource(
+		"portforward").URL()
 	overSPDY := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	overWebSocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
@@ -57,11 +60,13 @@ func (k *connection) forward(ctx context.Context, to operatorPod) (*forward, err
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", to.port)}, stop, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"},
+		[]string{fmt.Sprintf("0:%d", to.port)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		return nil, fail(err)
 	}
-	f := &forward{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}, ended: make(chan struct{}), stop: sync.OnceFunc(func() { close(stop) })}
+	f := &forward{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}, ended: make(chan struct{}),
+		stop: sync.OnceFunc(func() { close(stop) })}
 	go func() {
 		f.err = forwarder.ForwardPorts()
 		close(f.ended)
@@ -92,7 +97,8 @@ func (f *forward) close() {
 func (f *forward) explain(err error) error {
 	select {
 	case <-f.ended:
-		return errors.New("the connection to it has ended: it stops, or serves no page at that port, as versions before this one do")
+		return errors.New(
+			"the connection to it has ended: it stops, or serves no page at that port, as versions before this one do")
 	default:
 		return err
 	}

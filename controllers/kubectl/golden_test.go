@@ -65,7 +65,8 @@ func newFixtureOf(t *testing.T, region string) *fixture {
 	if problems := w.store.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := plan.Make(plan.Observed{Store: w.store, Region: region, Image: "causalstore:v1", Keys: plan.Keys{Storage: "password"}})
+	p, err := plan.Make(plan.Observed{Store: w.store, Region: region, Image: "causalstore:v1",
+		Keys: plan.Keys{Storage: "password"}})
 	if err != nil {
 		t.Fatal(err)
 	}

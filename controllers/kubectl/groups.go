@@ -16,7 +16,8 @@ func groupRows(s *v1alpha1.CausalStore) (rows table) {
 		d := &s.Status.DataCenters[i]
 		for j := range d.Groups {
 			g := &d.Groups[j]
-			rows.row(fmt.Sprintf("%s %d of %s", g.Part, g.Index, d.Name), formatPrimary(g), fmt.Sprint(g.Epoch), formatMembers(g), orDash(describeBehind(g)))
+			rows.row(fmt.Sprintf("%s %d of %s", g.Part, g.Index, d.Name), formatPrimary(g), fmt.Sprint(g.Epoch),
+				formatMembers(g), orDash(describeBehind(g)))
 		}
 	}
 	return rows

@@ -22,13 +22,15 @@ func giveMembers(w *fixture) {
 		}
 	}
 	if len(w.store.Status.DataCenters) == 0 {
-		w.store.Status.DataCenters = []v1alpha1.DataCenterStatus{{Name: dc.Name, Region: dc.Region, Here: true, Groups: groupsOfVirginia()}}
+		w.store.Status.DataCenters = []v1alpha1.DataCenterStatus{{Name: dc.Name, Region: dc.Region, Here: true,
+			Groups: groupsOfVirginia()}}
 	}
 	for i, zone := range []string{dc.Zones.Frontend[0], dc.Zones.Backend[0], "us-x", ""} {
 		p := corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-" + zone}}
 		p.Name, p.Namespace = "orders-virginia-etcd-"+string(rune('0'+i)), "shop"
 		p.Labels = plan.Labels(w.store.Name)
-		p.Labels[plan.LabelDataCenter], p.Labels[plan.LabelComponent], p.Labels[appsv1.PodIndexLabel] = dc.Name, plan.ComponentEtcd, string(rune('0'+i))
+		p.Labels[plan.LabelDataCenter], p.Labels[plan.LabelComponent], p.Labels[appsv1.PodIndexLabel] = dc.Name,
+			plan.ComponentEtcd, string(rune('0'+i))
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		if zone == "" {
 			p.Spec.NodeName, p.Status.Conditions[0].Status = "", corev1.ConditionFalse
@@ -42,8 +44,10 @@ func giveMembers(w *fixture) {
 func groupsOfVirginia() []v1alpha1.GroupStatus {
 	return []v1alpha1.GroupStatus{
 		{Part: "coordinator", Index: 0, Epoch: 4, Primary: 1, Wanted: 2, Members: []int32{1, 2}},
-		{Part: "coordinator", Index: 1, Epoch: 7, Primary: 2, Wanted: 2, Members: []int32{2}, Problem: "frozen: the register is another one",
-			Behind: []v1alpha1.GroupMemberStatus{{Member: 1, State: "joining", BehindRecords: 1200, BehindBytes: 340000}}},
+		{Part: "coordinator", Index: 1, Epoch: 7, Primary: 2, Wanted: 2, Members: []int32{2},
+			Problem: "frozen: the register is another one",
+			Behind: []v1alpha1.GroupMemberStatus{{Member: 1, State: "joining", BehindRecords: 1200,
+				BehindBytes: 340000}}},
 	}
 }
 
@@ -51,7 +55,8 @@ func TestStatusAndTopologyShowGroups(t *testing.T) {
 	w := newFixture(t)
 	giveMembers(w)
 	var out bytes.Buffer
-	if err := writeTopology(&out, topologyView{store: w.store, now: testTime, zoneOf: w.zoneOf, parts: w.parts}); err != nil {
+	if err := writeTopology(&out, topologyView{store: w.store, now: testTime, zoneOf: w.zoneOf,
+		parts: w.parts}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "topology-groups", out.String())

@@ -16,7 +16,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func (c *cluster) explainKey(cmd *cobra.Command, key, store, from string) error {
@@ -44,12 +44,15 @@ func (c *cluster) explainKey(cmd *cobra.Command, key, store, from string) error 
 // configuration reads the configuration of the store's parts.
 func (k *connection) configuration(ctx context.Context, s *v1alpha1.CausalStore) (*plan.PublishedTopology, error) {
 	var maps corev1.ConfigMapList
-	if err := k.List(ctx, &maps, client.InNamespace(s.Namespace), client.MatchingLabels(plan.Labels(s.Name))); err != nil {
+	if err := k.List(ctx, &maps, client.InNamespace(s.Namespace),
+		client.MatchingLabels(plan.Labels(s.Name))); err != nil {
 		return nil, fmt.Errorf("list the ConfigMaps of %s: %w", s.Name, err)
 	}
 	t, err := plan.ReadPublishedTopology(maps.Items)
 	if err == nil && t == nil {
-		err = fmt.Errorf("this cluster has no ConfigMap with the topology of %s: either none of its data centers is in this cluster, or the operator has not created it yet; run: kubectl causal status %s",
+		err = fmt.Errorf(
+			"this cluster has no ConfigMap with the topology of %s: either none of its data centers is in this "+
+				"cluster, or the operator has not created it yet; run: kubectl causal status %s",
 			s.Name, s.Name)
 	}
 	return t, err
@@ -77,7 +80,8 @@ func writeKey(w io.Writer, in keyView) error {
 	}
 	fmt.Fprintf(w, "%s/%s, epoch %d\n", in.store.Namespace, in.store.Name, t.Epoch)
 	if h := topology.HashedPart(in.key); h != in.key {
-		fmt.Fprintf(w, "key %q is in slot %d of %d, determined by its tag %q: all keys with this tag share the slot\n", in.key, slot,
+		fmt.Fprintf(w, "key %q is in slot %d of %d, determined by its tag %q: all keys with this tag share the slot\n",
+			in.key, slot,
 			topology.Slots, h)
 	} else {
 		fmt.Fprintf(w, "key %q is in slot %d of %d\n", in.key, slot, topology.Slots)
@@ -103,7 +107,8 @@ func writeKey(w io.Writer, in keyView) error {
 		}
 	}
 	if len(moving) > 0 {
-		fmt.Fprintf(w, "resharding is in progress in %s: the previous shard owns the key until the ring has switched\n", strings.Join(moving, ", "))
+		fmt.Fprintf(w, "resharding is in progress in %s: the previous shard owns the key until the ring has switched\n",
+			strings.Join(moving, ", "))
 	}
 	if err := owners.write(w); err != nil || in.from == "" || len(in.trips[in.from]) > 0 {
 		return err
@@ -131,7 +136,8 @@ func (in *keyView) nearestRing(slot topology.Slot) (topology.RingID, error) {
 		for _, dc := range t.DCs {
 			names = append(names, dc.Name)
 		}
-		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data center; use one of %s", in.from, in.store.Name,
+		return topology.NoRing, fmt.Errorf("--from %s: %s has no such data center; use one of %s", in.from,
+			in.store.Name,
 			strings.Join(names, ", "))
 	}
 	known := in.trips[in.from]
@@ -160,7 +166,9 @@ func (in *keyView) unmeasuredReason() error {
 	if in.unmeasured != nil {
 		return in.unmeasured
 	}
-	return errors.New("its first coordinator is in another cluster, or has not probed yet; run the command in the cluster of its region")
+	return errors.New(
+		"its first coordinator is in another cluster, or has not probed yet; run the command in the cluster " +
+			"of its region")
 }
 
 func (in *keyView) regionOf(dc string) string {
@@ -172,7 +180,8 @@ func (in *keyView) regionOf(dc string) string {
 	return "-"
 }
 
-// podsOf names the pods of a shard and whether they are ready, or that of a shard in another cluster, and the edge that leads there.
+// podsOf names the pods of a shard and whether they are ready, or that of a shard in another cluster, and the edge that
+// leads there.
 func (in *keyView) podsOf(dc string, shard uint64) string {
 	var all []string
 	for i := range in.parts {
@@ -197,7 +206,8 @@ func (in *keyView) podsOf(dc string, shard uint64) string {
 	if a := in.configuration.Middlemen[dc]; shard*members < uint64(len(a)) {
 		for _, d := range in.store.Spec.DataCenters {
 			if d.Name == dc && d.Edge != nil {
-				return fmt.Sprintf("elsewhere: %s, behind %s", plan.MiddlemanName(in.store.Name, dc, int(shard)), d.Edge.Address)
+				return fmt.Sprintf("elsewhere: %s, behind %s", plan.MiddlemanName(in.store.Name, dc, int(shard)),
+					d.Edge.Address)
 			}
 		}
 		return "elsewhere: " + a[shard*members]

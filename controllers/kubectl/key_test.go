@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestExplainKeyShowsTheSlotAndTheOwnerInEveryRing(t *testing.T) {
@@ -31,7 +31,8 @@ func TestExplainKeyShowsTheSlotAndTheOwnerInEveryRing(t *testing.T) {
 			w := newFixture(t)
 			w.pod(t, "orders-oregon-shard-0-0").Status.Conditions[0].Status = corev1.ConditionFalse
 			var out bytes.Buffer
-			if err := writeKey(&out, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts, key: c.key, from: c.from, trips: c.trips,
+			if err := writeKey(&out, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts,
+				key: c.key, from: c.from, trips: c.trips,
 				unmeasured: c.unmeasured}); err != nil {
 				t.Fatal(err)
 			}
@@ -47,11 +48,13 @@ func TestExplainKeyShowsThePreviousOwnerDuringResharding(t *testing.T) {
 	dcs := slices.Clone(configuration.Topology.DCs)
 	dcs[0].Shards, dcs[0].ShardsBefore = 3, 2
 	var err error
-	if configuration.Topology, err = topology.New(configuration.Topology.Epoch+1, dcs, configuration.Topology.Rings, nil); err != nil {
+	if configuration.Topology, err = topology.New(configuration.Topology.Epoch+1, dcs, configuration.Topology.Rings,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	in := keyView{store: w.store, configuration: &configuration, parts: w.parts}
-	for i := 0; configuration.Topology.Owner(0, topology.SlotOf(in.key)) != (topology.Node{Part: topology.Middleman, Index: 2}); i++ {
+	for i := 0; configuration.Topology.Owner(0, topology.SlotOf(in.key)) != (topology.Node{Part: topology.Middleman,
+		Index: 2}); i++ {
 		in.key = fmt.Sprint("key-", i)
 	}
 	var out bytes.Buffer
@@ -68,7 +71,8 @@ func TestTheNearestShardIsTheOneThatSidecarsRead(t *testing.T) {
 		oregon, paris time.Duration
 		nearest       string
 	}{
-		{60 * time.Millisecond, 80 * time.Millisecond, "america"}, {80 * time.Millisecond, 60 * time.Millisecond, "europe"},
+		{60 * time.Millisecond, 80 * time.Millisecond, "america"},
+		{80 * time.Millisecond, 60 * time.Millisecond, "europe"},
 		{-1, 80 * time.Millisecond, "europe"},
 	} {
 		in := keyView{store: w.store, configuration: w.configuration(t), parts: w.parts, from: "virginia",
@@ -95,7 +99,8 @@ func keyOwnedBy(t *testing.T, w *fixture, dc string) string {
 	for i := range 1000 {
 		key := fmt.Sprint("key-", i)
 		var out bytes.Buffer
-		if err := writeKey(&out, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts, key: key}); err != nil {
+		if err := writeKey(&out, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts,
+			key: key}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), "\namerica   "+dc) {
@@ -108,7 +113,8 @@ func keyOwnedBy(t *testing.T, w *fixture, dc string) string {
 
 func TestExplainKeyRejectsAnUnknownDataCenterAndListsTheKnownOnes(t *testing.T) {
 	w := newFixture(t)
-	err := writeKey(&bytes.Buffer{}, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts, key: "k", from: "mars"})
+	err := writeKey(&bytes.Buffer{}, keyView{store: w.store, configuration: w.configuration(t), parts: w.parts,
+		key: "k", from: "mars"})
 	if err == nil || !strings.Contains(err.Error(), "use one of virginia, oregon, paris") {
 		t.Error(err)
 	}

@@ -14,12 +14,14 @@ type manifestField struct {
 	value func(*v1alpha1.CausalStore) string
 }
 
-// equalFields must be the same in all regions, or parts refuse each other: by their certificates, which carry the id, and by what they say of
-// themselves when they connect. The operator gives them rings whose data centers are in the order of spec.dataCenters, so that another
-// order within a ring is no difference.
+// equalFields must be the same in all regions, or parts refuse each other: by their certificates, which carry the id,
+// and by what they say of themselves when they connect. The operator gives them rings whose data centers are in the
+// order of spec.dataCenters, so that another order within a ring is no difference.
 var equalFields = []manifestField{
 	{"spec.id", func(s *v1alpha1.CausalStore) string { return s.Spec.ID }},
-	{"spec.dataCenters", func(s *v1alpha1.CausalStore) string { return strings.Join(namesOf(s.Spec.DataCenters), " ") }},
+	{"spec.dataCenters", func(s *v1alpha1.CausalStore) string {
+		return strings.Join(namesOf(s.Spec.DataCenters), " ")
+	}},
 	{"spec.rings", func(s *v1alpha1.CausalStore) string {
 		var all []string
 		for _, r := range s.Spec.Rings {
@@ -97,7 +99,8 @@ func (v *storeRegions) variations() table {
 	return compareManifests(v.known(), fields)
 }
 
-// compareManifests has a row for each value of a field that is not the same in all regions, with the contexts that have it.
+// compareManifests has a row for each value of a field that is not the same in all regions, with the contexts that have
+// it.
 func compareManifests(regions []*regionStore, fields []manifestField) (rows table) {
 	for _, f := range fields {
 		var values []string

@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/drill"
 )
 
-// newMapper knows the resources that commands use. A client that asks the cluster for them instead waits for half a minute, whatever its context
-// says, if the cluster does not answer.
+// newMapper knows the resources that commands use. A client that asks the cluster for them instead waits for half a
+// minute, whatever its context says, if the cluster does not answer.
 func newMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(v1alpha1.GroupVersion.WithKind("CausalStore"), meta.RESTScopeNamespace)

@@ -31,8 +31,8 @@ func nodesByName(list []corev1.Node) nodes {
 	return all
 }
 
-// problem says that the node of a pod does not answer or is gone. It is empty if all is well, or nodes are not known. The API
-// server shows such a pod as ready until the node has been silent for some time.
+// problem says that the node of a pod does not answer or is gone. It is empty if all is well, or nodes are not known.
+// The API server shows such a pod as ready until the node has been silent for some time.
 func (all nodes) problem(p *corev1.Pod) string {
 	if p.Spec.NodeName == "" || len(all) == 0 {
 		return ""

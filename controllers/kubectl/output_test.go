@@ -35,13 +35,15 @@ func TestTopPrintsJSONWithTheNumbersOfTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := decode[storeLoad](t, out.Bytes())
-	if got.Name != w.store.Name || got.Seconds != 5 || got.Answered != len(now)-1 || len(got.NoAnswer) != 1 || got.NoAnswer[0].Error != "no route to host" {
+	if got.Name != w.store.Name || got.Seconds != 5 || got.Answered != len(now)-1 || len(got.NoAnswer) != 1 ||
+		got.NoAnswer[0].Error != "no route to host" {
 		t.Errorf("%+v", got)
 	}
 	sum := newSummary()
 	sum.addRegion("", before, now)
 	for _, dc := range got.DataCenters {
-		if l := sum.loads[dc.Name]; l == nil || l.writes != dc.Writes || l.reads["local"] != dc.Reads["local"] || *inSeconds(l.stability) != *dc.StabilityLagSeconds {
+		if l := sum.loads[dc.Name]; l == nil || l.writes != dc.Writes || l.reads["local"] != dc.Reads["local"] ||
+			*inSeconds(l.stability) != *dc.StabilityLagSeconds {
 			t.Errorf("%+v, want %+v", dc, l)
 		}
 	}
@@ -53,9 +55,11 @@ func TestTopPrintsJSONWithTheNumbersOfTheTable(t *testing.T) {
 func TestStatusAndDoctorPrintJSONWithPodsOnNodesThatDoNotAnswer(t *testing.T) {
 	e := healthy(t)
 	victim := e.parts[0]
-	e.nodes[victim.Spec.NodeName].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Message: "it is silent"}
+	e.nodes[victim.Spec.NodeName].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady,
+		Status: corev1.ConditionUnknown, Message: "it is silent"}
 	var out bytes.Buffer
-	if err := writeJSON(&out, []storeStatus{newStoreStatus(e.store, storePods{e.parts, e.downs, e.nodes}, testTime)}); err != nil {
+	if err := writeJSON(&out, []storeStatus{newStoreStatus(e.store, storePods{e.parts, e.downs, e.nodes},
+		testTime)}); err != nil {
 		t.Fatal(err)
 	}
 	s := decode[[]storeStatus](t, out.Bytes())[0]
@@ -69,7 +73,8 @@ func TestStatusAndDoctorPrintJSONWithPodsOnNodesThatDoNotAnswer(t *testing.T) {
 		t.Errorf("ready %s, pod on a dead node: %q", s.Ready, found)
 	}
 	out.Reset()
-	if err := writeStatus(&out, e.store, storePods{e.parts, e.downs, e.nodes}, testTime); err != nil || !strings.Contains(out.String(), "it is silent") {
+	if err := writeStatus(&out, e.store, storePods{e.parts, e.downs, e.nodes}, testTime); err != nil ||
+		!strings.Contains(out.String(), "it is silent") {
 		t.Errorf("status as text (%v):\n%s", err, out.String())
 	}
 	findings := e.findings()
@@ -94,7 +99,8 @@ func TestOutputIsTextOrJSON(t *testing.T) {
 func TestTheListOfDrillsFitsIntoATerminal(t *testing.T) {
 	var all []drillEntry
 	for _, d := range drill.Catalogue() {
-		all = append(all, drillEntry{d.Name, d.Does, d.Tests, "force", "store orders is not ready: " + strings.Repeat("a long reason ", 20), "Passed, 2026-01-02 03:04"})
+		all = append(all, drillEntry{d.Name, d.Does, d.Tests, "force",
+			"store orders is not ready: " + strings.Repeat("a long reason ", 20), "Passed, 2026-01-02 03:04"})
 	}
 	var out strings.Builder
 	if err := writeDrills(&out, all); err != nil {
@@ -107,7 +113,8 @@ func TestTheListOfDrillsFitsIntoATerminal(t *testing.T) {
 	}
 	for _, d := range all {
 		flat := strings.Join(strings.Fields(out.String()), " ")
-		if !strings.Contains(flat, d.Name+" with --force "+d.LastRun+" "+d.Does+" tests that "+d.Tests+" "+strings.TrimSpace(d.Reason)) {
+		if !strings.Contains(flat, d.Name+" with --force "+d.LastRun+" "+d.Does+" tests that "+d.Tests+" "+
+			strings.TrimSpace(d.Reason)) {
 			t.Errorf("what is known of %s is not complete in\n%s", d.Name, out.String())
 		}
 	}

@@ -38,7 +38,9 @@ func setPaused(ctx context.Context, w io.Writer, k client.Client, s *v1alpha1.Ca
 	}
 	effect := "the operator of this cluster applies changes again"
 	if paused {
-		effect = fmt.Sprintf("the operator of this cluster changes nothing until you run: kubectl causal resume %s --namespace %s", s.Name, s.Namespace)
+		effect = fmt.Sprintf(
+			"the operator of this cluster changes nothing until you run: kubectl causal resume %s --namespace %s",
+			s.Name, s.Namespace)
 	}
 	_, err := fmt.Fprintf(w, "%s: spec.paused is %t: %s\n", name, paused, effect)
 	return err

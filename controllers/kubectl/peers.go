@@ -37,7 +37,8 @@ func (k *connection) readPeers(ctx context.Context, parts []corev1.Pod) (peerRep
 	var running sync.WaitGroup
 	for i := range parts {
 		p := &parts[i]
-		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || plan.Index(p) != 0 || p.Status.Phase != corev1.PodRunning {
+		if p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || plan.Index(p) != 0 ||
+			p.Status.Phase != corev1.PodRunning {
 			continue
 		}
 		running.Go(func() {
@@ -54,8 +55,10 @@ func (k *connection) readPeers(ctx context.Context, parts []corev1.Pod) (peerRep
 	return all, nil
 }
 
-// readReadiness reads the report of a part through the API server. A part that is not ready answers with an error and a report.
-func readReadiness(ctx context.Context, pods typedv1.CoreV1Interface, p *corev1.Pod) (report contract.Readiness, err error) {
+// readReadiness reads the report of a part through the API server. A part that is not ready answers with an error and a
+// report.
+func readReadiness(ctx context.Context, pods typedv1.CoreV1Interface, p *corev1.Pod) (report contract.Readiness,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	content, err := pods.RESTClient().Get().Namespace(p.Namespace).Resource("pods").SubResource("proxy").
@@ -108,7 +111,8 @@ func (v *storeRegions) linksBetweenRegions(reports peerReports) (rows []linkRow)
 }
 
 func describeLink(from, to *v1alpha1.DataCenter, reports peerReports) linkRow {
-	row := linkRow{from: from.Name, to: to.Name, cells: []string{from.Name + " (" + from.Region + ")", to.Name + " (" + to.Region + ")"}}
+	row := linkRow{from: from.Name, to: to.Name,
+		cells: []string{from.Name + " (" + from.Region + ")", to.Name + " (" + to.Region + ")"}}
 	report, asked := reports[from.Name]
 	i := slices.IndexFunc(report.peers, func(p contract.Peer) bool { return p.DataCenter == to.Name })
 	switch {

@@ -52,7 +52,8 @@ func writePod(w io.Writer, p *corev1.Pod, namespace *corev1.Namespace, downs sca
 // explainPod describes the sidecar of a pod, or why it has none.
 func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 	if isPart(p) {
-		return fmt.Sprintf("%s of store %s, data center %s", p.Labels[plan.LabelComponent], p.Labels[plan.LabelInstance],
+		return fmt.Sprintf("%s of store %s, data center %s", p.Labels[plan.LabelComponent],
+			p.Labels[plan.LabelInstance],
 			p.Labels[plan.LabelDataCenter])
 	}
 	if of, ok := inject.SidecarOf(p); ok {
@@ -65,8 +66,10 @@ func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 		return "no sidecar: " + note
 	}
 	if name := namespace.Labels[inject.LabelInject]; name != "" {
-		return fmt.Sprintf("no sidecar: the webhook was not called, or did not answer, when the pod was created. The pod uses the Service %s. "+
-			"To get a sidecar, restart the pod once the store's condition InjectionReady is True", name)
+		return fmt.Sprintf(
+			"no sidecar: the webhook was not called, or did not answer, when the pod was created. The pod uses "+
+				"the Service %s. "+
+				"To get a sidecar, restart the pod once the store's condition InjectionReady is True", name)
 	}
 	return fmt.Sprintf("no sidecar: namespace %s has no label %s=<store>", namespace.Name, inject.LabelInject)
 }
@@ -75,10 +78,14 @@ func explainPod(p *corev1.Pod, namespace *corev1.Namespace) string {
 func explainSidecar(p *corev1.Pod, of inject.Sidecar) string {
 	text := fmt.Sprintf("sidecar of store %s/%s, data center %s, at %s:%d", of.Namespace, of.Store, of.DataCenter,
 		inject.Address, plan.PortRedis)
-	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool { return a.IP == inject.Address }); i >= 0 {
+	if i := slices.IndexFunc(p.Spec.HostAliases, func(a corev1.HostAlias) bool {
+		return a.IP == inject.Address
+	}); i >= 0 {
 		text += "; these names resolve to it: " + strings.Join(p.Spec.HostAliases[i].Hostnames, " ")
 	}
-	if i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == inject.RedirectContainer }); i >= 0 {
+	if i := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == inject.RedirectContainer
+	}); i >= 0 {
 		text += "; connections to these addresses are redirected to it:"
 		for _, a := range p.Spec.InitContainers[i].Args {
 			if from, ok := strings.CutPrefix(a, "--from="); ok {
@@ -90,7 +97,8 @@ func explainSidecar(p *corev1.Pod, of inject.Sidecar) string {
 		switch {
 		case s.Name == inject.Container && (s.Started == nil || !*s.Started):
 			text += "; not started yet"
-		case s.Name == inject.RedirectContainer && s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing":
+		case s.Name == inject.RedirectContainer && s.State.Waiting != nil &&
+			s.State.Waiting.Reason != "PodInitializing":
 			text += fmt.Sprintf("; init container %s fails (%s): see its log", s.Name, s.State.Waiting.Reason)
 		}
 	}

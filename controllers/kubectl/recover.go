@@ -17,7 +17,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // recoverFlags are the flags of recover.
@@ -26,7 +26,8 @@ type recoverFlags struct {
 	confirm                  string
 }
 
-// part returns whose group is meant: its name for people and in the readiness reports, its component, container, and folder of the log.
+// part returns whose group is meant: its name for people and in the readiness reports, its component, container, and
+// folder of the log.
 func (f recoverFlags) part() groupPart {
 	if f.shard {
 		return groupPart{"shard", plan.ComponentShard, topology.Middleman.String(), plan.ShardLogDir}
@@ -40,17 +41,23 @@ type groupPart struct{ name, component, container, dir string }
 func (c *cluster) recoverCommand() *cobra.Command {
 	var f recoverFlags
 	cmd := &cobra.Command{
-		Use:   "recover STORE DATA-CENTER/INDEX",
-		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up one that is lost",
-		Long: `Shows the group of members that holds the log of a coordinator, or with --shard the data of a shard, and with --accept-register lets it go on if it is frozen: because its
-etcd was replaced by an empty one, or restored from a backup. The configuration that the member knows which serves goes on in the etcd that
-is there now. If no member serves, it is that of the member with the highest epoch, and all of them have to answer.
+		Use: "recover STORE DATA-CENTER/INDEX",
+		Short: "Let the frozen group of a coordinator or shard go on with another register, or give up " +
+			"one that is lost",
+		Long: `Shows the group of members that holds the log of a coordinator, or with --shard
+the data of a shard, and with --accept-register lets it go on if it is frozen: because its etcd was
+replaced by an empty one, or restored from a backup. The configuration that the member knows which
+serves goes on in the etcd that is there now. If no member serves, it is that of the member with the
+highest epoch, and all of them have to answer.
 
-With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks for the name of the coordinator, and lets the
-log begin anew with what the shards hold. All members have to run, with empty volumes. With --shard it gives up what the members of a shard held: the shard
-begins anew with nothing, and gets its data from other rings. A member that does not answer is given up too, and has to be off.
+With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks
+for the name of the coordinator, and lets the log begin anew with what the shards hold. All members
+have to run, with empty volumes. With --shard it gives up what the members of a shard held: the
+shard begins anew with nothing, and gets its data from other rings. A member that does not answer is
+given up too, and has to be off.
 
-It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get pods/proxy and to create pods/exec.`,
+It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get
+pods/proxy and to create pods/exec.`,
 		Example: `  kubectl causal recover orders us-east-1/0 --namespace shop
   kubectl causal recover orders us-east-1/0 --namespace shop --accept-register
   kubectl causal recover orders us-east-1/1 --shard --namespace shop
@@ -59,9 +66,12 @@ It runs kubectl exec in the pod of that member, which needs kubectl, and the rig
 		Args: cobra.ExactArgs(2), ValidArgsFunction: c.completeStore,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.recover(cmd, args[0], args[1], f) },
 	}
-	cmd.Flags().BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
-	cmd.Flags().BoolVar(&f.loss, "accept-loss", false, "give up a log, or the members of a shard, that are lost with all of their copies")
-	cmd.Flags().StringVar(&f.confirm, "confirm", "", "with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")
+	cmd.Flags().BoolVar(&f.accept, "accept-register", false,
+		"let a frozen group go on with the register that is there now")
+	cmd.Flags().BoolVar(&f.loss, "accept-loss", false,
+		"give up a log, or the members of a shard, that are lost with all of their copies")
+	cmd.Flags().StringVar(&f.confirm, "confirm", "",
+		"with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")
 	cmd.Flags().BoolVar(&f.shard, "shard", false, "INDEX is that of a shard, not of a coordinator")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --accept-register: do not ask")
 	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")
@@ -95,7 +105,8 @@ func (c *cluster) recover(cmd *cobra.Command, store, of string, f recoverFlags) 
 		return err
 	}
 	cmd.SilenceUsage = true
-	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, %s %d of %s, at pod %s:\n", s.Namespace, s.Name, f.part().name, index, dc, target)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s/%s, %s %d of %s, at pod %s:\n", s.Namespace, s.Name, f.part().name, index,
+		dc, target)
 	run := exec.CommandContext(cmd.Context(), "kubectl", c.execArguments(s.Namespace, target, f)...)
 	run.Stdin, run.Stdout, run.Stderr, run.Env = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Environ()
 	if err := run.Run(); err != nil {
@@ -137,7 +148,8 @@ type groupReport struct {
 }
 
 // readGroupReports asks all coordinators or shards of a data center.
-func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, dc, component string) ([]groupReport, error) {
+func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod,
+	dc, component string) ([]groupReport, error) {
 	pods, err := typedv1.NewForConfig(k.config)
 	if err != nil {
 		return nil, err
@@ -162,8 +174,9 @@ func (k *connection) readGroupReports(ctx context.Context, parts []corev1.Pod, d
 	return all, nil
 }
 
-// chooseMember returns the pod of the member that decides for a group: the one that serves. Without one, to decide needs the report of all,
-// since only the member with the highest epoch may. To give up a log, any member does that runs, and a coordinator with one member is chosen too.
+// chooseMember returns the pod of the member that decides for a group: the one that serves. Without one, to decide
+// needs the report of all, since only the member with the highest epoch may. To give up a log, any member does that
+// runs, and a coordinator with one member is chosen too.
 func chooseMember(reports []groupReport, part groupPart, dc string, index int, decide, giveUp bool) (string, error) {
 	if giveUp {
 		for _, r := range reports {
@@ -178,7 +191,8 @@ func chooseMember(reports []groupReport, part groupPart, dc string, index int, d
 	wanted := 0
 	for i := range reports {
 		r := &reports[i]
-		if r.err != nil || r.report.Group == nil && r.report.Index == index && r.report.Membership == "" && r.report.Shards == "" {
+		if r.err != nil || r.report.Group == nil && r.report.Index == index && r.report.Membership == "" &&
+			r.report.Shards == "" {
 			silent = append(silent, fmt.Sprintf("%s (%s)", r.pod, silence(r)))
 			continue
 		}
@@ -197,12 +211,16 @@ func chooseMember(reports []groupReport, part groupPart, dc string, index int, d
 	case best == nil && len(silent) > 0:
 		return "", fmt.Errorf("no member of %s %d of %s answers: %s", part.name, index, dc, strings.Join(silent, ", "))
 	case best == nil:
-		return "", fmt.Errorf("no pod runs a member of %s %d of %s, or it has one member only, which needs no register", part.name, index, dc)
+		return "", fmt.Errorf("no pod runs a member of %s %d of %s, or it has one member only, which needs no register",
+			part.name, index, dc)
 	case !decide || best.report.Group.Role == contract.GroupServing:
 		return best.pod, nil
 	case len(heard) < wanted:
-		return "", errors.New("no member serves, and not all of them answer, so it is not known which one has the highest epoch. Bring them back first: " +
-			orDash(strings.Join(silent, ", ")))
+		return "",
+			errors.New(
+				"no member serves, and not all of them answer, so it is not known which one has the highest epoch. " +
+					"Bring them back first: " +
+					orDash(strings.Join(silent, ", ")))
 	}
 	return best.pod, nil
 }

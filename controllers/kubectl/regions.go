@@ -28,7 +28,9 @@ type regionFlags struct {
 func (f *regionFlags) register(cmd *cobra.Command) {
 	f.contextFlags.register(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.namespace, "operator-namespace", "", "namespace of the operators; default: found by their ConfigMaps, which needs the right to list them in all namespaces")
+	fs.StringVar(&f.namespace, "operator-namespace", "",
+		"namespace of the operators; default: found by their ConfigMaps, which needs the right to list them in "+
+			"all namespaces")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 }
 
@@ -62,7 +64,9 @@ func (c *cluster) connectRegions(ctx context.Context, f *regionFlags) ([]*region
 			return nil, err
 		}
 		for _, r := range found {
-			if slices.ContainsFunc(all, func(o *region) bool { return o.entry.TrustDomain == r.entry.TrustDomain && o.own.UID == r.own.UID }) {
+			if slices.ContainsFunc(all, func(o *region) bool {
+				return o.entry.TrustDomain == r.entry.TrustDomain && o.own.UID == r.own.UID
+			}) {
 				continue // two contexts of one cluster
 			}
 			all = append(all, r)
@@ -86,7 +90,10 @@ func (k *connection) findRegions(ctx context.Context, name, namespace string) ([
 		return nil, fmt.Errorf("list ConfigMaps of %s: %w", where, err)
 	}
 	if len(maps.Items) == 0 {
-		return nil, fmt.Errorf("no operator of %s has published an authority (a ConfigMap with label %s=%s); install the chart there, and see the operator's log", where, trust.Label, trust.KindOwn)
+		return nil,
+			fmt.Errorf(
+				"no operator of %s has published an authority (a ConfigMap with label %s=%s); install the chart "+
+					"there, and see the operator's log", where, trust.Label, trust.KindOwn)
 	}
 	var all []*region
 	for i := range maps.Items {
@@ -117,7 +124,8 @@ func (r *region) record(ctx context.Context) (map[string]trust.Entry, *corev1.Co
 // peers returns the ConfigMaps about other regions in the operator's namespace, whoever has written them.
 func (r *region) peers(ctx context.Context) ([]corev1.ConfigMap, error) {
 	var all corev1.ConfigMapList
-	if err := r.k.List(ctx, &all, client.InNamespace(r.namespace), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil {
+	if err := r.k.List(ctx, &all, client.InNamespace(r.namespace),
+		client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil {
 		return nil, fmt.Errorf("list ConfigMaps of %s: %w", r, err)
 	}
 	return all.Items, nil
@@ -125,7 +133,8 @@ func (r *region) peers(ctx context.Context) ([]corev1.ConfigMap, error) {
 
 // peerMap returns the ConfigMap about another trust domain in the operator's namespace, and whether it exists.
 func (r *region) peerMap(ctx context.Context, trustDomain string) (*corev1.ConfigMap, bool, error) {
-	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "causalstore-trust." + trustDomain}}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace,
+		Name: "causalstore-trust." + trustDomain}}
 	err := r.k.Get(ctx, client.ObjectKeyFromObject(m), m)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, false, fmt.Errorf("read ConfigMap %s of %s: %w", m.Name, r, err)
@@ -163,7 +172,8 @@ func writeFingerprints(w io.Writer, regions []*region) error {
 		}
 		fmt.Fprintf(w, "%s\n  trust domain  %s\n  sequence      %d\n", r, r.entry.TrustDomain, r.entry.Sequence)
 		for _, c := range all {
-			fmt.Fprintf(w, "  SHA-256       %s, valid until %s\n", trust.Fingerprint(c), c.NotAfter.UTC().Format("2006-01-02"))
+			fmt.Fprintf(w, "  SHA-256       %s, valid until %s\n", trust.Fingerprint(c),
+				c.NotAfter.UTC().Format("2006-01-02"))
 		}
 	}
 	return nil
@@ -175,8 +185,10 @@ func (r *region) refusals() string {
 	if refusedBy == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s: the authority that issues, %s, is not trusted by these, as its parts hear from them:\n  %s\n"+
-		"Run kubectl causal trust with --context for their region and for %s. Those that have just been told follow within a minute\n",
+	return fmt.Sprintf(
+		"%s: the authority that issues, %s, is not trusted by these, as its parts hear from them:\n  %s\n"+
+			"Run kubectl causal trust with --context for their region and for %s. Those that have just been told "+
+			"follow within a minute\n",
 		r, short(r.own.Data[trust.FieldIssuing]), strings.ReplaceAll(refusedBy, "\n", "\n  "), r.entry.Region)
 }
 

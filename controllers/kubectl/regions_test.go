@@ -54,8 +54,10 @@ func newRegionsFixture(t *testing.T) *regionsFixture {
 var changes = map[string]func(*regionsFixture){
 	"": func(*regionsFixture) {},
 	"-away": func(f *regionsFixture) {
-		f.all[1].store, f.all[1].err = nil, errors.New("Get \"https://192.0.2.1:6443/api\":\n dial tcp 192.0.2.1:6443: connect: connection refused")
-		f.all = append(f.all, &regionStore{context: "ap"}, &regionStore{context: "us-again", store: f.all[0].store, sameAs: "us"})
+		f.all[1].store, f.all[1].err = nil,
+			errors.New("Get \"https://192.0.2.1:6443/api\":\n dial tcp 192.0.2.1:6443: connect: connection refused")
+		f.all = append(f.all, &regionStore{context: "ap"},
+			&regionStore{context: "us-again", store: f.all[0].store, sameAs: "us"})
 	},
 	"-differ": func(f *regionsFixture) {
 		s := &f.all[1].store.Spec
@@ -67,8 +69,10 @@ var changes = map[string]func(*regionsFixture){
 	},
 	"-cut": func(f *regionsFixture) {
 		for _, r := range f.all {
-			setCondition(r.store, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllPartsReady, "all parts serve")
-			setCondition(r.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonRegionsAway, "no data center of the other region answers")
+			setCondition(r.store, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllPartsReady,
+				"all parts serve")
+			setCondition(r.store, v1alpha1.ConditionPeersConnected, metav1.ConditionFalse, v1alpha1.ReasonRegionsAway,
+				"no data center of the other region answers")
 		}
 	},
 	"-stale": func(f *regionsFixture) {
@@ -100,9 +104,18 @@ func TestStatusShowsAllRegionsOnOneScreen(t *testing.T) {
 func testPeers() map[string]peerReports {
 	trip := 81.26
 	return map[string]peerReports{
-		"us": {"virginia": {peers: []contract.Peer{{DataCenter: "oregon", State: contract.PeerConnected, Links: 3, LinksUp: 3, RoundTripMs: &trip},
-			{DataCenter: "paris", State: contract.PeerOtherVersion, Links: 8, LinksUp: 8, RoundTripMs: &trip, Version: "v2"}}}},
-		"eu": {"paris": {peers: []contract.Peer{{DataCenter: "virginia", State: contract.PeerUnreachable, Links: 5, Error: "dial edge.virginia.example.com:15443: i/o timeout"}}}},
+		"us": {
+			"virginia": {
+				peers: []contract.Peer{{DataCenter: "oregon", State: contract.PeerConnected, Links: 3, LinksUp: 3,
+					RoundTripMs: &trip},
+					{DataCenter: "paris", State: contract.PeerOtherVersion, Links: 8, LinksUp: 8, RoundTripMs: &trip,
+						Version: "v2"}}}},
+		"eu": {
+			"paris": {
+				peers: []contract.Peer{{DataCenter: "virginia", State: contract.PeerUnreachable, Links: 5,
+					Error: "dial edge.virginia.example.com:15443: i/o timeout"}},
+			},
+		},
 	}
 }
 
@@ -114,9 +127,11 @@ func TestTopologyDrawsTheDataCentersOfAllRegionsAndTheirLinks(t *testing.T) {
 			all := map[string]*regionTopology{}
 			for _, r := range f.known() {
 				w := f.clusters[r.context]
-				all[r.context] = &regionTopology{topologyView{store: r.store, parts: w.parts, zoneOf: w.zoneOf, now: testTime}, testPeers()[r.context]}
+				all[r.context] = &regionTopology{topologyView{store: r.store, parts: w.parts, zoneOf: w.zoneOf,
+					now: testTime}, testPeers()[r.context]}
 			}
-			all["us"].view.trips = roundTrips{"virginia": {"oregon": 60 * time.Millisecond, "paris": 81 * time.Millisecond}}
+			all["us"].view.trips = roundTrips{"virginia": {"oregon": 60 * time.Millisecond,
+				"paris": 81 * time.Millisecond}}
 			all["us"].view.unmeasured = errors.New("read metrics of orders-oregon-cc-0: no route")
 			var out bytes.Buffer
 			if err := writeRegionTopology(&out, f.storeRegions, all, testTime); err != nil {
@@ -148,9 +163,11 @@ func TestTopShowsTheDataCentersOfAllRegionsAndTheTrafficBetweenThem(t *testing.T
 			all := map[string]*regionReadings{}
 			for _, r := range f.known() {
 				w := f.clusters[r.context]
-				of := &regionReadings{before: allReadings(t, w, testTime, 10), now: allReadings(t, w, testTime.Add(5*time.Second), 15), peers: testPeers()[r.context]}
+				of := &regionReadings{before: allReadings(t, w, testTime, 10),
+					now: allReadings(t, w, testTime.Add(5*time.Second), 15), peers: testPeers()[r.context]}
 				for i := range of.now {
-					if p := of.now[i].process; isCoordinator(w.parts, p.pod) && p.port == plan.PortHTTP && p.dataCenter != "oregon" {
+					if p := of.now[i].process; isCoordinator(w.parts, p.pod) && p.port == plan.PortHTTP &&
+						p.dataCenter != "oregon" {
 						to := map[string]string{"us": "paris", "eu": "virginia"}[r.context]
 						addTestTraffic(t, of.before[i].metrics, to, 10)
 						addTestTraffic(t, of.now[i].metrics, to, 15)
@@ -174,7 +191,8 @@ func TestTopShowsTheDataCentersOfAllRegionsAndTheTrafficBetweenThem(t *testing.T
 	}
 }
 
-// TestManifestsDifferIfPartsRefuseEachOther compares with what the operator gives to the parts, of which they compare names, rings and binding.
+// TestManifestsDifferIfPartsRefuseEachOther compares with what the operator gives to the parts, of which they compare
+// names, rings and binding.
 func TestManifestsDifferIfPartsRefuseEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.CausalStoreSpec)
@@ -188,8 +206,10 @@ func TestManifestsDifferIfPartsRefuseEachOther(t *testing.T) {
 		"members of rings": {func(s *v1alpha1.CausalStoreSpec) {
 			s.Rings[0].DataCenters, s.Rings[1].DataCenters = s.Rings[0].DataCenters[:1], []string{"oregon", "paris"}
 		}, true},
-		"binding":                {func(s *v1alpha1.CausalStoreSpec) { s.Binding = v1alpha1.BindingStatic }, true},
-		"id":                     {func(s *v1alpha1.CausalStoreSpec) { s.ID = "00000000-93f4-4f7e-8c0a-5b1f6d2e7a90" }, true},
+		"binding": {func(s *v1alpha1.CausalStoreSpec) { s.Binding = v1alpha1.BindingStatic }, true},
+		"id": {func(s *v1alpha1.CausalStoreSpec) {
+			s.ID = "00000000-93f4-4f7e-8c0a-5b1f6d2e7a90"
+		}, true},
 		"shards of a far region": {func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[2].Shards = 8 }, false},
 		"image":                  {func(s *v1alpha1.CausalStoreSpec) { s.Image = "causalstore:v2" }, false},
 	} {
@@ -197,7 +217,8 @@ func TestManifestsDifferIfPartsRefuseEachOther(t *testing.T) {
 		c.change(&b.Spec)
 		v := storeRegions{all: []*regionStore{{context: "a", store: a}, {context: "b", store: b}}}
 		a.UID, b.UID = "1", "2"
-		if differ := partsSeeDifferent(t, a) != partsSeeDifferent(t, b); differ != c.refuse || (len(v.faults()) > 0) != differ {
+		if differ := partsSeeDifferent(t, a) != partsSeeDifferent(t, b); differ != c.refuse ||
+			(len(v.faults()) > 0) != differ {
 			t.Errorf("%s: parts see a difference: %t, want %t; shown: %v", name, differ, c.refuse, v.faults())
 		}
 	}
@@ -206,7 +227,8 @@ func TestManifestsDifferIfPartsRefuseEachOther(t *testing.T) {
 // partsSeeDifferent renders what parts compare.
 func partsSeeDifferent(t *testing.T, s *v1alpha1.CausalStore) string {
 	t.Helper()
-	p, err := plan.Make(plan.Observed{Store: s, Region: "us", Image: "causalstore:v1", Keys: plan.Keys{Storage: "password"}})
+	p, err := plan.Make(plan.Observed{Store: s, Region: "us", Image: "causalstore:v1",
+		Keys: plan.Keys{Storage: "password"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func writeRegionStatus(w io.Writer, v *storeRegions, pods map[string]*storePods,
 	if err := v.writeFaults(w); err != nil {
 		return err
 	}
-	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.groupTable(), v.exclusionTable(), v.edgeTable(), unready.orNothing(), conditions.orNothing(), v.variationTable()} {
+	for _, t := range []table{v.ringTable(now), v.dataCenterTable(), v.groupTable(), v.exclusionTable(), v.edgeTable(),
+		unready.orNothing(), conditions.orNothing(), v.variationTable()} {
 		if err := t.write(w); err != nil {
 			return err
 		}
@@ -107,13 +108,16 @@ func (v *storeRegions) writeFaults(w io.Writer) error {
 	if err := append(table{{}, {"MANIFESTS DIFFER", "CONTEXTS", "VALUE"}}, faults...).write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "Parts of these regions refuse each other. None of this can be changed in a store that runs: see the runbook of CausalStorePeersDisconnected.")
+	_, err := fmt.Fprintln(w,
+		"Parts of these regions refuse each other. None of this can be changed in a store that runs: see the runbook "+
+			"of CausalStorePeersDisconnected.")
 	return err
 }
 
 // variationTable lists what else differs between the manifests.
 func (v *storeRegions) variationTable() table {
-	return append(table{{}, {"DIFFERENT, WHILE PARTS STILL CONNECT", "CONTEXTS", "VALUE"}}, v.variations()...).orNothing()
+	return append(table{{}, {"DIFFERENT, WHILE PARTS STILL CONNECT", "CONTEXTS", "VALUE"}},
+		v.variations()...).orNothing()
 }
 
 // ringTable lists the rings over all regions.
@@ -121,7 +125,8 @@ func (v *storeRegions) ringTable(now time.Time) table {
 	all := table{{}, {"RING", "STATE", "LAG", "SWITCHING", "DATA CENTERS", "MISSING"}}
 	for _, r := range v.rings() {
 		is := v.ring(r, now)
-		all.row(r.Name, string(is.availability), formatMilliseconds(is.lagMs), is.switching, strings.Join(r.DataCenters, " "), strings.Join(is.notes, "; "))
+		all.row(r.Name, string(is.availability), formatMilliseconds(is.lagMs), is.switching,
+			strings.Join(r.DataCenters, " "), strings.Join(is.notes, "; "))
 	}
 	return all
 }
@@ -135,7 +140,9 @@ func (v *storeRegions) dataCenterTable() table {
 			all.row("-", dc.Name, dc.Region, v.whereElse())
 		}
 		for _, r := range at {
-			i := slices.IndexFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc.Name })
+			i := slices.IndexFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool {
+				return d.Name == dc.Name
+			})
 			all.add(r.context, table{dataCenterRow(&r.store.Status.DataCenters[i])})
 		}
 	}

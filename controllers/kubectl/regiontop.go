@@ -87,12 +87,14 @@ func writeRegionTop(w io.Writer, o outputFlag, v *storeRegions, all map[string]*
 		reports.add(of.peers)
 	}
 	if sum.answers == 0 {
-		return fmt.Errorf("no process of %s/%s answered in any context: %s", v.namespace, v.name, firstFailure(unread, sum.failed))
+		return fmt.Errorf("no process of %s/%s answered in any context: %s", v.namespace, v.name,
+			firstFailure(unread, sum.failed))
 	}
 	if o.isJSON() {
 		return sum.writeJSON(w, v.namespace, v.name, v.dataCenterNames(), over, unread)
 	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d contexts read; %d of %d processes answered\n", v.namespace, v.name, formatPeriod(over), answered, len(v.all), sum.answers, sum.processes)
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d contexts read; %d of %d processes answered\n", v.namespace, v.name,
+		formatPeriod(over), answered, len(v.all), sum.answers, sum.processes)
 	loads := table{{}, append([]string{"REGION"}, loadColumns(once)...)}
 	for _, dc := range v.dataCenters() {
 		row := []string{dc.Region, dc.Name}
@@ -113,7 +115,8 @@ func writeRegionTop(w io.Writer, o outputFlag, v *storeRegions, all map[string]*
 	}
 	slices.SortFunc(sum.failed, slices.Compare)
 	for _, t := range []table{loads, v.trafficTable(reports, sum.traffic, once),
-		append(table{{}, {"NOT READ", "REASON"}}, unread...).orNothing(), append(table{{}, {"NO ANSWER FROM", "ERROR"}}, sum.failed...).orNothing()} {
+		append(table{{}, {"NOT READ", "REASON"}}, unread...).orNothing(),
+		append(table{{}, {"NO ANSWER FROM", "ERROR"}}, sum.failed...).orNothing()} {
 		if err := t.write(w); err != nil {
 			return err
 		}
@@ -139,7 +142,8 @@ const (
 	labelDirection  = "direction"
 )
 
-// addTraffic adds what a process exchanges with other data centers between two readings, or since its start if before is nil.
+// addTraffic adds what a process exchanges with other data centers between two readings, or since its start if before
+// is nil.
 func (s *summary) addTraffic(before *reading, now reading) {
 	for _, m := range now.metrics[metricPeerBytes].GetMetric() {
 		to, direction := partmetrics.Label(m, contract.LabelToDataCenter), partmetrics.Label(m, labelDirection)

@@ -40,7 +40,8 @@ func topologyOfRegions(cmd *cobra.Command, clusters []*cluster, name string) err
 	return writeRegionTopology(cmd.OutOrStdout(), v, all, now)
 }
 
-// writeRegionTopology draws the rings of a store with the data centers of all regions, and lists the links between regions.
+// writeRegionTopology draws the rings of a store with the data centers of all regions, and lists the links between
+// regions.
 func writeRegionTopology(w io.Writer, v *storeRegions, all map[string]*regionTopology, now time.Time) error {
 	fmt.Fprintln(w, v.title(now))
 	if err := v.contextTable(now).write(w); err != nil {
@@ -61,7 +62,8 @@ func writeRegionTopology(w io.Writer, v *storeRegions, all map[string]*regionTop
 		}
 		reports.add(of.peers)
 		if of.view.unmeasured != nil {
-			notes = append(notes, fmt.Sprintf("%s: some round trips are unknown: %s", r.context, oneLine(of.view.unmeasured)))
+			notes = append(notes, fmt.Sprintf("%s: some round trips are unknown: %s", r.context,
+				oneLine(of.view.unmeasured)))
 		}
 	}
 	if err := tree.write(w); err != nil {

@@ -15,7 +15,9 @@ import (
 
 // isHere reports whether the operator of the region runs a data center.
 func (r *regionStore) isHere(dc string) bool {
-	return slices.ContainsFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc && d.Here })
+	return slices.ContainsFunc(r.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool {
+		return d.Name == dc && d.Here
+	})
 }
 
 // regionNames names the regions whose data centers the cluster runs: usually one.
@@ -31,7 +33,8 @@ func (r *regionStore) regionNames() string {
 
 // isReady reports whether an operator keeps condition Ready true.
 func (r *regionStore) isReady(now time.Time) bool {
-	return meta.IsStatusConditionTrue(r.store.Status.Conditions, v1alpha1.ConditionReady) && describeStaleness(r.store, now) == ""
+	return meta.IsStatusConditionTrue(r.store.Status.Conditions, v1alpha1.ConditionReady) &&
+		describeStaleness(r.store, now) == ""
 }
 
 // describe renders the state of the store in the cluster, or why it is not known.
@@ -81,8 +84,8 @@ func (v *storeRegions) title(now time.Time) string {
 	return text
 }
 
-// unconnected returns the contexts whose operators report that a ring does not acknowledge writes, and those that do not know. Parts that serve are ready also
-// while a cut keeps regions apart.
+// unconnected returns the contexts whose operators report that a ring does not acknowledge writes, and those that do
+// not know. Parts that serve are ready also while a cut keeps regions apart.
 func (v *storeRegions) unconnected(now time.Time) (away, unknown []string) {
 	for _, r := range v.known() {
 		c := meta.FindStatusCondition(r.store.Status.Conditions, v1alpha1.ConditionPeersConnected)
@@ -151,8 +154,8 @@ type ringView struct {
 	notes []string
 }
 
-// ring combines what each region reports of a ring for its own data centers. Without the report of one, the ring is Unknown, unless it
-// is Unavailable without it.
+// ring combines what each region reports of a ring for its own data centers. Without the report of one, the ring is
+// Unknown, unless it is Unavailable without it.
 func (v *storeRegions) ring(of v1alpha1.Ring, now time.Time) ringView {
 	out := ringView{availability: v1alpha1.RingUnknown, switching: "-"}
 	unknown := slices.Clone(of.DataCenters)
@@ -211,9 +214,12 @@ func describeUnknown(dcs []string, rest v1alpha1.Availability) string {
 // notes say what no table shows: where a status is not what is there, and what could not be read.
 func (v *storeRegions) notes() (all []string) {
 	for _, r := range v.known() {
-		if s := r.store; meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady) != nil && s.Status.ObservedGeneration != s.Generation {
-			all = append(all, fmt.Sprintf("%s: the operator has not processed generation %d yet; this is the state of generation %d", r.context,
-				s.Generation, s.Status.ObservedGeneration))
+		if s := r.store; meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady) != nil &&
+			s.Status.ObservedGeneration != s.Generation {
+			all = append(all,
+				fmt.Sprintf("%s: the operator has not processed generation %d yet; this is the state of generation %d",
+					r.context,
+					s.Generation, s.Status.ObservedGeneration))
 		}
 		if r.err != nil {
 			all = append(all, fmt.Sprintf("%s: not all is known: %s", r.context, describeContextError(r.err)))
@@ -221,8 +227,11 @@ func (v *storeRegions) notes() (all []string) {
 	}
 	for _, dc := range v.dataCenterNames() {
 		if at := v.runs(dc); len(at) > 1 {
-			all = append(all, fmt.Sprintf("%s runs in the clusters of contexts %s: their operators have the same region; uninstall all but one", dc,
-				strings.Join(contextsOf(at), ", ")))
+			all = append(all,
+				fmt.Sprintf(
+					"%s runs in the clusters of contexts %s: their operators have the same region; uninstall "+
+						"all but one", dc,
+					strings.Join(contextsOf(at), ", ")))
 		}
 	}
 	return all

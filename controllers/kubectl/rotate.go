@@ -31,11 +31,13 @@ func (c *cluster) rotateCommand() *cobra.Command {
      renewed. The operator sees to that by itself. Run the command again to see what it waits for.
   4. Eight days later the operator drops the old authority. Then kubectl causal trust brings the shorter bundle to the other regions.
 
-A region that is away is waited for. --force lets the new authority issue at once: for an old authority whose key was stolen, or a region
-that does not come back. Parts that have not read the new bundle then refuse those of REGION until they have. Step 4 stays: to end the
-trust in a stolen key, use untrust. During the eight days of step 4 another rotation begins only with --force.
+A region that is away is waited for. --force lets the new authority issue at once: for an old
+authority whose key was stolen, or a region that does not come back. Parts that have not read the
+new bundle then refuse those of REGION until they have. Step 4 stays: to end the trust in a stolen
+key, use untrust. During the eight days of step 4 another rotation begins only with --force.
 
-If certificates are issued by cert-manager, replace the CA of the issuer there: the operator notices within an hour, and goes on with step 2.`,
+If certificates are issued by cert-manager, replace the CA of the issuer there: the operator notices
+within an hour, and goes on with step 2.`,
 		Example: `  kubectl causal rotate-ca us --context us --context eu`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.rotate(cmd, &f, args[0], force) },
@@ -86,7 +88,8 @@ func (c *cluster) rotate(cmd *cobra.Command, f *regionFlags, name string, force 
 	return nil
 }
 
-// rotationStep is what a run of rotate-ca does. Without a request, and without regions to tell, it only says what is waited for.
+// rotationStep is what a run of rotate-ca does. Without a request, and without regions to tell, it only says what is
+// waited for.
 type rotationStep struct {
 	text    string
 	request string
@@ -100,14 +103,23 @@ func (r *region) nextStep(ctx context.Context, others []*region, force bool) (ro
 	if next == "" {
 		switch {
 		case r.own.Data[trust.FieldRetired] != "" && !force:
-			return rotationStep{text: fmt.Sprintf("%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until then. If the key of the new one was stolen, --force begins again",
-				r, r.own.Data[trust.FieldRetiredUntil])}, nil
+			return rotationStep{
+				text: fmt.Sprintf(
+					"%s: the new authority issues; the operator drops the old one at %s. Nothing is left to do until "+
+						"then. If the key of the new one was stolen, --force begins again",
+					r, r.own.Data[trust.FieldRetiredUntil])}, nil
 		case issuer != "":
-			return rotationStep{text: fmt.Sprintf("%s: certificates are issued by %s of cert-manager. Replace its CA there; the operator notices within an hour", r, issuer)}, nil
+			return rotationStep{
+				text: fmt.Sprintf(
+					"%s: certificates are issued by %s of cert-manager. Replace its CA there; the operator notices "+
+						"within an hour", r, issuer),
+			}, nil
 		}
 		behind, names, err := r.behind(ctx, others, false)
 		return rotationStep{request: trust.RotationRequest(trust.RotateBegin, issuing), tell: behind,
-			text: fmt.Sprintf("%s: a new authority will be made beside %s, and written to %s. It issues as soon as it is accepted everywhere", r, short(issuing), names)}, err
+			text: fmt.Sprintf(
+				"%s: a new authority will be made beside %s, and written to %s. It issues as soon as it is accepted "+
+					"everywhere", r, short(issuing), names)}, err
 	}
 	behind, names, err := r.behind(ctx, others, true)
 	switch {
@@ -115,9 +127,14 @@ func (r *region) nextStep(ctx context.Context, others []*region, force bool) (ro
 		return rotationStep{}, err
 	case force:
 		return rotationStep{request: trust.RotationRequest(trust.RotateForce, next), tell: behind,
-			text: fmt.Sprintf("%s: the new authority %s will issue at once; parts that have not read the new bundle refuse this region's until they have", r, short(next))}, nil
+			text: fmt.Sprintf(
+				"%s: the new authority %s will issue at once; parts that have not read the new bundle refuse this "+
+					"region's until they have", r, short(next))}, nil
 	case len(behind) > 0:
-		return rotationStep{tell: behind, text: fmt.Sprintf("%s: the bundle with the new authority %s will be written to %s", r, short(next), names)}, nil
+		return rotationStep{tell: behind,
+				text: fmt.Sprintf("%s: the bundle with the new authority %s will be written to %s", r,
+					short(next), names)},
+			nil
 	}
 	return rotationStep{text: r.waits()}, nil
 }
@@ -132,7 +149,8 @@ func (r *region) behind(ctx context.Context, others []*region, made bool) (all [
 		}
 		e := record[r.entry.TrustDomain]
 		if e.Revoked {
-			return nil, "", fmt.Errorf("%s has revoked the trust domain of %s; trust it again, or leave out its --context", o, r)
+			return nil, "",
+				fmt.Errorf("%s has revoked the trust domain of %s; trust it again, or leave out its --context", o, r)
 		}
 		if !made || e.Bundle != r.entry.Bundle {
 			all, texts = append(all, o), append(texts, o.entry.Region)
@@ -155,7 +173,8 @@ func (r *region) waits() string {
 		return text + "The operator has not said yet what is missing; run the command again"
 	}
 	return text + "What is missing:\n  " + strings.ReplaceAll(r.own.Data[trust.FieldWaiting], "\n", "\n  ") +
-		"\nIn a region that does not accept it, run kubectl causal trust, with its context and that of " + r.entry.Region
+		"\nIn a region that does not accept it, run kubectl causal trust, with its context and that of " +
+		r.entry.Region
 }
 
 func short(fingerprint string) string { return fingerprint[:min(16, len(fingerprint))] }
@@ -163,16 +182,19 @@ func short(fingerprint string) string { return fingerprint[:min(16, len(fingerpr
 // operatorTimeout bounds the wait for an operator to carry out a request.
 const operatorTimeout = time.Minute
 
-// request asks the operator of a region for a step, and waits until it has taken it. Then the region is as it is afterwards.
+// request asks the operator of a region for a step, and waits until it has taken it. Then the region is as it is
+// afterwards.
 func (r *region) request(ctx context.Context, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{trust.AnnotationRotate: value}}})
+	body, err := json.Marshal(
+		map[string]any{"metadata": map[string]any{"annotations": map[string]string{trust.AnnotationRotate: value}}})
 	if err != nil {
 		return err
 	}
 	before := r.own.Data[trust.FieldIssuing] + r.own.Data[trust.FieldNext]
-	if err := r.k.Patch(ctx, r.own, client.RawPatch(types.MergePatchType, body), client.FieldOwner(PluginName)); err != nil {
+	if err := r.k.Patch(ctx, r.own, client.RawPatch(types.MergePatchType, body),
+		client.FieldOwner(PluginName)); err != nil {
 		return fmt.Errorf("annotate ConfigMap %s of %s: %w", r.own.Name, r, err)
 	}
 	for {
@@ -187,7 +209,9 @@ func (r *region) request(ctx context.Context, value string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("the operator of %s has not done it within %s; it will, unless it is away: see its log", r, operatorTimeout), err)
+			return errors.Join(
+				fmt.Errorf("the operator of %s has not done it within %s; it will, unless it is away: see its log", r,
+					operatorTimeout), err)
 		case <-time.After(pollInterval):
 		}
 	}

@@ -53,10 +53,12 @@ func (s scaleDowns) includes(p *corev1.Pod) bool {
 
 // explain describes a coordinator that is being removed.
 func (s scaleDowns) explain(p *corev1.Pod) string {
-	return fmt.Sprintf("being removed (scale down to %d): it stays until every ring has its writes", s[p.Labels[plan.LabelDataCenter]])
+	return fmt.Sprintf("being removed (scale down to %d): it stays until every ring has its writes",
+		s[p.Labels[plan.LabelDataCenter]])
 }
 
-// unreadyReason returns why a pod is not ready: what the operator has learned from the pod, if it knows more than Kubernetes.
+// unreadyReason returns why a pod is not ready: what the operator has learned from the pod, if it knows more than
+// Kubernetes.
 func (s scaleDowns) unreadyReason(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) string {
 	c := causeOf(p, store, now)
 	switch {
@@ -82,7 +84,8 @@ func causeOf(p *corev1.Pod, store *v1alpha1.CausalStore, now time.Time) diagnose
 	}
 	for _, problem := range store.Status.Problems {
 		if r := diagnose.Reason(problem.Reason); problem.Pod == p.Name && known(r) {
-			return diagnose.Cause{Reason: r, Message: problem.Message, Lasting: diagnose.IsLasting(r) || r == diagnose.ReasonUnbound}
+			return diagnose.Cause{Reason: r, Message: problem.Message,
+				Lasting: diagnose.IsLasting(r) || r == diagnose.ReasonUnbound}
 		}
 	}
 	return c

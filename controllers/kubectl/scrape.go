@@ -76,8 +76,11 @@ func (k *connection) readAll(ctx context.Context, all []process) ([]reading, err
 	running.Wait()
 	for _, r := range out {
 		if apierrors.IsForbidden(r.err) && r.process.namespace == k.namespace {
-			return nil, fmt.Errorf("read metrics through the API server: %w; you need a Role in namespace %s with verb get on resource pods/proxy",
-				r.err, k.namespace)
+			return nil,
+				fmt.Errorf(
+					"read metrics through the API server: %w; you need a Role in namespace %s with verb get on "+
+						"resource pods/proxy",
+					r.err, k.namespace)
 		}
 	}
 	return out, nil

@@ -24,19 +24,22 @@ func TestMetricsAreReadThroughTheProxyOfTheAPIServer(t *testing.T) {
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"error trying to reach service: no route to host","reason":"ServiceUnavailable","code":503}`)
+			fmt.Fprint(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"error trying to reach service: no route to host","reason":"ServiceUnavailable","code":503}`)
 		}
 	}))
 	defer s.Close()
 	k := &connection{config: &rest.Config{Host: s.URL}, namespace: "shop"}
-	all, err := k.readAll(t.Context(), []process{{"shop", "cc-0", "a", 7480}, {"shop", "cc-0", "a", 7481}, {"shop", "cc-1",
-		"a", 7480}})
+	all, err := k.readAll(t.Context(), []process{{"shop", "cc-0", "a", 7480}, {"shop", "cc-0", "a", 7481},
+		{"shop", "cc-1",
+			"a", 7480}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	trips := roundTrips{}
 	trips.add("a", all[0].metrics)
-	if got := trips.format("a", "b") + ", " + trips.format("a", "c") + ", " + trips.format("b", "a"); got != "80ms, no answer, -" {
+	if got := trips.format("a", "b") + ", " + trips.format("a", "c") + ", " +
+		trips.format("b", "a"); got != "80ms, no answer, -" {
 		t.Errorf("round trips: %s", got)
 	}
 	if n := all[1].metrics.Sum(metricGets, nil); n != 3 {

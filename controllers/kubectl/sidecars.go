@@ -38,13 +38,14 @@ type expectedSidecar struct {
 	addresses []string
 }
 
-// isCurrent reports whether a sidecar of a data center has the right image, as far as that is known. If the pod's node has chosen
-// the data center, the image was chosen before, for another one of this cluster.
+// isCurrent reports whether a sidecar of a data center has the right image, as far as that is known. If the pod's node
+// has chosen the data center, the image was chosen before, for another one of this cluster.
 func (want expectedSidecar) isCurrent(p *corev1.Pod, dc, image string) bool {
 	if want.images[dc] == "" || want.images[dc] == image {
 		return true
 	}
-	return p.Annotations[inject.AnnotationSidecarDataCenter] != "" && slices.Contains(slices.Collect(maps.Values(want.images)), image)
+	return p.Annotations[inject.AnnotationSidecarDataCenter] != "" &&
+		slices.Contains(slices.Collect(maps.Values(want.images)), image)
 }
 
 // checkSidecar returns what is wrong with the sidecar of a pod; it is empty if nothing is.
@@ -57,23 +58,31 @@ func checkSidecar(p *corev1.Pod, want expectedSidecar) string {
 	of, ok := inject.SidecarOf(p)
 	switch {
 	case i < 0 || !ok:
-		return "no sidecar: " + cmp.Or(p.Annotations[inject.AnnotationNotInjected], "the webhook did not answer when the pod was created")
+		return "no sidecar: " + cmp.Or(p.Annotations[inject.AnnotationNotInjected],
+			"the webhook did not answer when the pod was created")
 	case of.Namespace != want.store.Namespace || of.Store != want.store.Name:
-		return fmt.Sprintf("its sidecar is of store %s/%s, and the namespace asks for %s", of.Namespace, of.Store, want.store)
+		return fmt.Sprintf("its sidecar is of store %s/%s, and the namespace asks for %s", of.Namespace, of.Store,
+			want.store)
 	case !want.isCurrent(p, of.DataCenter, p.Spec.InitContainers[i].Image):
-		return fmt.Sprintf("its sidecar is old: it runs %s, and the store %s", p.Spec.InitContainers[i].Image, want.images[of.DataCenter])
+		return fmt.Sprintf("its sidecar is old: it runs %s, and the store %s", p.Spec.InitContainers[i].Image,
+			want.images[of.DataCenter])
 	}
-	if j := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == inject.RedirectContainer }); j >= 0 {
+	if j := slices.IndexFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == inject.RedirectContainer
+	}); j >= 0 {
 		for _, a := range want.addresses {
-			if from := fmt.Sprintf("--from=%s:%d", a, plan.PortRedis); !slices.Contains(p.Spec.InitContainers[j].Args, from) {
-				return fmt.Sprintf("a Service of the store has the address %s, which its rules do not lead to the sidecar", a)
+			if from := fmt.Sprintf("--from=%s:%d", a, plan.PortRedis); !slices.Contains(p.Spec.InitContainers[j].Args,
+				from) {
+				return fmt.Sprintf(
+					"a Service of the store has the address %s, which its rules do not lead to the sidecar", a)
 			}
 		}
 	}
 	return ""
 }
 
-// sidecarProblems returns the pods whose sidecar of a store is missing or old, in all namespaces that ask for that store.
+// sidecarProblems returns the pods whose sidecar of a store is missing or old, in all namespaces that ask for that
+// store.
 func (k *connection) sidecarProblems(ctx context.Context, s *v1alpha1.CausalStore) ([]sidecarProblem, error) {
 	var namespaces corev1.NamespaceList
 	if err := k.List(ctx, &namespaces, client.HasLabels{inject.LabelInject}); err != nil {
@@ -120,7 +129,8 @@ func (k *connection) checkNamespace(ctx context.Context, ns *corev1.Namespace) (
 	return all, nil
 }
 
-// expectedSidecar returns what sidecars of a store should be. What the user may not read stays unknown, and is not checked.
+// expectedSidecar returns what sidecars of a store should be. What the user may not read stays unknown, and is not
+// checked.
 func (k *connection) expectedSidecar(ctx context.Context, ref inject.StoreRef) (expectedSidecar, error) {
 	want := expectedSidecar{store: ref}
 	store := &v1alpha1.CausalStore{}
@@ -136,7 +146,8 @@ func (k *connection) expectedSidecar(ctx context.Context, ref inject.StoreRef) (
 			continue
 		}
 		record := &corev1.ConfigMap{}
-		if err := k.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: plan.RecordName(ref.Name, dc.Region)}, record); err == nil {
+		if err := k.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: plan.RecordName(ref.Name, dc.Region)},
+			record); err == nil {
 			if known, err := plan.ReadRecord(record); err == nil {
 				want.images[dc.Name] = known.Image
 			}
@@ -150,7 +161,8 @@ func (k *connection) expectedSidecar(ctx context.Context, ref inject.StoreRef) (
 	}
 	for _, name := range names {
 		s := &corev1.Service{}
-		if err := k.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: name}, s); err == nil && s.Spec.ClusterIP != "" {
+		if err := k.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: name}, s); err == nil &&
+			s.Spec.ClusterIP != "" {
 			want.addresses = append(want.addresses, s.Spec.ClusterIP)
 		}
 	}

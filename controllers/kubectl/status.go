@@ -71,10 +71,12 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods storePods, now time.
 	for _, line := range compareWithPods(s, pods.parts, now) {
 		fmt.Fprintf(t, "the pods differ from this status: %s\n", line)
 	}
-	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine, s.Status.Topology.Epoch,
+	fmt.Fprintf(t, "engine %s, epoch %d, visibility lag %s, clients at %s\n", s.Spec.Storage.Engine,
+		s.Status.Topology.Epoch,
 		orDash(s.Status.Summary.VisibilityLag), orDash(s.Status.Endpoint))
 	if s.Status.ObservedGeneration != s.Generation {
-		fmt.Fprintf(t, "the operator has not processed generation %d yet; this is the state of generation %d\n", s.Generation,
+		fmt.Fprintf(t, "the operator has not processed generation %d yet; this is the state of generation %d\n",
+			s.Generation,
 			s.Status.ObservedGeneration)
 	}
 	fmt.Fprint(t, "\nRING\tSTATE\tLAG\tSWITCHING\tDATA CENTERS\n")
@@ -83,8 +85,9 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods storePods, now time.
 		if r.DynamicSwitching.Enabled {
 			on = "on"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, formatMilliseconds(r.LagMs), on, strings.Join(ringMembers(s, r.Name),
-			" "))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Availability, formatMilliseconds(r.LagMs), on,
+			strings.Join(ringMembers(s, r.Name),
+				" "))
 	}
 	fmt.Fprintf(t, "\n%s\n", strings.Join(dataCenterColumns, "\t"))
 	for _, d := range s.Status.DataCenters {
@@ -102,7 +105,8 @@ func writeStatus(w io.Writer, s *v1alpha1.CausalStore, pods storePods, now time.
 	return t.Flush()
 }
 
-var dataCenterColumns = []string{"DATA CENTER", "REGION", "COORDINATORS", "CACHES", "SHARDS", "LAG", "INCOMPLETE", "IMAGES"}
+var dataCenterColumns = []string{"DATA CENTER", "REGION", "COORDINATORS", "CACHES", "SHARDS", "LAG",
+	"INCOMPLETE", "IMAGES"}
 
 // dataCenterRow describes a data center of the cluster.
 func dataCenterRow(d *v1alpha1.DataCenterStatus) []string {
@@ -114,7 +118,8 @@ func dataCenterRow(d *v1alpha1.DataCenterStatus) []string {
 		formatMilliseconds(d.StabilityLagMs), incomplete, strings.Join(d.Images, " ")}
 }
 
-// writeEdges lists the edges, with the addresses by which other regions are to reach them and those that their Services have.
+// writeEdges lists the edges, with the addresses by which other regions are to reach them and those that their Services
+// have.
 func writeEdges(w io.Writer, s *v1alpha1.CausalStore) {
 	writeRows(w, edgeColumns, edgeRows(s))
 }
@@ -235,7 +240,8 @@ var conditionColumns = []string{"CONDITION", "STATUS", "SINCE", "REASON", "MESSA
 func conditionRows(s *v1alpha1.CausalStore, now time.Time) (rows table) {
 	for _, c := range s.Status.Conditions {
 		if v1alpha1.HealthyStatus(c.Type) != c.Status || c.Reason == v1alpha1.ReasonPeersVersion {
-			rows.row(c.Type, string(c.Status), duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)), c.Reason, c.Message)
+			rows.row(c.Type, string(c.Status), duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)),
+				c.Reason, c.Message)
 		}
 	}
 	return rows

@@ -16,7 +16,8 @@ import (
 )
 
 func TestStatusShowsWhatIsWrong(t *testing.T) {
-	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down", "operator-away", "region-away", "other-version", "two-regions-begun", "two-regions"} {
+	for _, name := range []string{"unprocessed", "ready", "rolling", "scale-down", "operator-away", "region-away",
+		"other-version", "two-regions-begun", "two-regions"} {
 		t.Run(name, func(t *testing.T) {
 			b, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
 			if err != nil {
@@ -54,16 +55,35 @@ func TestExplainPodDescribesTheSidecarOrWhyThereIsNone(t *testing.T) {
 		namespace *corev1.Namespace
 		want      string
 	}{
-		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
+		{
+			"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: " +
+				"cache, app.kubernetes.io/instance: orders, causalstore.io/data-center: east}}",
 			plain, "cache of store orders, data center east"},
-		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '1'}}",
+		{
+			"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: " +
+				"coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, " +
+				"apps.kubernetes.io/pod-index: '1'}}",
 			plain, "coordinator of store orders, data center west; being removed (scale down to 1)"},
-		{"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, apps.kubernetes.io/pod-index: '0'}}",
+		{
+			"metadata: {labels: {app.kubernetes.io/managed-by: causalstore-operator, app.kubernetes.io/component: " +
+				"coordinator, app.kubernetes.io/instance: orders, causalstore.io/data-center: west, " +
+				"apps.kubernetes.io/pod-index: '0'}}",
 			plain, "coordinator of store orders, data center west\n"},
-		{"{metadata: {namespace: shop, annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: [{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
-			labelled, "sidecar of store shop/orders, data center east, at 127.67.83.1:6379; these names resolve to it: orders orders.shop"},
-		{"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}, spec: {initContainers: [{name: causalstore-redirect, args: [--from=10.0.0.1:6379, --from=10.0.0.2:6379]}]}, status: {initContainerStatuses: [{name: causalstore-redirect, image: x, imageID: x, ready: false, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}}",
-			labelled, "sidecar of store shop/orders, data center east, at 127.67.83.1:6379; connections to these addresses are redirected to it: 10.0.0.1:6379 10.0.0.2:6379; init container causalstore-redirect fails (CrashLoopBackOff)"},
+		{
+			"{metadata: {namespace: shop, annotations: {causalstore.io/injected: orders/east}}, spec: {hostAliases: " +
+				"[{ip: 127.67.83.1, hostnames: [orders, orders.shop]}]}}",
+			labelled,
+			"sidecar of store shop/orders, data center east, at 127.67.83.1:6379; these names resolve to it: " +
+				"orders orders.shop"},
+		{
+			"{metadata: {namespace: web, annotations: {causalstore.io/injected: shop/orders/east}}, spec: " +
+				"{initContainers: [{name: causalstore-redirect, args: [--from=10.0.0.1:6379, " +
+				"--from=10.0.0.2:6379]}]}, status: {initContainerStatuses: [{name: causalstore-redirect, image: x, " +
+				"imageID: x, ready: false, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}}",
+			labelled,
+			"sidecar of store shop/orders, data center east, at 127.67.83.1:6379; connections to these addresses are " +
+				"redirected to it: 10.0.0.1:6379 10.0.0.2:6379; init container causalstore-redirect fails " +
+				"(CrashLoopBackOff)"},
 		{"metadata: {annotations: {causalstore.io/not-injected: 'OptedOut: the pod has a label'}}", labelled,
 			"no sidecar: OptedOut: the pod has a label"},
 		{"metadata: {}", labelled, "the webhook was not called"},
@@ -74,7 +94,8 @@ func TestExplainPodDescribesTheSidecarOrWhyThereIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := writePod(&out, p, c.namespace, scaleDowns{"west": 1}); err != nil || !strings.Contains(out.String(), c.want) {
+		if err := writePod(&out, p, c.namespace, scaleDowns{"west": 1}); err != nil ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: %q, want %q (%v)", c.pod, out.String(), c.want, err)
 		}
 	}

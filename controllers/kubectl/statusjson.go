@@ -36,7 +36,8 @@ func newStoreStatus(s *v1alpha1.CausalStore, pods storePods, now time.Time) stor
 		Differences: compareWithPods(s, pods.parts, now), Status: &s.Status}
 	for _, u := range pods.unready(s, now) {
 		age := now.Sub(u.pod.CreationTimestamp.Time)
-		is.UnreadyPods = append(is.UnreadyPods, unreadyPodEntry{u.pod.Name, u.pod.Spec.NodeName, int64(age.Seconds()), u.reason})
+		is.UnreadyPods = append(is.UnreadyPods, unreadyPodEntry{u.pod.Name, u.pod.Spec.NodeName,
+			int64(age.Seconds()), u.reason})
 	}
 	return is
 }
@@ -58,7 +59,8 @@ func statusJSON(cmd *cobra.Command, clusters []*cluster, name string) error {
 			case r.store == nil && r.err == nil:
 				continue // the cluster does not have it
 			case r.store == nil:
-				all = append(all, storeStatus{Context: r.context, Namespace: v.namespace, Name: v.name, Ready: "Unknown", Error: r.err.Error()})
+				all = append(all, storeStatus{Context: r.context, Namespace: v.namespace, Name: v.name,
+					Ready: "Unknown", Error: r.err.Error()})
 				continue
 			}
 			is := newStoreStatus(r.store, *pods[r.context], now)

@@ -21,8 +21,8 @@ const (
 	pageInterval = storepage.Interval
 	// pageIdle is how long after the last request of a browser the operators are still asked.
 	pageIdle = 30 * time.Second
-	// pageTimeout bounds what is asked of one cluster for a snapshot, so that the others are shown in time, and maxPage an answer. A cluster
-	// that failed is tried again after retryInterval.
+	// pageTimeout bounds what is asked of one cluster for a snapshot, so that the others are shown in time, and maxPage
+	// an answer. A cluster that failed is tried again after retryInterval.
 	pageTimeout   = 4 * time.Second
 	retryInterval = 10 * time.Second
 	maxPage       = 16 << 20
@@ -153,7 +153,8 @@ func (p *storePage) eachCluster(ctx context.Context, timeout time.Duration, do f
 	running.Wait()
 }
 
-// connect forwards a port to an operator of each region in a cluster to which there is none, and asks it for the layout.
+// connect forwards a port to an operator of each region in a cluster to which there is none, and asks it for the
+// layout.
 func (p *storePage) connect(ctx context.Context, c *pageCluster) error {
 	pods, err := c.k.findOperators(ctx, c.store, p.operatorNamespace)
 	if err != nil {
@@ -181,7 +182,8 @@ func (p *storePage) connect(ctx context.Context, c *pageCluster) error {
 	return failed
 }
 
-// noteLayouts keeps the layouts of the operators, unless one has not answered: what is shown does not change because of that.
+// noteLayouts keeps the layouts of the operators, unless one has not answered: what is shown does not change because of
+// that.
 func (c *pageCluster) noteLayouts() {
 	var all []console.Layout
 	for _, o := range c.operators {
@@ -210,7 +212,8 @@ func (p *storePage) Take(ctx context.Context) console.Snapshot {
 	return p.merge()
 }
 
-// merge makes one snapshot of the answers. Operators that have not answered are found and connected anew by a later one.
+// merge makes one snapshot of the answers. Operators that have not answered are found and connected anew by a later
+// one.
 func (p *storePage) merge() console.Snapshot {
 	l, _ := p.layout()
 	var snapshots []console.Snapshot
@@ -234,20 +237,24 @@ func (p *storePage) merge() console.Snapshot {
 				away[dc.Region] = "Its region cannot be read: " + c.describe(p, c.failed)
 			}
 		}
-		problems = append(problems, console.Problem{Severity: console.Critical, Runbook: "CausalStoreOperatorDown", Text: "No facts: " + c.describe(p, c.failed)})
+		problems = append(problems, console.Problem{Severity: console.Critical, Runbook: "CausalStoreOperatorDown",
+			Text: "No facts: " + c.describe(p, c.failed)})
 	}
 	s := console.Merge(l, p.now().UnixMilli(), snapshots, func(site console.LayoutSite) string {
 		if why, ok := away[site.Region]; ok {
 			return why
 		}
-		return "It runs in region " + site.Region + ", whose operator was not asked. To see it here, give the context of its cluster too: kubectl causal console --context ... --context ..."
+		return "It runs in region " + site.Region +
+			", whose operator was not asked. To see it here, give the context of its cluster too: kubectl causal " +
+			"console --context ... --context ..."
 	})
 	s.Problems = append(s.Problems, problems...)
 	console.SortProblems(s.Problems)
 	return s
 }
 
-// get asks an operator for something of the store. A new value is decoded, because fields that are missing would keep what they had.
+// get asks an operator for something of the store. A new value is decoded, because fields that are missing would keep
+// what they had.
 func (p *storePage) get(ctx context.Context, o *pageOperator, what string, into any) error {
 	body, err := o.forward.get(ctx, storepage.Path(p.namespace, p.name)+what)
 	if err != nil {

@@ -104,7 +104,8 @@ type load struct {
 func newLoad() *load { return &load{reads: map[string]float64{}} }
 
 // sources lists the sources of reads in the order of the columns.
-var sources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceCache, session.SourceLocal, session.SourceRemote}
+var sources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceCache, session.SourceLocal,
+	session.SourceRemote}
 
 // addProcess adds the work of a process between two readings, or since its start if before is nil.
 func (l *load) addProcess(before *reading, now reading) {
@@ -113,7 +114,9 @@ func (l *load) addProcess(before *reading, now reading) {
 	l.gets += increase(before, now, metricGets, nil)
 	l.bound += increase(before, now, metricBound, nil)
 	for _, s := range sources {
-		l.reads[s.String()] += increase(before, now, metricReads, func(label func(string) string) bool { return label("source") == s.String() })
+		l.reads[s.String()] += increase(before, now, metricReads, func(label func(string) string) bool {
+			return label("source") == s.String()
+		})
 	}
 	l.incomplete += now.metrics.Sum(metricIncomplete, nil)
 	l.stability = maxLag(l.stability, now.metrics, metricStability)
@@ -143,7 +146,8 @@ func maxLag(lag *time.Duration, f partmetrics.Families, name string) *time.Durat
 }
 
 func (l *load) add(o *load) {
-	l.commands, l.writes, l.gets, l.bound, l.incomplete = l.commands+o.commands, l.writes+o.writes, l.gets+o.gets, l.bound+o.bound,
+	l.commands, l.writes, l.gets, l.bound, l.incomplete = l.commands+o.commands, l.writes+o.writes, l.gets+o.gets,
+		l.bound+o.bound,
 		l.incomplete+o.incomplete
 	for s, n := range o.reads {
 		l.reads[s] += n
@@ -209,8 +213,8 @@ func newSummary() *summary {
 	return &summary{loads: map[string]*load{}, asked: map[string]bool{}, traffic: map[[2]string]traffic{}}
 }
 
-// addRegion adds the work of a cluster between two lists of readings, or in all if before is nil. Processes that did not answer are listed
-// with a prefix.
+// addRegion adds the work of a cluster between two lists of readings, or in all if before is nil. Processes that did
+// not answer are listed with a prefix.
 func (s *summary) addRegion(prefix string, before, now []reading) {
 	for i, r := range now {
 		var previous *reading
@@ -221,7 +225,8 @@ func (s *summary) addRegion(prefix string, before, now []reading) {
 		s.asked[dc] = true
 		s.processes++
 		if err := readError(r.err, previous); err != nil {
-			s.failed = append(s.failed, []string{fmt.Sprintf("%s%s/%s:%d", prefix, r.process.namespace, r.process.pod, r.process.port), err.Error()})
+			s.failed = append(s.failed, []string{fmt.Sprintf("%s%s/%s:%d", prefix, r.process.namespace, r.process.pod,
+				r.process.port), err.Error()})
 			continue
 		}
 		if s.answers++; s.loads[dc] == nil {
@@ -249,7 +254,8 @@ func loadColumns(once bool) []string {
 	if once {
 		per = ""
 	}
-	return []string{"DATA CENTER", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "NEAR", "CACHE", "LOCAL", "REMOTE", "IN REGION", "RESTRICTED",
+	return []string{"DATA CENTER", "COMMANDS" + per, "READS" + per, "WRITES" + per, "OWN", "NEAR", "CACHE", "LOCAL",
+		"REMOTE", "IN REGION", "RESTRICTED",
 		"STABILITY LAG", "VISIBILITY LAG", "INCOMPLETE"}
 }
 
@@ -258,12 +264,14 @@ func writeTop(w io.Writer, o outputFlag, s *v1alpha1.CausalStore, before, now []
 	sum := newSummary()
 	sum.addRegion("", before, now)
 	if sum.answers == 0 {
-		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name, strings.Join(sum.failed[0], ": "))
+		return fmt.Errorf("none of the %d processes of %s answered; the first error: %s", len(now), s.Name,
+			strings.Join(sum.failed[0], ": "))
 	}
 	if o.isJSON() {
 		return sum.writeJSON(w, s.Namespace, s.Name, namesOf(s.Spec.DataCenters), period(before, now), nil)
 	}
-	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(period(before, now)), sum.answers, len(now))
+	fmt.Fprintf(w, "%s/%s: %s; %d of %d processes answered\n", s.Namespace, s.Name, formatPeriod(period(before, now)),
+		sum.answers, len(now))
 	all := table{{}, loadColumns(before == nil)}
 	for _, dc := range s.Spec.DataCenters {
 		l := sum.loads[dc.Name]

@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/partmetrics"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // processMetrics returns what a sidecar or a coordinator exports after n rounds of the same work.
@@ -109,8 +109,9 @@ func TestTopShowsRatesSharesAndLagsOfEachDataCenter(t *testing.T) {
 
 func TestTopCountsARestartedProcessFromItsStart(t *testing.T) {
 	at := time.Unix(1000, 0)
-	before, now := reading{at: at, metrics: processMetrics(t, 0, 100, "1")}, reading{at: at.Add(2 * time.Second), metrics: processMetrics(t,
-		0, 1, "1")}
+	before, now := reading{at: at, metrics: processMetrics(t, 0, 100, "1")},
+		reading{at: at.Add(2 * time.Second), metrics: processMetrics(t,
+			0, 1, "1")}
 	l := newLoad()
 	l.addProcess(&before, now)
 	if l.writes != 5 || l.gets != 95 {
@@ -124,7 +125,8 @@ func TestTopFailsIfNoProcessAnswers(t *testing.T) {
 	for _, p := range processesOf(w.parts, nil) {
 		all = append(all, reading{process: p, err: errors.New("address not allowed")})
 	}
-	if err := writeTop(&bytes.Buffer{}, outputFlag{}, w.store, nil, all); err == nil || !strings.Contains(err.Error(), "address not allowed") {
+	if err := writeTop(&bytes.Buffer{}, outputFlag{}, w.store, nil, all); err == nil ||
+		!strings.Contains(err.Error(), "address not allowed") {
 		t.Error(err)
 	}
 }
@@ -135,7 +137,9 @@ func TestTopReadsOnlyExportedMetrics(t *testing.T) {
 	metrics.Coordinator(topology.Default(), func() *node.Coordinator { return nil }).Describe(exported)
 	metrics.Sidecar(func() *node.Sidecar { return nil }).Describe(exported)
 	metrics.NewCommands().Describe(exported)
-	metrics.Peers(topology.Default(), 0, func() []contract.Peer { return nil }, func() transport.Stats { return transport.Stats{} }).Describe(exported)
+	metrics.Peers(topology.Default(), 0, func() []contract.Peer { return nil }, func() transport.Stats {
+		return transport.Stats{}
+	}).Describe(exported)
 	close(exported)
 	var all strings.Builder
 	for d := range exported {

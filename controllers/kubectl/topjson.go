@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// storeLoad is what `top -o json` prints of a store: rates per second over Seconds, or totals since each process started if
-// Seconds is 0. Names of fields do not change.
+// storeLoad is what `top -o json` prints of a store: rates per second over Seconds, or totals since each process
+// started if Seconds is 0. Names of fields do not change.
 type storeLoad struct {
 	Namespace   string           `json:"namespace"`
 	Name        string           `json:"name"`
@@ -21,8 +21,8 @@ type storeLoad struct {
 	NoAnswer []unreadEntry `json:"noAnswer,omitempty"`
 }
 
-// dataCenterLoad has the work of a data center. Bound are reads by sessions that may not read from every ring. A lag that is
-// not known is missing.
+// dataCenterLoad has the work of a data center. Bound are reads by sessions that may not read from every ring. A lag
+// that is not known is missing.
 type dataCenterLoad struct {
 	Name                 string             `json:"name"`
 	Commands             float64            `json:"commands"`
@@ -49,16 +49,20 @@ type unreadEntry struct {
 }
 
 // writeJSON writes what is known of the data centers. Those without an entry run elsewhere, or did not answer.
-func (s *summary) writeJSON(w io.Writer, namespace, name string, dataCenters []string, period time.Duration, unread table) error {
-	all := storeLoad{Namespace: namespace, Name: name, Seconds: period.Seconds(), Processes: s.processes, Answered: s.answers,
+func (s *summary) writeJSON(w io.Writer, namespace, name string, dataCenters []string, period time.Duration,
+	unread table) error {
+	all := storeLoad{Namespace: namespace, Name: name, Seconds: period.Seconds(), Processes: s.processes,
+		Answered:    s.answers,
 		DataCenters: []dataCenterLoad{}}
 	for _, dc := range dataCenters {
 		l := s.loads[dc]
 		if l == nil {
 			continue
 		}
-		all.DataCenters = append(all.DataCenters, dataCenterLoad{Name: dc, Commands: l.commands, Writes: l.writes, Gets: l.gets, Bound: l.bound,
-			Reads: l.reads, StabilityLagSeconds: inSeconds(l.stability), VisibilityLagSeconds: inSeconds(l.visibility), Incomplete: l.incomplete})
+		all.DataCenters = append(all.DataCenters, dataCenterLoad{Name: dc, Commands: l.commands, Writes: l.writes,
+			Gets: l.gets, Bound: l.bound,
+			Reads: l.reads, StabilityLagSeconds: inSeconds(l.stability), VisibilityLagSeconds: inSeconds(l.visibility),
+			Incomplete: l.incomplete})
 	}
 	for pair, n := range s.traffic {
 		all.Links = append(all.Links, linkLoad{pair[0], pair[1], n.sent, n.received})

@@ -131,7 +131,8 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 		n         int32
 		name      string
 	}{
-		{plan.ComponentCoordinator, dc.Coordinators.Replicas * max(1, dc.Coordinators.Members), "coordinators"}, {plan.ComponentCache, dc.Caches.Replicas, "caches"},
+		{plan.ComponentCoordinator, dc.Coordinators.Replicas * max(1, dc.Coordinators.Members), "coordinators"},
+		{plan.ComponentCache, dc.Caches.Replicas, "caches"},
 		{plan.ComponentShard, dc.Shards * max(1, in.store.Spec.Storage.Replicas), "shards"},
 	}
 	here := in.isHere(dc.Name)
@@ -149,8 +150,11 @@ func (in *topologyView) dataCenterNode(dc *v1alpha1.DataCenter) treeNode {
 	}
 	b.columns = append(b.columns, strings.Join(counts, ", "))
 	zones := in.store.Spec.ZonesOf(dc)
-	b.children = slices.Concat(in.groupNodes(dc.Name), in.zoneNodes(dc, sideFront, zones.Frontend), in.zoneNodes(dc, sideBack, zones.Backend))
-	if slices.ContainsFunc(in.parts, func(p corev1.Pod) bool { return plan.IsOfEtcd(&p) && p.Labels[plan.LabelDataCenter] == dc.Name }) {
+	b.children = slices.Concat(in.groupNodes(dc.Name), in.zoneNodes(dc, sideFront, zones.Frontend),
+		in.zoneNodes(dc, sideBack, zones.Backend))
+	if slices.ContainsFunc(in.parts, func(p corev1.Pod) bool {
+		return plan.IsOfEtcd(&p) && p.Labels[plan.LabelDataCenter] == dc.Name
+	}) {
 		elsewhere := slices.DeleteFunc(slices.Clone(in.store.Spec.EtcdZonesOf(dc)), func(z string) bool {
 			return slices.Contains(zones.Frontend, z) || slices.Contains(zones.Backend, z)
 		})
@@ -184,7 +188,8 @@ const (
 	sideEtcd  = "etcd"
 )
 
-// sideOf returns on which side of a data center a pod is drawn: by the zone of its node, where pods of its kind are in several.
+// sideOf returns on which side of a data center a pod is drawn: by the zone of its node, where pods of its kind are in
+// several.
 func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 	zones, zone := in.store.Spec.ZonesOf(dc), in.zoneOf[p.Spec.NodeName]
 	switch {
@@ -203,13 +208,16 @@ func (in *topologyView) sideOf(dc *v1alpha1.DataCenter, p *corev1.Pod) string {
 // isHere reports whether a data center is in this cluster.
 func (in *topologyView) isHere(dc string) bool {
 	return slices.ContainsFunc(in.parts, func(p corev1.Pod) bool { return p.Labels[plan.LabelDataCenter] == dc }) ||
-		slices.ContainsFunc(in.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool { return d.Name == dc && d.Here })
+		slices.ContainsFunc(in.store.Status.DataCenters, func(d v1alpha1.DataCenterStatus) bool {
+			return d.Name == dc && d.Here
+		})
 }
 
 // countReady counts the ready pods of a component. Coordinators that are being removed do not count.
 func (in *topologyView) countReady(dc, component string) (n int) {
 	for i := range in.parts {
-		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component && plan.Ready(p) && !in.scaleDowns.includes(p) {
+		if p := &in.parts[i]; p.Labels[plan.LabelDataCenter] == dc && p.Labels[plan.LabelComponent] == component &&
+			plan.Ready(p) && !in.scaleDowns.includes(p) {
 			n++
 		}
 	}

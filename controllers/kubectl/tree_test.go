@@ -12,7 +12,8 @@ import (
 )
 
 func TestTopologyDrawsATreeOfRingsDataCentersZonesAndPods(t *testing.T) {
-	probed := roundTrips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond, "paris": -1},
+	probed := roundTrips{"virginia": {"virginia": 400 * time.Microsecond, "oregon": 63100 * time.Microsecond,
+		"paris": -1},
 		"oregon": {"virginia": 62900 * time.Microsecond, "oregon": 512345}}
 	for name, change := range map[string]func(*fixture, *topologyView){
 		"topology": func(*fixture, *topologyView) {},
@@ -28,7 +29,8 @@ func TestTopologyDrawsATreeOfRingsDataCentersZonesAndPods(t *testing.T) {
 		},
 		"topology-scale-down": func(w *fixture, in *topologyView) {
 			w.pod(t, "orders-virginia-cc-1").Status.Conditions[0].Status = corev1.ConditionFalse
-			w.store.Spec.DataCenters[0].Coordinators.Replicas, in.scaleDowns, in.trips = 1, scaleDowns{"virginia": 1}, nil
+			w.store.Spec.DataCenters[0].Coordinators.Replicas, in.scaleDowns, in.trips = 1,
+				scaleDowns{"virginia": 1}, nil
 		},
 		"topology-single-zone": func(w *fixture, in *topologyView) {
 			w.store.Spec.Placement, in.trips = v1alpha1.PlacementSingleZone, nil

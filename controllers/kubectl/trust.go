@@ -21,24 +21,27 @@ func (c *cluster) trustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust",
 		Short: "Make the operators of several regions trust each other's authority",
-		Long: `Shows the fingerprints of the authorities of all regions in the clusters of the contexts, asks, and writes each region's bundle into the
-namespaces of the other operators. Parts of a region that is not trusted are refused. Run it again after the authority of a region has
-changed, or was lost and made anew: what the parts of a region hear from others that do not trust its present authority is shown first. It
-writes public certificates only.
+		Long: `Shows the fingerprints of the authorities of all regions in the clusters of the
+contexts, asks, and writes each region's bundle into the namespaces of the other operators. Parts of
+a region that is not trusted are refused. Run it again after the authority of a region has changed,
+or was lost and made anew: what the parts of a region hear from others that do not trust its present
+authority is shown first. It writes public certificates only.
 
-What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a wrong bundle, or the cluster of a region
-was restored from a backup, --readmit replaces it.`,
+What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a
+wrong bundle, or the cluster of a region was restored from a backup, --readmit replaces it.`,
 		Example: `  kubectl causal trust --context us --context eu`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.trust(cmd, &f, readmit) },
 	}
 	f.register(cmd)
-	cmd.Flags().BoolVar(&readmit, "readmit", false, "also trust again what was revoked with untrust, and replace a bundle that is newer than the one its region publishes")
+	cmd.Flags().BoolVar(&readmit, "readmit", false,
+		"also trust again what was revoked with untrust, and replace a bundle that is newer than the one its "+
+			"region publishes")
 	return cmd
 }
 
-// trustChange is what one region is to learn of another one. readmit is whether its operator would refuse that, because of what it has
-// recorded.
+// trustChange is what one region is to learn of another one. readmit is whether its operator would refuse that, because
+// of what it has recorded.
 type trustChange struct {
 	in, of  *region
 	readmit bool
@@ -61,7 +64,8 @@ func (c *cluster) trust(cmd *cobra.Command, f *regionFlags, readmit bool) error 
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "nothing to do: the operators of all %d regions trust each other's present authority\n", len(regions))
+		fmt.Fprintf(cmd.OutOrStdout(),
+			"nothing to do: the operators of all %d regions trust each other's present authority\n", len(regions))
 		return nil
 	}
 	if err := writeFingerprints(cmd.OutOrStdout(), regions); err != nil {
@@ -103,7 +107,10 @@ func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []
 			case of == in:
 				continue
 			case of.entry.Region == in.entry.Region:
-				return nil, fmt.Errorf("%s and %s are of the same region, so that they cannot trust each other; give one operator per region", in, of)
+				return nil,
+					fmt.Errorf(
+						"%s and %s are of the same region, so that they cannot trust each other; give one operator "+
+							"per region", in, of)
 			}
 			is, known := record[of.entry.TrustDomain]
 			stays := known && is.Sequence >= of.entry.Sequence // the operator does not replace it
@@ -113,8 +120,12 @@ func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []
 			case known && is.Revoked && !readmit:
 				return nil, fmt.Errorf("%s has revoked the trust domain of %s; --readmit trusts it again", in, of)
 			case stays && !readmit:
-				return nil, fmt.Errorf("%s has accepted another bundle of %s, with sequence %d, and does not replace it by the present one, with sequence %d: somebody has written a wrong one, or the cluster there was restored from a backup; if the present one is right, --readmit replaces the other",
-					in, of, is.Sequence, of.entry.Sequence)
+				return nil,
+					fmt.Errorf(
+						"%s has accepted another bundle of %s, with sequence %d, and does not replace it by the "+
+							"present one, with sequence %d: somebody has written a wrong one, or the cluster there "+
+							"was restored from a backup; if the present one is right, --readmit replaces the other",
+						in, of, is.Sequence, of.entry.Sequence)
 			}
 			change := trustChange{in, of, known && (is.Revoked || stays)}
 			if change.readmit {
@@ -128,8 +139,8 @@ func planTrust(ctx context.Context, regions []*region, readmit bool) (changes []
 	return changes, nil
 }
 
-// expectNoOther returns an error if a ConfigMap beside the one that writePeer writes would have the operator of the region accept something
-// else than e again.
+// expectNoOther returns an error if a ConfigMap beside the one that writePeer writes would have the operator of the
+// region accept something else than e again.
 func (r *region) expectNoOther(ctx context.Context, e trust.Entry) error {
 	ours, _, err := r.peerMap(ctx, e.TrustDomain)
 	if err != nil {
@@ -146,7 +157,9 @@ func (r *region) expectNoOther(ctx context.Context, e trust.Entry) error {
 			continue
 		}
 		if other.Revoked || other.Sequence >= e.Sequence && other.Bundle != e.Bundle {
-			return fmt.Errorf("ConfigMap %s of %s is about the same trust domain, and would be accepted again; delete it first, and what writes it", m.Name, r)
+			return fmt.Errorf(
+				"ConfigMap %s of %s is about the same trust domain, and would be accepted again; delete it first, "+
+					"and what writes it", m.Name, r)
 		}
 	}
 	return nil
@@ -173,9 +186,10 @@ func (c *cluster) untrustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "untrust REGION",
 		Short: "Revoke a region's authority in other regions: its parts are refused, and links to them end",
-		Long: `Writes a tombstone for the trust domains of REGION into the operators' namespaces of the given contexts. Parts there then refuse the parts
-of that region: until it is trusted again they get none of its writes, and it gets none of theirs. The tombstone stays, whatever
-happens to the ConfigMap; only kubectl causal trust --readmit removes it.`,
+		Long: `Writes a tombstone for the trust domains of REGION into the operators' namespaces
+of the given contexts. Parts there then refuse the parts of that region: until it is trusted again
+they get none of its writes, and it gets none of theirs. The tombstone stays, whatever happens to
+the ConfigMap; only kubectl causal trust --readmit removes it.`,
 		Example: `  kubectl causal untrust ap --context us --context eu`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.untrust(cmd, &f, args[0]) },
@@ -211,7 +225,8 @@ func (c *cluster) untrust(cmd *cobra.Command, f *regionFlags, name string) error
 		return fmt.Errorf("none of the %d operators found trusts a region %s", len(regions), name)
 	}
 	for _, t := range all {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s will not trust %s (trust domain %s) any more\n", t.in, name, t.entry.TrustDomain)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s will not trust %s (trust domain %s) any more\n", t.in, name,
+			t.entry.TrustDomain)
 	}
 	if err := f.confirm(cmd); err != nil {
 		return err
@@ -244,7 +259,8 @@ func (r *region) domainsOf(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	for i := range peers {
-		if e, err := trust.ReadEntry(&peers[i]); err == nil && e.Region == name && !e.Revoked && !record[e.TrustDomain].Revoked {
+		if e, err := trust.ReadEntry(&peers[i]); err == nil && e.Region == name && !e.Revoked &&
+			!record[e.TrustDomain].Revoked {
 			found[e.TrustDomain] = true
 		}
 	}

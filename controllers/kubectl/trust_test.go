@@ -30,8 +30,9 @@ func (h *testCluster) addOperator(t *testing.T, region string) *testOperator {
 	t.Helper()
 	o := &testOperator{T: t}
 	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "operator-" + region}})
-	o.keeper = &trust.Keeper{Client: h.k, Uncached: h.k, Namespace: "operator-" + region, Name: "authority", Region: region,
-		Now: func() time.Time { return time.Now().Add(o.ahead) }}
+	o.keeper = &trust.Keeper{Client: h.k, Uncached: h.k, Namespace: "operator-" + region, Name: "authority",
+		Region: region,
+		Now:    func() time.Time { return time.Now().Add(o.ahead) }}
 	o.keeper.Lead()
 	o.look()
 	return o
@@ -118,7 +119,8 @@ func (h *testCluster) testTrust(t *testing.T) {
 	fingerprint := trust.Fingerprint(us.look().Issuing.Certificate())
 
 	out, err := h.answer("no\n", "trust")
-	if err == nil || !strings.Contains(err.Error(), "nothing was changed") || !strings.Contains(out, fingerprint) || !strings.Contains(out, "eu will trust us") {
+	if err == nil || !strings.Contains(err.Error(), "nothing was changed") || !strings.Contains(out, fingerprint) ||
+		!strings.Contains(out, "eu will trust us") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if is := us.state("eu"); is != trust.ErrUnknownRegion.Error() {
@@ -136,12 +138,14 @@ func (h *testCluster) testTrust(t *testing.T) {
 	}
 
 	h.expectError("trusts a region asia", "untrust", "asia", "--yes")
-	h.expectOutput("us (namespace operator-us) will not trust eu", "untrust", "eu", "--yes", "--operator-namespace", "operator-us")
+	h.expectOutput("us (namespace operator-us) will not trust eu", "untrust", "eu", "--yes", "--operator-namespace",
+		"operator-us")
 	if is := us.state("eu"); is != trust.ErrRevokedRegion.Error() || eu.state("us") != "trusted" {
 		t.Errorf("us: %s, eu: %s", is, eu.state("us"))
 	}
 	var peers corev1.ConfigMapList
-	if err := h.k.List(t.Context(), &peers, client.InNamespace("operator-us"), client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil || len(peers.Items) != 1 {
+	if err := h.k.List(t.Context(), &peers, client.InNamespace("operator-us"),
+		client.MatchingLabels{trust.Label: trust.KindPeer}); err != nil || len(peers.Items) != 1 {
 		t.Fatalf("%d ConfigMaps: %v", len(peers.Items), err)
 	}
 	if err := h.k.Delete(t.Context(), &peers.Items[0]); err != nil {
@@ -161,7 +165,8 @@ func (h *testCluster) testTrust(t *testing.T) {
 	name := client.ObjectKeyFromObject(shared)
 	stop := us.lookOften()
 	out, err = h.answer("", "rotate-ca", "us", "--yes", "--operator-namespace", "operator-us")
-	for _, want := range []string{"a new authority will be made", "and written to no other region", "issues when it is accepted everywhere", "store shop/shared: its parts have not been asked yet"} {
+	for _, want := range []string{"a new authority will be made", "and written to no other region",
+		"issues when it is accepted everywhere", "store shop/shared: its parts have not been asked yet"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("want %q, got %v\n%s", want, err, out)
 		}
@@ -190,9 +195,12 @@ func (h *testCluster) testTrust(t *testing.T) {
 		t.Error("the old authority still issues")
 	}
 	h.expectOutput("Nothing is left to do until then", "rotate-ca", "us", "--yes")
-	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing, RefusedBy: []string{"data center paris of region eu"}})
+	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing,
+		RefusedBy: []string{"data center paris of region eu"}})
 	us.look()
-	h.expectOutput("is not trusted by these, as its parts hear from them:\n  store shop/shared: data center paris of region eu\n", "trust", "--yes")
+	h.expectOutput(
+		"is not trusted by these, as its parts hear from them:\n  store shop/shared: data center paris of region eu\n",
+		"trust", "--yes")
 	h.expectOutput("store shop/shared: data center paris of region eu\n", "rotate-ca", "us", "--yes")
 	us.keeper.Report(name, trust.Report{Issuing: us.look().Issuing})
 	us.ahead = 9 * 24 * time.Hour
@@ -216,7 +224,8 @@ func (h *testCluster) testTrust(t *testing.T) {
 	}
 }
 
-// testWrongBundle follows a bundle of another authority that somebody has written for eu into us, with a sequence that eu never reaches.
+// testWrongBundle follows a bundle of another authority that somebody has written for eu into us, with a sequence that
+// eu never reaches.
 func (h *testCluster) testWrongBundle(t *testing.T, us, eu *testOperator) {
 	t.Helper()
 	domain, right, err := eu.look().Of("eu")
@@ -227,8 +236,10 @@ func (h *testCluster) testWrongBundle(t *testing.T, us, eu *testOperator) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "operator-us", Name: "wrong", Labels: map[string]string{trust.Label: trust.KindPeer}},
-		Data: trust.Entry{Region: "eu", TrustDomain: domain, Sequence: 1 << 40, Bundle: string(other.CertificatePEM())}.Data()}
+	wrong := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "operator-us", Name: "wrong",
+		Labels: map[string]string{trust.Label: trust.KindPeer}},
+		Data: trust.Entry{Region: "eu", TrustDomain: domain, Sequence: 1 << 40,
+			Bundle: string(other.CertificatePEM())}.Data()}
 	h.create(wrong)
 	bundle := func() string {
 		t.Helper()
@@ -241,8 +252,12 @@ func (h *testCluster) testWrongBundle(t *testing.T, us, eu *testOperator) {
 	if bundle() == right {
 		t.Fatal("the wrong bundle was not accepted")
 	}
-	h.expectError("has accepted another bundle of eu (namespace operator-eu), with sequence 1099511627776, and does not replace it", "trust", "--yes")
-	h.expectError("ConfigMap wrong of us (namespace operator-us) is about the same trust domain, and would be accepted again; delete it first", "trust", "--yes", "--readmit")
+	h.expectError(
+		"has accepted another bundle of eu (namespace operator-eu), with sequence 1099511627776, and does not "+
+			"replace it", "trust", "--yes")
+	h.expectError(
+		"ConfigMap wrong of us (namespace operator-us) is about the same trust domain, and would be accepted again; "+
+			"delete it first", "trust", "--yes", "--readmit")
 	if err := h.k.Delete(t.Context(), wrong); err != nil {
 		t.Fatal(err)
 	}

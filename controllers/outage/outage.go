@@ -1,8 +1,9 @@
-// Package outage says what clients of a store notice while some of its processes are away, from the layout of the store alone. It is pure. What a
-// person is told to be safe comes from here, and tests of real processes do what it says is safe.
+// Package outage says what clients of a store notice while some of its processes are away, from the layout of the store
+// alone. It is pure. What a person is told to be safe comes from here, and tests of real processes do what it says is
+// safe.
 //
-// It assumes that everything else serves, that every group with several members is whole, and that volumes stay. Data centers elsewhere count as
-// serving.
+// It assumes that everything else serves, that every group with several members is whole, and that volumes stay. Data
+// centers elsewhere count as serving.
 package outage
 
 import (
@@ -60,15 +61,18 @@ type Effects struct {
 	Unwritable bool
 	// NoFront are data centers whose Service has nobody behind it.
 	NoFront []string
-	// ReadElsewhere are shards whose keys are read in other rings. Writes of these keys are accepted, and complete when they are back.
+	// ReadElsewhere are shards whose keys are read in other rings. Writes of these keys are accepted, and complete when
+	// they are back.
 	ReadElsewhere []string
-	// WrittenElsewhere are coordinators whose clients write through others. Puts in flight to them have an unknown outcome.
+	// WrittenElsewhere are coordinators whose clients write through others. Puts in flight to them have an unknown
+	// outcome.
 	WrittenElsewhere []string
 	// TakenOver are coordinators and shards of which another member serves within two seconds.
 	TakenOver []string
 	// Uncached are data centers some of whose reads go to shards instead of a cache.
 	Uncached []string
-	// WithoutQuorum are data centers whose etcd can change nothing: a coordinator or shard that fails meanwhile is not replaced by another member.
+	// WithoutQuorum are data centers whose etcd can change nothing: a coordinator or shard that fails meanwhile is not
+	// replaced by another member.
 	WithoutQuorum []string
 }
 
@@ -125,8 +129,8 @@ func Of(s Store, away []Process) Effects {
 	return e
 }
 
-// addShards tells shards whose keys other rings answer for from others. A key is in another shard of each ring, so that it is certain to be read only
-// while a ring has all of its shards.
+// addShards tells shards whose keys other rings answer for from others. A key is in another shard of each ring, so that
+// it is certain to be read only while a ring has all of its shards.
 func (e *Effects) addShards(s Store, gone map[string][]string) {
 	whole := 0
 	for _, ring := range s.Rings {
@@ -179,11 +183,13 @@ func (e *Effects) String() string {
 	if e.Unwritable {
 		texts = append(texts, "NOBODY CAN WRITE until it is back")
 	}
-	say("clients of the Service of %s have no front until it is back, except through the Service of the store", e.NoFront)
+	say("clients of the Service of %s have no front until it is back, except through the Service of the store",
+		e.NoFront)
 	say("keys of %s are read in other rings, and their writes complete when it is back", e.ReadElsewhere)
 	say("clients write through others than %s; puts in flight to it have an unknown outcome", e.WrittenElsewhere)
 	say("another member of %s serves within two seconds", e.TakenOver)
-	say("the etcd of %s has no quorum: a coordinator or shard that fails meanwhile is not replaced by another member", e.WithoutQuorum)
+	say("the etcd of %s has no quorum: a coordinator or shard that fails meanwhile is not replaced by another member",
+		e.WithoutQuorum)
 	say("reads in %s go to shards instead of a cache", e.Uncached)
 	if len(texts) == 0 {
 		return "clients notice nothing"

@@ -30,7 +30,8 @@ const (
 	tcpDestination  = 2
 )
 
-// Install redirects TCP connections to any of the addresses in from to the address to. All are IPv4. It needs NET_ADMIN.
+// Install redirects TCP connections to any of the addresses in from to the address to. All are IPv4. It needs
+// NET_ADMIN.
 func Install(from []netip.AddrPort, to netip.AddrPort) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -40,13 +41,16 @@ func Install(from []netip.AddrPort, to netip.AddrPort) error {
 	c.AddTable(ours) // a table that does not exist cannot be deleted
 	c.DelTable(ours)
 	c.AddTable(ours)
-	out := c.AddChain(&nftables.Chain{Name: "output", Table: ours, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput,
+	out := c.AddChain(&nftables.Chain{Name: "output", Table: ours, Type: nftables.ChainTypeNAT,
+		Hooknum:  nftables.ChainHookOutput,
 		Priority: nftables.ChainPriorityNATDest})
 	for _, f := range from {
 		c.AddRule(&nftables.Rule{Table: ours, Chain: out, Exprs: rule(f, to)})
 	}
 	if err := c.Flush(); err != nil {
-		return fmt.Errorf("install nftables rules: %w; this needs NET_ADMIN and a kernel with nf_tables and nft_chain_nat: if the node's kernel lacks them, use injection mode LoopbackNames or Explicit",
+		return fmt.Errorf(
+			"install nftables rules: %w; this needs NET_ADMIN and a kernel with nf_tables and nft_chain_nat: if the "+
+				"node's kernel lacks them, use injection mode LoopbackNames or Explicit",
 			err)
 	}
 	return nil
@@ -65,6 +69,7 @@ func rule(from, to netip.AddrPort) []expr.Any {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: register1, Data: binaryutil.BigEndian.PutUint16(from.Port())},
 		&expr.Immediate{Register: register1, Data: target[:]},
 		&expr.Immediate{Register: register2, Data: binaryutil.BigEndian.PutUint16(to.Port())},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(nftables.TableFamilyIPv4), RegAddrMin: register1, RegProtoMin: register2},
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(nftables.TableFamilyIPv4), RegAddrMin: register1,
+			RegProtoMin: register2},
 	}
 }

@@ -56,8 +56,9 @@ func runInNamespace() error {
 			return err
 		}
 	}
-	for address, want := range map[string]string{service + ":6379": sidecar + ":6379", "10.96.0.12:6379": sidecar + ":6379",
-		other + ":6379": other + ":6379", other + ":6380": sidecar + ":6379"} {
+	for address, want := range map[string]string{service + ":6379": sidecar + ":6379",
+		"10.96.0.12:6379": sidecar + ":6379",
+		other + ":6379":   other + ":6379", other + ":6380": sidecar + ":6379"} {
 		got, err := dial(address)
 		if err != nil || got != want {
 			return fmt.Errorf("a connection to %s reaches %q (%w), want %s", address, got, err, want)

@@ -20,7 +20,8 @@ func Write(ctx context.Context, c client.Client, u *unstructured.Unstructured, l
 		err = c.Create(ctx, u, client.FieldOwner(owner))
 	} else {
 		u.SetUID(live.GetUID())
-		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner), client.ForceOwnership)
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(owner),
+			client.ForceOwnership)
 	}
 	if err != nil {
 		return err

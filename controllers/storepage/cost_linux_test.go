@@ -28,8 +28,9 @@ func (s served) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(text)), Request: r}, nil
 }
 
-// BenchmarkSnapshot measures what the page costs the operator every 2 s: reading all processes of data centers with two coordinators, two
-// fronts, two caches and a shard each, and a snapshot. The metrics are those of real parts. It leaves the network out.
+// BenchmarkSnapshot measures what the page costs the operator every 2 s: reading all processes of data centers with two
+// coordinators, two fronts, two caches and a shard each, and a snapshot. The metrics are those of real parts. It leaves
+// the network out.
 func BenchmarkSnapshot(b *testing.B) {
 	r := newRig(b)
 	texts := map[string][]byte{} // by component, and of the front
@@ -38,7 +39,8 @@ func BenchmarkSnapshot(b *testing.B) {
 		if !ok || p.Labels[plan.LabelDataCenter] != "a" {
 			continue
 		}
-		for kind, port := range map[string]int{p.Labels[plan.LabelComponent]: plan.PortHTTP, plan.FrontContainer: plan.PortFrontHTTP} {
+		for kind, port := range map[string]int{p.Labels[plan.LabelComponent]: plan.PortHTTP,
+			plan.FrontContainer: plan.PortFrontHTTP} {
 			if kind == plan.FrontContainer && len(p.Spec.Containers) == 0 {
 				continue
 			}
@@ -70,7 +72,8 @@ func measureSnapshots(b *testing.B, dataCenters int, texts map[string][]byte) {
 		dc := fmt.Sprintf("dc-%d", i)
 		store.Spec.DataCenters = append(store.Spec.DataCenters, v1alpha1.DataCenter{Name: dc, Region: "us"})
 		store.Spec.Rings = append(store.Spec.Rings, v1alpha1.Ring{Name: "ring-" + dc, DataCenters: []string{dc}})
-		for component, count := range map[string]int32{plan.ComponentCoordinator: 2, plan.ComponentCache: 2, plan.ComponentShard: 1} {
+		for component, count := range map[string]int32{plan.ComponentCoordinator: 2, plan.ComponentCache: 2,
+			plan.ComponentShard: 1} {
 			labels := plan.Labels("orders")
 			labels[plan.LabelRegion], labels[plan.LabelDataCenter], labels[plan.LabelComponent] = "us", dc, component
 			set := &appsv1.StatefulSet{}
@@ -93,7 +96,8 @@ func measureSnapshots(b *testing.B, dataCenters int, texts map[string][]byte) {
 	of.all = append(of.all, store)
 	s := (&rig{TB: b, store: store}).page()
 	s.stores, s.uncached, s.reader = of, of, &reader{client: &http.Client{Transport: answers}}
-	if got := s.Take(b.Context()); len(got.Problems) != 0 || got.DataCenters[0].InFlight == nil || got.DataCenters[dataCenters-1].Sessions == nil {
+	if got := s.Take(b.Context()); len(got.Problems) != 0 || got.DataCenters[0].InFlight == nil ||
+		got.DataCenters[dataCenters-1].Sessions == nil {
 		b.Fatalf("the snapshot lacks something: %+v", got)
 	}
 	b.ReportAllocs()

@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-// counters adds up what processes count, so that totals of a data center never fall when a process starts, ends or does not answer.
+// counters adds up what processes count, so that totals of a data center never fall when a process starts, ends or does
+// not answer.
 type counters struct {
 	before map[processKey]totals
 	// operations are by data center, bytes by the data centers that they go from and to.
@@ -74,8 +75,11 @@ func totalsOf(f partmetrics.Families) totals {
 	reads := func(s session.Source) uint64 {
 		return uint64(f.Sum(metricReads, func(label func(string) string) bool { return label("source") == s.String() }))
 	}
-	t := totals{bytes: map[string]uint64{}, operations: console.Counters{Own: reads(session.SourceOwn), Near: reads(session.SourceNear), Cache: reads(session.SourceCache), Local: reads(session.SourceLocal),
-		Remote: reads(session.SourceRemote), Writes: uint64(f.Sum(metricPuts, nil)), Failed: uint64(f.Sum(metricUnavailable, nil) + f.Sum(metricUnknown, nil))}}
+	t := totals{bytes: map[string]uint64{},
+		operations: console.Counters{Own: reads(session.SourceOwn), Near: reads(session.SourceNear),
+			Cache: reads(session.SourceCache), Local: reads(session.SourceLocal),
+			Remote: reads(session.SourceRemote), Writes: uint64(f.Sum(metricPuts, nil)),
+			Failed: uint64(f.Sum(metricUnavailable, nil) + f.Sum(metricUnknown, nil))}}
 	for _, m := range f[metricPeerBytes].GetMetric() {
 		if partmetrics.Label(m, "direction") == "sent" {
 			t.bytes[partmetrics.Label(m, "to_data_center")] += uint64(partmetrics.Value(m))
@@ -93,11 +97,13 @@ func grown(was, is uint64) uint64 {
 }
 
 func since(was, is console.Counters) console.Counters {
-	return console.Counters{Own: grown(was.Own, is.Own), Near: grown(was.Near, is.Near), Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local), Remote: grown(was.Remote, is.Remote),
+	return console.Counters{Own: grown(was.Own, is.Own), Near: grown(was.Near, is.Near),
+		Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local), Remote: grown(was.Remote, is.Remote),
 		Writes: grown(was.Writes, is.Writes), Failed: grown(was.Failed, is.Failed)}
 }
 
 func plus(a, b console.Counters) console.Counters {
-	return console.Counters{Own: a.Own + b.Own, Near: a.Near + b.Near, Cache: a.Cache + b.Cache, Local: a.Local + b.Local, Remote: a.Remote + b.Remote,
+	return console.Counters{Own: a.Own + b.Own, Near: a.Near + b.Near, Cache: a.Cache + b.Cache,
+		Local: a.Local + b.Local, Remote: a.Remote + b.Remote,
 		Writes: a.Writes + b.Writes, Failed: a.Failed + b.Failed}
 }

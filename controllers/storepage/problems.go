@@ -15,7 +15,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// conditionProblem is what a condition means that is not as it should be, with the section of the runbooks, as the alerts have it.
+// conditionProblem is what a condition means that is not as it should be, with the section of the runbooks, as the
+// alerts have it.
 type conditionProblem struct {
 	condition string
 	status    metav1.ConditionStatus
@@ -34,7 +35,8 @@ var conditionProblems = []conditionProblem{
 	{v1alpha1.ConditionEdgesReady, metav1.ConditionFalse, console.Warning, "CausalStoreEdgesNotReady"},
 	{v1alpha1.ConditionEtcdReady, metav1.ConditionFalse, console.Warning, "CausalStoreEtcdNotReady"},
 	{v1alpha1.ConditionUnderReplicated, metav1.ConditionTrue, console.Warning, "CausalStoreGroupUnderReplicated"},
-	{v1alpha1.ConditionCertificatesCurrent, metav1.ConditionFalse, console.Warning, "CausalStoreCertificatesNotRenewed"},
+	{v1alpha1.ConditionCertificatesCurrent, metav1.ConditionFalse, console.Warning,
+		"CausalStoreCertificatesNotRenewed"},
 }
 
 // staleAfter is the age of a heartbeat from which no operator keeps the status up to date.
@@ -46,8 +48,11 @@ func (o *observed) problems(s *console.Snapshot) []console.Problem {
 	unreachable := o.linkProblems(s.Links)
 	found = append(found, unreachable...)
 	for _, p := range o.status().Problems {
-		if i := slices.IndexFunc(o.sets, func(set appsv1.StatefulSet) bool { return strings.HasPrefix(p.Pod, set.Name+"-") }); i >= 0 {
-			found = append(found, console.Problem{Severity: console.Warning, DataCenter: o.sets[i].Labels[plan.LabelDataCenter], Runbook: "CausalStorePartNotReady",
+		if i := slices.IndexFunc(o.sets, func(set appsv1.StatefulSet) bool {
+			return strings.HasPrefix(p.Pod, set.Name+"-")
+		}); i >= 0 {
+			found = append(found, console.Problem{Severity: console.Warning,
+				DataCenter: o.sets[i].Labels[plan.LabelDataCenter], Runbook: "CausalStorePartNotReady",
 				Text: fmt.Sprintf("Pod %s does not serve: %s. %s", p.Pod, p.Reason, p.Message)})
 		}
 	}
@@ -63,7 +68,8 @@ func (o *observed) problems(s *console.Snapshot) []console.Problem {
 			continue
 		}
 		found = append(found, console.Problem{Severity: c.severity, Runbook: c.runbook,
-			Text: fmt.Sprintf("Condition %s of region %s is %s (%s): %s.", c.condition, o.region, is.Status, is.Reason, is.Message)})
+			Text: fmt.Sprintf("Condition %s of region %s is %s (%s): %s.", c.condition, o.region, is.Status, is.Reason,
+				is.Message)})
 	}
 	console.SortProblems(found)
 	return found
@@ -77,22 +83,28 @@ func (o *observed) status() v1alpha1.RegionStatus {
 			return r
 		}
 	}
-	return v1alpha1.RegionStatus{Region: o.region, Conditions: all.Conditions, Problems: all.Problems, HeartbeatTime: all.HeartbeatTime}
+	return v1alpha1.RegionStatus{Region: o.region, Conditions: all.Conditions, Problems: all.Problems,
+		HeartbeatTime: all.HeartbeatTime}
 }
 
 // unreadProblems returns what the snapshot lacks.
 func (o *observed) unreadProblems() []console.Problem {
 	found := []console.Problem{}
 	for _, text := range o.unread {
-		found = append(found, console.Problem{Severity: console.Warning, Runbook: "CausalStoreStatusStale", Text: "The operator of region " + o.region + " cannot read something: " + text})
+		found = append(found, console.Problem{Severity: console.Warning, Runbook: "CausalStoreStatusStale",
+			Text: "The operator of region " + o.region + " cannot read something: " + text})
 	}
 	if beat := o.status().HeartbeatTime; beat != nil && o.at.Sub(beat.Time) > staleAfter {
 		found = append(found, console.Problem{Severity: console.Critical, Runbook: "CausalStoreStatusStale",
-			Text: fmt.Sprintf("The operator of region %s has not looked at the store for %s: its conditions are as old.", o.region, o.at.Sub(beat.Time).Round(time.Minute))})
+			Text: fmt.Sprintf(
+				"The operator of region %s has not looked at the store for %s: its conditions are as old.", o.region,
+				o.at.Sub(beat.Time).Round(time.Minute))})
 	}
 	if o.tooManySidecars {
 		found = append(found, console.Problem{Severity: console.Warning, Runbook: "CausalStorePartDown",
-			Text: fmt.Sprintf("More than %d apps have a sidecar in region %s, too many to ask for this page: operations, sessions and the age of the stable state are unknown. Prometheus has them.", MaxSidecars, o.region)})
+			Text: fmt.Sprintf(
+				"More than %d apps have a sidecar in region %s, too many to ask for this page: operations, sessions "+
+					"and the age of the stable state are unknown. Prometheus has them.", MaxSidecars, o.region)})
 	}
 	asked, silent := map[string]int{}, map[string][]string{}
 	for _, r := range o.readings {
@@ -105,8 +117,11 @@ func (o *observed) unreadProblems() []console.Problem {
 	}
 	for _, dc := range o.store.Spec.DataCenters {
 		if names := silent[dc.Name]; len(names) > 0 {
-			found = append(found, console.Problem{Severity: console.Warning, DataCenter: dc.Name, Runbook: "CausalStorePartDown",
-				Text: fmt.Sprintf("%d of the %d fronts and sidecars of %s do not answer the operator, such as that of pod %s: operations and sessions are those of the others.",
+			found = append(found, console.Problem{Severity: console.Warning, DataCenter: dc.Name,
+				Runbook: "CausalStorePartDown",
+				Text: fmt.Sprintf(
+					"%d of the %d fronts and sidecars of %s do not answer the operator, such as that of pod %s: "+
+						"operations and sessions are those of the others.",
 					len(names), asked[dc.Name], dc.Name, names[0])})
 		}
 	}
@@ -126,8 +141,11 @@ func (o *observed) linkProblems(links []console.Link) (found []console.Problem) 
 	}
 	for _, dc := range o.store.Spec.DataCenters {
 		if askers := from[dc.Name]; len(askers) > 0 {
-			found = append(found, console.Problem{Severity: console.Critical, DataCenter: dc.Name, Runbook: "CausalStorePeersDisconnected",
-				Text: fmt.Sprintf("%s gives no answer to %s, where reads of its keys go to other rings. A write of one of them gets OK at once, and is not complete until it does.", dc.Name, strings.Join(askers, ", "))})
+			found = append(found, console.Problem{Severity: console.Critical, DataCenter: dc.Name,
+				Runbook: "CausalStorePeersDisconnected",
+				Text: fmt.Sprintf(
+					"%s gives no answer to %s, where reads of its keys go to other rings. A write of one of them "+
+						"gets OK at once, and is not complete until it does.", dc.Name, strings.Join(askers, ", "))})
 		}
 	}
 	return found

@@ -11,7 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Bounds of the requests for one snapshot: the time of one, and how many there are at a time.
@@ -39,9 +39,12 @@ const (
 )
 
 // wanted has the metrics that are parsed.
-var wanted = map[string]bool{metricBuild: true, metricReads: true, metricPuts: true, metricUnavailable: true, metricUnknown: true, metricSessions: true,
-	metricBound: true, metricCutAge: true, metricConnections: true, metricBuffer: true, metricBufferLimit: true, metricEntries: true, metricCached: true,
-	metricPeerBytes: true, contract.MetricIncompleteWrites: true, contract.MetricStabilityLag: true, contract.MetricRingLag: true, contract.MetricRoundTrip: true,
+var wanted = map[string]bool{metricBuild: true, metricReads: true, metricPuts: true, metricUnavailable: true,
+	metricUnknown: true, metricSessions: true,
+	metricBound: true, metricCutAge: true, metricConnections: true, metricBuffer: true, metricBufferLimit: true,
+	metricEntries: true, metricCached: true,
+	metricPeerBytes: true, contract.MetricIncompleteWrites: true, contract.MetricStabilityLag: true,
+	contract.MetricRingLag: true, contract.MetricRoundTrip: true,
 	contract.MetricServes(topology.Coordinator): true, contract.MetricServes(topology.Middleman): true}
 
 // reader reads the metrics of processes over HTTP.

@@ -21,7 +21,8 @@ import (
 const (
 	// Interval is the time between two snapshots of a store, while somebody looks at it.
 	Interval = 2 * time.Second
-	// Idle is how long after the last request snapshots are still taken: a page that has lost its connection finds its history again.
+	// Idle is how long after the last request snapshots are still taken: a page that has lost its connection finds its
+	// history again.
 	Idle = time.Minute
 	// MaxStores bounds the stores that are shown at the same time.
 	MaxStores = 16
@@ -35,7 +36,8 @@ type Options struct {
 	// Address is the host:port to listen at. The host must be a loopback address.
 	Address string
 	Region  string
-	// Client reads through the operator's cache, Uncached without it. Namespaces are those that the operator may read; empty: all.
+	// Client reads through the operator's cache, Uncached without it. Namespaces are those that the operator may read;
+	// empty: all.
 	Client, Uncached client.Reader
 	Namespaces       []string
 	HTTP             *http.Client
@@ -69,7 +71,9 @@ func CheckAddress(address string) error {
 		return fmt.Errorf("%q: use host:port, such as 127.0.0.1:8082", address)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%q: the page has no authentication, so that it is served at a loopback address only: use 127.0.0.1 or [::1]; kubectl causal console reaches it through the API server", address)
+		return fmt.Errorf(
+			"%q: the page has no authentication, so that it is served at a loopback address only: use 127.0.0.1 or "+
+				"[::1]; kubectl causal console reaches it through the API server", address)
 	}
 	return nil
 }
@@ -88,7 +92,8 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serve the live page: %w", err)
 	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	ended := context.AfterFunc(ctx, func() { _ = server.Close() }) // streams would keep it from a graceful end
 	defer ended()
 	defer s.close()
@@ -130,10 +135,12 @@ func (s *Server) pageOf(ctx context.Context, name types.NamespacedName) (http.Ha
 		}
 	}
 	if len(s.pages) >= MaxStores {
-		return nil, fmt.Errorf("%d stores are shown already; close some of their pages, and wait for %s", MaxStores, Idle)
+		return nil, fmt.Errorf("%d stores are shown already; close some of their pages, and wait for %s",
+			MaxStores, Idle)
 	}
-	store := &Store{name: name, region: s.o.Region, stores: s.o.Client, uncached: s.o.Uncached, namespaces: s.o.Namespaces,
-		reader: &reader{client: s.o.HTTP}, now: s.o.Now}
+	store := &Store{name: name, region: s.o.Region, stores: s.o.Client, uncached: s.o.Uncached,
+		namespaces: s.o.Namespaces,
+		reader:     &reader{client: s.o.HTTP}, now: s.o.Now}
 	if _, err := store.get(ctx); err != nil {
 		return errorPage{err}, nil
 	}
@@ -178,6 +185,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		return 1
 	})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	_ = listPage.Execute(w, data) // an error means that the reader has gone
 }

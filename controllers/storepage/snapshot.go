@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/partmetrics"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // observed is all that a snapshot is made of.
@@ -39,7 +39,9 @@ func (o *observed) snapshot() console.Snapshot {
 		spec := &o.store.Spec.DataCenters[i]
 		if spec.Region != o.region {
 			s.DataCenters = append(s.DataCenters, console.UnknownDataCenter(spec.Name, "It runs in region "+spec.Region+
-				", and the operator of "+o.region+" does not ask its parts. To see it here, give its context too: kubectl causal console --context ... --context ..."))
+				", and the operator of "+o.region+
+				" does not ask its parts. To see it here, give its context too: kubectl causal console --context ... "+
+				"--context ..."))
 			continue
 		}
 		dc := console.DataCenter{Name: spec.Name, RingLagMs: map[string]*int64{}, Parts: o.parts(spec.Name)}
@@ -56,7 +58,8 @@ func (o *observed) snapshot() console.Snapshot {
 }
 
 // partKinds are the parts of pods, by component.
-var partKinds = map[string]topology.Part{plan.ComponentCoordinator: topology.Coordinator, plan.ComponentShard: topology.Middleman, plan.ComponentCache: topology.Cache}
+var partKinds = map[string]topology.Part{plan.ComponentCoordinator: topology.Coordinator,
+	plan.ComponentShard: topology.Middleman, plan.ComponentCache: topology.Cache}
 
 // member is a pod that should be there, or is.
 type member struct {
@@ -104,7 +107,8 @@ func (o *observed) members(dc string) (all []member) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b member) int {
-		return cmp.Or(cmp.Compare(partKinds[a.component], partKinds[b.component]), cmp.Compare(a.index, b.index), cmp.Compare(a.number, b.number))
+		return cmp.Or(cmp.Compare(partKinds[a.component], partKinds[b.component]), cmp.Compare(a.index, b.index),
+			cmp.Compare(a.number, b.number))
 	})
 	return all
 }
@@ -114,7 +118,8 @@ func (o *observed) parts(dc string) []console.Part {
 	out := make([]console.Part, 0, len(all))
 	for i, m := range all {
 		kind := partKinds[m.component].String()
-		p := console.Part{Name: kind + " " + strconv.Itoa(m.index), Kind: kind, Index: uint64(m.index), State: m.state()}
+		p := console.Part{Name: kind + " " + strconv.Itoa(m.index), Kind: kind, Index: uint64(m.index),
+			State: m.state()}
 		same := func(n member) bool { return n.component == m.component && n.index == m.index && n.number != m.number }
 		if slices.ContainsFunc(all[max(i-1, 0):min(i+2, len(all))], same) {
 			p.Member = uint8(m.number)
@@ -179,7 +184,8 @@ func toMs(seconds float64) *int64 {
 	return ptr(int64(math.Round(max(seconds, 0) * 1e3)))
 }
 
-// addCoordinators adds what the coordinators of a data center report. If one of them does not answer, their sum is unknown.
+// addCoordinators adds what the coordinators of a data center report. If one of them does not answer, their sum is
+// unknown.
 func (o *observed) addCoordinators(dc *console.DataCenter) {
 	all, complete := o.coordinators(dc.Name)
 	if !complete {
@@ -212,7 +218,8 @@ func (o *observed) addCoordinators(dc *console.DataCenter) {
 	}
 }
 
-// addSessions adds the operations and sessions of the fronts and sidecars of a data center that answered. A problem says how many did not.
+// addSessions adds the operations and sessions of the fronts and sidecars of a data center that answered. A problem
+// says how many did not.
 func (o *observed) addSessions(dc *console.DataCenter) {
 	if o.tooManySidecars {
 		return
@@ -258,7 +265,8 @@ func (o *observed) addCaches(dc *console.DataCenter) {
 	dc.CacheEntries, dc.CacheBytes = &entries, &used
 }
 
-// links returns the network between the data centers here, and from them to the others, as the first coordinators find it.
+// links returns the network between the data centers here, and from them to the others, as the first coordinators find
+// it.
 func (o *observed) links() []console.Link {
 	trips := map[[2]string]float64{}
 	here := map[string]bool{}
@@ -270,7 +278,8 @@ func (o *observed) links() []console.Link {
 		all, _ := o.coordinators(dc.Name)
 		if first := all[0]; first != nil {
 			for _, series := range first.metrics[contract.MetricRoundTrip].GetMetric() {
-				trips[[2]string{dc.Name, partmetrics.Label(series, contract.LabelToDataCenter)}] = partmetrics.Value(series)
+				trips[[2]string{dc.Name, partmetrics.Label(series,
+					contract.LabelToDataCenter)}] = partmetrics.Value(series)
 			}
 		}
 	}

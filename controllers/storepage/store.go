@@ -22,7 +22,8 @@ import (
 	"github.com/causalstore/causalstore/version"
 )
 
-// MaxSidecars bounds the sidecars of apps that are read for a snapshot. Of a store with more, the operations and sessions are unknown.
+// MaxSidecars bounds the sidecars of apps that are read for a snapshot. Of a store with more, the operations and
+// sessions are unknown.
 const MaxSidecars = 100
 
 // sidecarsInterval is the time between two lists of the pods of apps, which the operator does not cache.
@@ -32,7 +33,8 @@ const sidecarsInterval = 30 * time.Second
 type Store struct {
 	name   types.NamespacedName
 	region string
-	// stores reads through the operator's cache, uncached without it. namespaces are those that the operator may read; empty: all.
+	// stores reads through the operator's cache, uncached without it. namespaces are those that the operator may read;
+	// empty: all.
 	stores, uncached client.Reader
 	namespaces       []string
 	reader           *reader
@@ -51,7 +53,8 @@ func (s *Store) get(ctx context.Context) (*v1alpha1.CausalStore, error) {
 	var store v1alpha1.CausalStore
 	if err := s.stores.Get(ctx, s.name, &store); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("namespace %s has no CausalStore %s in this cluster: %w", s.name.Namespace, s.name.Name, fs.ErrNotExist)
+			return nil, fmt.Errorf("namespace %s has no CausalStore %s in this cluster: %w", s.name.Namespace,
+				s.name.Name, fs.ErrNotExist)
 		}
 		return nil, fmt.Errorf("read CausalStore %s: %w", s.name, err)
 	}
@@ -60,7 +63,8 @@ func (s *Store) get(ctx context.Context) (*v1alpha1.CausalStore, error) {
 
 // noClient says why the page can neither write nor read keys.
 const noClient = "The operator is no client of the store: it has no password of one, and does not write. " +
-	"kubectl causal explain key says which shard of each ring owns a key. causalstore local and demo show the way of a write."
+	"kubectl causal explain key says which shard of each ring owns a key. causalstore local and demo show the " +
+	"way of a write."
 
 // Layout implements console.Source.
 func (s *Store) Layout(ctx context.Context) (console.Layout, error) {
@@ -68,7 +72,8 @@ func (s *Store) Layout(ctx context.Context) (console.Layout, error) {
 	if err != nil {
 		return console.Layout{}, err
 	}
-	l := console.Layout{Title: fmt.Sprintf("store %s, region %s", s.name, s.region), Version: version.Exact(), NoClient: noClient, RunbookBase: console.Runbooks}
+	l := console.Layout{Title: fmt.Sprintf("store %s, region %s", s.name, s.region), Version: version.Exact(),
+		NoClient: noClient, RunbookBase: console.Runbooks}
 	for _, r := range store.Spec.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}
@@ -92,10 +97,13 @@ func (s *Store) Take(ctx context.Context) console.Snapshot {
 	seen := observed{region: s.region, at: s.now()}
 	store, err := s.get(ctx)
 	if err != nil {
-		return console.Snapshot{AtMs: seen.at.UnixMilli(), DataCenters: []console.DataCenter{}, Links: []console.Link{}, Problems: []console.Problem{{Severity: console.Critical, Text: err.Error(), Runbook: "CausalStoreStatusStale"}}}
+		return console.Snapshot{AtMs: seen.at.UnixMilli(), DataCenters: []console.DataCenter{}, Links: []console.Link{},
+			Problems: []console.Problem{{Severity: console.Critical, Text: err.Error(),
+				Runbook: "CausalStoreStatusStale"}}}
 	}
 	seen.store = store
-	mine := []client.ListOption{client.InNamespace(s.name.Namespace), client.MatchingLabels(plan.Labels(s.name.Name)), client.MatchingLabels{plan.LabelRegion: s.region}}
+	mine := []client.ListOption{client.InNamespace(s.name.Namespace), client.MatchingLabels(plan.Labels(s.name.Name)),
+		client.MatchingLabels{plan.LabelRegion: s.region}}
 	var pods corev1.PodList
 	var sets appsv1.StatefulSetList
 	for _, err := range []error{s.stores.List(ctx, &pods, mine...), s.stores.List(ctx, &sets, mine...)} {
@@ -127,13 +135,15 @@ func (s *Store) listApps(ctx context.Context, store *v1alpha1.CausalStore) {
 	for _, namespace := range namespaces {
 		var pods corev1.PodList
 		// Another namespace may have a store of the same name, whose pods have the same label.
-		if err := s.uncached.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{inject.LabelStore: s.name.Name}, client.Limit(10*MaxSidecars)); err != nil {
+		if err := s.uncached.List(ctx, &pods, client.InNamespace(namespace),
+			client.MatchingLabels{inject.LabelStore: s.name.Name}, client.Limit(10*MaxSidecars)); err != nil {
 			s.appsErr = fmt.Errorf("list the pods with a sidecar: %w", err)
 			return
 		}
 		s.tooMany = s.tooMany || pods.Continue != ""
 		for _, p := range pods.Items {
-			if of, ok := inject.SidecarOf(&p); ok && of.Namespace == s.name.Namespace && isHere(store, of.DataCenter, s.region) {
+			if of, ok := inject.SidecarOf(&p); ok && of.Namespace == s.name.Namespace &&
+				isHere(store, of.DataCenter, s.region) {
 				s.apps = append(s.apps, p)
 			}
 		}
@@ -144,7 +154,9 @@ func (s *Store) listApps(ctx context.Context, store *v1alpha1.CausalStore) {
 }
 
 func isHere(store *v1alpha1.CausalStore, dataCenter, region string) bool {
-	return slices.ContainsFunc(store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool { return dc.Name == dataCenter && dc.Region == region })
+	return slices.ContainsFunc(store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
+		return dc.Name == dataCenter && dc.Region == region
+	})
 }
 
 // process is a process that exports metrics, in the pod of a part, or the sidecar in the pod of an app.
@@ -171,7 +183,10 @@ func processesOf(store *v1alpha1.CausalStore, parts, apps []corev1.Pod) (all []p
 		}
 		dc := p.Labels[plan.LabelDataCenter]
 		all = append(all, process{p, plan.PortHTTP, dc, false})
-		if store.Spec.Clients.Front.IsEnabled() && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == plan.FrontContainer }) {
+		if store.Spec.Clients.Front.IsEnabled() &&
+			slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
+				return c.Name == plan.FrontContainer
+			}) {
 			all = append(all, process{p, plan.PortFrontHTTP, dc, true})
 		}
 	}

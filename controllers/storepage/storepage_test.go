@@ -32,7 +32,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/partmetrics"
 	"github.com/causalstore/causalstore/lab/ports"
 	sidecarprocess "github.com/causalstore/causalstore/sidecar/process"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // objects is a client.Reader of some objects.
@@ -66,7 +66,8 @@ func (o *objects) List(_ context.Context, into client.ObjectList, options ...cli
 		_, wantsSets := into.(*appsv1.StatefulSetList)
 		_, isStore := is.(*v1alpha1.CausalStore)
 		_, wantsStores := into.(*v1alpha1.CausalStoreList)
-		if (isPod && wantsPods || isSet && wantsSets || isStore && wantsStores) && (by.Namespace == "" || by.Namespace == is.GetNamespace()) &&
+		if (isPod && wantsPods || isSet && wantsSets || isStore && wantsStores) &&
+			(by.Namespace == "" || by.Namespace == is.GetNamespace()) &&
 			(by.LabelSelector == nil || by.LabelSelector.Matches(labelsOf(is))) {
 			found = append(found, is.DeepCopyObject())
 		}
@@ -85,8 +86,8 @@ func (l labelSet) Lookup(k string) (string, bool) {
 	return v, ok
 }
 
-// rig is a store in this process: real parts of data centers a and b, in pods that a reader of objects knows. Data center c is in another
-// region.
+// rig is a store in this process: real parts of data centers a and b, in pods that a reader of objects knows. Data
+// center c is in another region.
 type rig struct {
 	testing.TB
 	objects
@@ -101,9 +102,11 @@ func newRig(t testing.TB) *rig {
 	r := &rig{TB: t, http: map[string]string{}, stop: map[string]func(){}}
 	dc := func(name, region string) v1alpha1.DataCenter { return v1alpha1.DataCenter{Name: name, Region: region} }
 	latitude, longitude := 38.9, -77.4
-	r.store = &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: v1alpha1.CausalStoreSpec{
-		DataCenters: []v1alpha1.DataCenter{dc("a", "us"), dc("b", "us"), dc("c", "eu")},
-		Rings:       []v1alpha1.Ring{{Name: "west", DataCenters: []string{"a"}}, {Name: "east", DataCenters: []string{"b", "c"}}}}}
+	r.store = &v1alpha1.CausalStore{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
+		Spec: v1alpha1.CausalStoreSpec{
+			DataCenters: []v1alpha1.DataCenter{dc("a", "us"), dc("b", "us"), dc("c", "eu")},
+			Rings: []v1alpha1.Ring{{Name: "west", DataCenters: []string{"a"}},
+				{Name: "east", DataCenters: []string{"b", "c"}}}}}
 	r.store.Spec.DataCenters[0].Latitude, r.store.Spec.DataCenters[0].Longitude = &latitude, &longitude
 	r.store.Status.HeartbeatTime = &metav1.Time{Time: time.Now()}
 	r.store.Status.Topology.Epoch = 7
@@ -116,20 +119,25 @@ func newRig(t testing.TB) *rig {
 	}
 	host := 0
 	for _, of := range []string{"a", "b"} {
-		text := fmt.Sprintf(`{dataCenter: %s, topology: {epoch: 7, dataCenters: [{name: a}, {name: b}], rings: [{name: west, dataCenters: [a]}, {name: east, dataCenters: [b]}]},
+		text := fmt.Sprintf(
+			`{dataCenter: %s, topology: {epoch: 7, dataCenters: [{name: a}, {name: b}], rings: [{name: west, dataCenters: [a]}, {name: east, dataCenters: [b]}]},
 storage: {engine: embedded, embedded: {dir: DIR}}, addresses: {a: {coordinators: [%q], middlemen: [%q], caches: [%q]}, b: {coordinators: [%q], middlemen: [%q], caches: [%q]}}}`,
-			of, addresses["acc"], addresses["ashard"], addresses["acache"], addresses["bcc"], addresses["bshard"], addresses["bcache"])
-		for component, part := range map[string]topology.Part{plan.ComponentCoordinator: topology.Coordinator, plan.ComponentShard: topology.Middleman, plan.ComponentCache: topology.Cache} {
+			of, addresses["acc"], addresses["ashard"], addresses["acache"], addresses["bcc"], addresses["bshard"],
+			addresses["bcache"])
+		for component, part := range map[string]topology.Part{plan.ComponentCoordinator: topology.Coordinator,
+			plan.ComponentShard: topology.Middleman, plan.ComponentCache: topology.Cache} {
 			host++
 			ip := fmt.Sprintf("10.0.0.%d", host)
-			name := map[string]string{plan.ComponentCoordinator: "cc", plan.ComponentShard: "shard-0", plan.ComponentCache: "cache"}[component]
+			name := map[string]string{plan.ComponentCoordinator: "cc", plan.ComponentShard: "shard-0",
+				plan.ComponentCache: "cache"}[component]
 			labels := plan.Labels("orders")
 			labels[plan.LabelRegion], labels[plan.LabelDataCenter], labels[plan.LabelComponent] = "us", of, component
 			if component == plan.ComponentShard {
 				labels[plan.LabelShard] = "0"
 			}
 			replicas := int32(1)
-			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-" + of + "-" + name, Labels: labels}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
+			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+				Name: "orders-" + of + "-" + name, Labels: labels}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
 			pod := newPod("shop", set.Name+"-0", ip, labels)
 			if component == plan.ComponentCoordinator && of == "a" {
 				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: plan.FrontContainer})
@@ -144,8 +152,10 @@ storage: {engine: embedded, embedded: {dir: DIR}}, addresses: {a: {coordinators:
 }
 
 func newPod(namespace, name, ip string, labels map[string]string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, UID: types.UID(name)},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels,
+		UID: types.UID(name)},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 }
 
 // redisOf is where the front of data center a listens.
@@ -160,7 +170,8 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 	r.Helper()
 	dir := r.TempDir()
 	path := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", filepath.Join(dir, "data"))), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", filepath.Join(dir, "data"))),
+		0o600); err != nil {
 		r.Fatal(err)
 	}
 	http, redis := ports.ForTest(r), ports.ForTest(r)
@@ -175,7 +186,8 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- sidecarprocess.Run(ctx, sidecarprocess.Options{Settings: set, Source: source, Logger: slog.New(slog.DiscardHandler), Level: &slog.LevelVar{}, DrainTimeout: time.Millisecond})
+		ended <- sidecarprocess.Run(ctx, sidecarprocess.Options{Settings: set, Source: source,
+			Logger: slog.New(slog.DiscardHandler), Level: &slog.LevelVar{}, DrainTimeout: time.Millisecond})
 	}()
 	stop := sync.OnceFunc(func() {
 		cancel()
@@ -191,20 +203,22 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 
 // client leads connections to pods to the parts in this process.
 func (r *rig) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		r.mu.Lock()
-		to, ok := r.http[address]
-		r.mu.Unlock()
-		if !ok {
-			return nil, fmt.Errorf("no pod has %s", address)
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, to)
-	}}}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			r.mu.Lock()
+			to, ok := r.http[address]
+			r.mu.Unlock()
+			if !ok {
+				return nil, fmt.Errorf("no pod has %s", address)
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, to)
+		}}}
 }
 
 func (r *rig) server() *Server {
 	r.Helper()
-	s, err := NewServer(Options{Address: contract.OperatorConsole, Region: "us", Client: &r.objects, Uncached: &r.objects, HTTP: r.client(), Now: time.Now})
+	s, err := NewServer(Options{Address: contract.OperatorConsole, Region: "us", Client: &r.objects,
+		Uncached: &r.objects, HTTP: r.client(), Now: time.Now})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -213,7 +227,8 @@ func (r *rig) server() *Server {
 }
 
 func (r *rig) page() *Store {
-	return &Store{name: client.ObjectKeyFromObject(r.store), region: "us", stores: &r.objects, uncached: &r.objects, reader: &reader{client: r.client()}, now: time.Now}
+	return &Store{name: client.ObjectKeyFromObject(r.store), region: "us", stores: &r.objects, uncached: &r.objects,
+		reader: &reader{client: r.client()}, now: time.Now}
 }
 
 // until takes snapshots until one is as wanted.
@@ -243,19 +258,23 @@ func TestTheOperatorShowsWhatRealPartsReport(t *testing.T) {
 	s := r.page()
 	got := r.until(s, "all parts serve and know the network", func(s *console.Snapshot) bool {
 		a := &s.DataCenters[0]
-		return a.CutAgeMs != nil && a.SVLagMs != nil && a.RingLagMs["east"] != nil && a.Sessions != nil && s.Links[0].RoundTripMs != nil && s.DataCenters[1].InFlight != nil && s.DataCenters[1].CacheBytes != nil &&
+		return a.CutAgeMs != nil && a.SVLagMs != nil && a.RingLagMs["east"] != nil && a.Sessions != nil &&
+			s.Links[0].RoundTripMs != nil && s.DataCenters[1].InFlight != nil && s.DataCenters[1].CacheBytes != nil &&
 			len(s.Problems) == 0
 	})
 	a, b, c := &got.DataCenters[0], &got.DataCenters[1], &got.DataCenters[2]
 	for _, dc := range []*console.DataCenter{a, b} {
-		if want := "coordinator 0 serving, middleman 0 serving, cache 0 serving"; states(dc) != want || dc.Parts[0].Version == "" {
+		if want := "coordinator 0 serving, middleman 0 serving, cache 0 serving"; states(dc) != want ||
+			dc.Parts[0].Version == "" {
 			t.Errorf("parts of %s: %s, version %q; want %s", dc.Name, states(dc), dc.Parts[0].Version, want)
 		}
 	}
-	if got.Epoch != 7 || *a.BufferLimitBytes == 0 || b.Sessions != nil || !strings.Contains(c.Elsewhere, "region eu") || len(c.Parts) != 0 {
+	if got.Epoch != 7 || *a.BufferLimitBytes == 0 || b.Sessions != nil || !strings.Contains(c.Elsewhere, "region eu") ||
+		len(c.Parts) != 0 {
 		t.Errorf("epoch %d, buffer limit %d, sessions of b %v, c: %+v", got.Epoch, *a.BufferLimitBytes, b.Sessions, c)
 	}
-	if l, err := s.Layout(t.Context()); err != nil || *l.DataCenters[0].Latitude != 38.9 || l.DataCenters[2].Ring != "east" || l.Faults || l.NoClient == "" {
+	if l, err := s.Layout(t.Context()); err != nil || *l.DataCenters[0].Latitude != 38.9 ||
+		l.DataCenters[2].Ring != "east" || l.Faults || l.NoClient == "" {
 		t.Errorf("the layout: %+v (%v)", l, err)
 	}
 
@@ -286,8 +305,11 @@ func TestTheOperatorShowsWhatRealPartsReport(t *testing.T) {
 	for i := range r.all {
 		if p, ok := r.all[i].(*corev1.Pod); ok && p.Name == "orders-b-cache-0" {
 			r.stop[net.JoinHostPort(p.Status.PodIP, fmt.Sprint(plan.PortHTTP))]()
-			got = r.until(s, "the cache does not answer", func(s *console.Snapshot) bool { return s.DataCenters[1].Parts[2].State == console.PartHung })
-			if got.DataCenters[1].CacheBytes != nil || len(got.Problems) != 1 || got.Problems[0].DataCenter != "b" || got.Problems[0].Runbook != "CausalStorePartDown" {
+			got = r.until(s, "the cache does not answer", func(s *console.Snapshot) bool {
+				return s.DataCenters[1].Parts[2].State == console.PartHung
+			})
+			if got.DataCenters[1].CacheBytes != nil || len(got.Problems) != 1 || got.Problems[0].DataCenter != "b" ||
+				got.Problems[0].Runbook != "CausalStorePartDown" {
 				t.Errorf("problems: %+v; cached: %v", got.Problems, got.DataCenters[1].CacheBytes)
 			}
 			r.objects.mu.Lock()
@@ -296,7 +318,9 @@ func TestTheOperatorShowsWhatRealPartsReport(t *testing.T) {
 			break
 		}
 	}
-	got = r.until(s, "the cache is gone", func(s *console.Snapshot) bool { return s.DataCenters[1].Parts[2].State == console.PartDown })
+	got = r.until(s, "the cache is gone", func(s *console.Snapshot) bool {
+		return s.DataCenters[1].Parts[2].State == console.PartDown
+	})
 	if !strings.Contains(got.Problems[0].Text, "Cache 0 of b is down") {
 		t.Errorf("problems: %+v", got.Problems)
 	}
@@ -323,14 +347,16 @@ func TestTheOperatorShowsWhatRealPartsReport(t *testing.T) {
 			w := httptest.NewRecorder()
 			server.ServeHTTP(w, q)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
-				t.Errorf("%s %s at %s: %d, %.300s; want %d, %q", c.method, c.path, c.host, w.Code, w.Body, c.status, c.want)
+				t.Errorf("%s %s at %s: %d, %.300s; want %d, %q", c.method, c.path, c.host, w.Code, w.Body,
+					c.status, c.want)
 			}
 		}
 	})
 }
 
 func TestTheOperatorServesThePageToItsOwnPodOnly(t *testing.T) {
-	for address, ok := range map[string]bool{"127.0.0.1:8082": true, "[::1]:8082": true, ":8082": false, "0.0.0.0:8082": false, "10.0.0.1:8082": false, "localhost": false} {
+	for address, ok := range map[string]bool{"127.0.0.1:8082": true, "[::1]:8082": true, ":8082": false,
+		"0.0.0.0:8082": false, "10.0.0.1:8082": false, "localhost": false} {
 		if err := CheckAddress(address); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -339,11 +365,16 @@ func TestTheOperatorServesThePageToItsOwnPodOnly(t *testing.T) {
 
 func TestSidecarsOfAppsCountUnlessThereAreTooMany(t *testing.T) {
 	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "# TYPE causalstore_sidecar_sessions gauge\ncausalstore_sidecar_sessions 3\n# TYPE causalstore_sidecar_bound_sessions gauge\ncausalstore_sidecar_bound_sessions 1\n")
+		fmt.Fprint(w,
+			"# TYPE causalstore_sidecar_sessions gauge\ncausalstore_sidecar_sessions 3\n# TYPE "+
+				"causalstore_sidecar_bound_sessions gauge\ncausalstore_sidecar_bound_sessions 1\n")
 	}))
 	defer answers.Close()
-	r := &rig{TB: t, http: map[string]string{"10.1.0.1:7480": strings.TrimPrefix(answers.URL, "http://")}, store: &v1alpha1.CausalStore{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: v1alpha1.CausalStoreSpec{DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "us"}, {Name: "b", Region: "eu"}}}}}
+	r := &rig{TB: t, http: map[string]string{"10.1.0.1:7480": strings.TrimPrefix(answers.URL, "http://")},
+		store: &v1alpha1.CausalStore{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"},
+			Spec: v1alpha1.CausalStoreSpec{DataCenters: []v1alpha1.DataCenter{{Name: "a", Region: "us"},
+				{Name: "b", Region: "eu"}}}}}
 	r.all = append(r.all, r.store)
 	app := func(name, ip, of string) {
 		p := newPod("web", name, ip, map[string]string{inject.LabelStore: "orders"})
@@ -359,14 +390,16 @@ func TestSidecarsOfAppsCountUnlessThereAreTooMany(t *testing.T) {
 	if a.Sessions == nil || *a.Sessions != 3 || *a.Bound != 1 || a.Listed != nil {
 		t.Errorf("%+v", a)
 	}
-	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Text, "1 of the 2 fronts and sidecars of a do not answer the operator, such as that of pod web/web-1") {
+	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Text,
+		"1 of the 2 fronts and sidecars of a do not answer the operator, such as that of pod web/web-1") {
 		t.Errorf("problems: %+v", got.Problems)
 	}
 	for i := range MaxSidecars {
 		app(fmt.Sprintf("more-%d", i), "10.1.0.1", "shop/orders/a")
 	}
 	got = r.page().Take(t.Context())
-	if got.DataCenters[0].Sessions != nil || len(got.Problems) != 1 || !strings.Contains(got.Problems[0].Text, "More than 100 apps") {
+	if got.DataCenters[0].Sessions != nil || len(got.Problems) != 1 ||
+		!strings.Contains(got.Problems[0].Text, "More than 100 apps") {
 		t.Errorf("of too many sidecars: %+v", got)
 	}
 }
@@ -374,7 +407,8 @@ func TestSidecarsOfAppsCountUnlessThereAreTooMany(t *testing.T) {
 func TestCountersDoNotFallWhenProcessesComeAndGo(t *testing.T) {
 	var c counters
 	answer := func(uid string, puts int, err error) reading {
-		f, _ := parse(fmt.Sprintf("# TYPE causalstore_sidecar_puts_total counter\ncausalstore_sidecar_puts_total %d\n", puts))
+		f, _ := parse(fmt.Sprintf("# TYPE causalstore_sidecar_puts_total counter\ncausalstore_sidecar_puts_total %d\n",
+			puts))
 		return reading{process{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}}, 1, "a", true}, f, err}
 	}
 	for i, step := range []struct {

@@ -64,7 +64,9 @@ func (k *Keeper) waiting(ctx context.Context, next *Root) (waits []string, err e
 	}
 	for i := range stores.Items {
 		s := &stores.Items[i]
-		if s.DeletionTimestamp != nil || !slices.ContainsFunc(s.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool { return dc.Region == k.Region }) {
+		if s.DeletionTimestamp != nil || !slices.ContainsFunc(s.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
+			return dc.Region == k.Region
+		}) {
 			continue
 		}
 		name := client.ObjectKeyFromObject(s)

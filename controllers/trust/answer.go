@@ -23,9 +23,11 @@ const minLeafLife = LateAfter + renewAge
 const maxAnswerBytes = 64 << 10
 
 // readAnswer returns what the issuer has answered to a request, or a PendingError.
-func (r *Requests) readAnswer(q *certificateRequest, live *unstructured.Unstructured, now time.Time) (*issuedCertificate, error) {
+func (r *Requests) readAnswer(q *certificateRequest, live *unstructured.Unstructured,
+	now time.Time) (*issuedCertificate, error) {
 	what := fmt.Sprintf("CertificateRequest %s of namespace %s", live.GetName(), live.GetNamespace())
-	ready, denied, invalid := conditionOf(live, "Ready"), conditionOf(live, "Denied"), conditionOf(live, "InvalidRequest")
+	ready, denied, invalid := conditionOf(live, "Ready"), conditionOf(live, "Denied"),
+		conditionOf(live, "InvalidRequest")
 	switch {
 	case denied.status == "True":
 		return nil, fmt.Errorf("%s was denied: %s", what, denied.text())
@@ -35,7 +37,11 @@ func (r *Requests) readAnswer(q *certificateRequest, live *unstructured.Unstruct
 		return nil, fmt.Errorf("%s has failed: %s", what, ready.text())
 	case ready.status != "True":
 		if ready.text() == "" && conditionOf(live, "Approved").status != "True" {
-			return nil, &PendingError{fmt.Sprintf("%s has not been approved yet; see that an approver runs which may approve for %s", what, r.Issuer)}
+			return nil,
+				&PendingError{
+					fmt.Sprintf("%s has not been approved yet; see that an approver runs which may approve for %s",
+						what, r.Issuer),
+				}
 		}
 		return nil, &PendingError{fmt.Sprintf("%s is pending: %s", what, ready.text())}
 	}
@@ -108,19 +114,29 @@ func (q *certificateRequest) verify(chain, ca []*x509.Certificate, now time.Time
 	if err := q.checkLeaf(leaf, now); err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(append(slices.Clone(ca), chain[1:]...), func(c *x509.Certificate) bool { return leaf.CheckSignatureFrom(c) == nil })
+	i := slices.IndexFunc(append(slices.Clone(ca), chain[1:]...), func(c *x509.Certificate) bool {
+		return leaf.CheckSignatureFrom(c) == nil
+	})
 	if i < 0 {
-		return nil, errors.New("neither status.ca nor the rest of status.certificate has the CA that has signed it; parts need one that signs directly, without intermediates")
+		return nil,
+			errors.New(
+				"neither status.ca nor the rest of status.certificate has the CA that has signed it; parts need one " +
+					"that signs directly, without intermediates")
 	}
 	root := append(slices.Clone(ca), chain[1:]...)[i]
-	if _, err := ParseBundle(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})), q.id.TrustDomain); err != nil {
-		return nil, fmt.Errorf("its CA cannot be that of a region, which signs itself, may not make further CAs (path length 0), and has one critical name constraint, for URIs: permitted %s: %w",
-			q.id.TrustDomain, err)
+	if _, err := ParseBundle(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})),
+		q.id.TrustDomain); err != nil {
+		return nil,
+			fmt.Errorf(
+				"its CA cannot be that of a region, which signs itself, may not make further CAs (path length 0), "+
+					"and has one critical name constraint, for URIs: permitted %s: %w",
+				q.id.TrustDomain, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(root)
 	for _, usage := range leafUsages {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +144,8 @@ func (q *certificateRequest) verify(chain, ca []*x509.Certificate, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	return &issuedCertificate{leaf: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), key: key, notBefore: leaf.NotBefore, root: &Root{cert: root}}, nil
+	return &issuedCertificate{leaf: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), key: key,
+		notBefore: leaf.NotBefore, root: &Root{cert: root}}, nil
 }
 
 var leafUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
@@ -141,18 +158,26 @@ func (q *certificateRequest) checkLeaf(leaf *x509.Certificate, now time.Time) er
 	switch {
 	case !isECDSA || !key.Equal(q.key.Public()):
 		return errors.New("it is for another key")
-	case len(leaf.URIs) != 1 || leaf.URIs[0].String() != q.id.String() || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
-		return fmt.Errorf("its names are %v %v %v %v, and the only one that was asked for is %s; the issuer must allow URI SANs", leaf.URIs, leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses, q.id)
+	case len(leaf.URIs) != 1 || leaf.URIs[0].String() != q.id.String() ||
+		len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
+		return fmt.Errorf(
+			"its names are %v %v %v %v, and the only one that was asked for is %s; the issuer must allow URI SANs",
+			leaf.URIs, leaf.DNSNames, leaf.IPAddresses, leaf.EmailAddresses, q.id)
 	case leaf.IsCA:
 		return errors.New("it is that of a CA")
-	case leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 || !slices.Equal(usages, wanted) || len(leaf.UnknownExtKeyUsage) > 0:
+	case leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 || !slices.Equal(usages, wanted) ||
+		len(leaf.UnknownExtKeyUsage) > 0:
 		return errors.New("its usages are not those that were asked for: digital signature, client auth, server auth")
 	case now.Before(leaf.NotBefore) || !now.Before(leaf.NotAfter):
 		return fmt.Errorf("it is valid from %s to %s", formatTime(leaf.NotBefore), formatTime(leaf.NotAfter))
 	case leaf.NotAfter.Sub(now) > LeafLife+2*authority.Backdate:
-		return fmt.Errorf("it is valid until %s, longer than the %s that were asked for: an authority is withdrawn when its certificates have expired", formatTime(leaf.NotAfter), LeafLife)
+		return fmt.Errorf(
+			"it is valid until %s, longer than the %s that were asked for: an authority is withdrawn when its "+
+				"certificates have expired", formatTime(leaf.NotAfter), LeafLife)
 	case leaf.NotAfter.Sub(leaf.NotBefore) < minLeafLife:
-		return fmt.Errorf("it is valid for %s, and parts need %s or more; let the issuer grant the %s that were asked for", leaf.NotAfter.Sub(leaf.NotBefore), minLeafLife, LeafLife)
+		return fmt.Errorf(
+			"it is valid for %s, and parts need %s or more; let the issuer grant the %s that were asked for",
+			leaf.NotAfter.Sub(leaf.NotBefore), minLeafLife, LeafLife)
 	}
 	return nil
 }

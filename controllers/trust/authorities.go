@@ -1,6 +1,6 @@
 // Package trust keeps the authority of the operator's region and the bundles of other regions, and issues the
-// certificates of parts. What to do is decided by pure functions of what exists and of the time; Keeper reads and writes
-// it. Private keys are in Secrets only, never in logs, status or ConfigMaps.
+// certificates of parts. What to do is decided by pure functions of what exists and of the time; Keeper reads and
+// writes it. Private keys are in Secrets only, never in logs, status or ConfigMaps.
 package trust
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// retireTime is how long an authority that no longer issues stays in the bundle: longer than a certificate that it has issued can be
-// valid.
+// retireTime is how long an authority that no longer issues stays in the bundle: longer than a certificate that it has
+// issued can be valid.
 const retireTime = LeafLife + 24*time.Hour
 
 // The keys of the Secret with the authorities of a region. Several certificates are in one PEM, several times in lines.
@@ -61,8 +61,8 @@ func (r *Root) Is(other *Root) bool {
 	return r.cert.Equal(other.cert)
 }
 
-// authorityWarning is how long before its end an authority must be replaced, since other regions have to be told; one that is valid for
-// less than three times that, as those of issuers may be, when a third of its validity is left.
+// authorityWarning is how long before its end an authority must be replaced, since other regions have to be told; one
+// that is valid for less than three times that, as those of issuers may be, when a third of its validity is left.
 const authorityWarning = 180 * 24 * time.Hour
 
 // ExpiresSoon reports whether an authority must be replaced. It may be nil.
@@ -89,7 +89,8 @@ func readRoot(cert, key []byte, trustDomain string) (*Root, error) {
 			return nil, err
 		}
 		if a.TrustDomain() != trustDomain {
-			return nil, fmt.Errorf("it is of trust domain %s, and %s is %s", a.TrustDomain(), keyTrustDomain, trustDomain)
+			return nil, fmt.Errorf("it is of trust domain %s, and %s is %s", a.TrustDomain(), keyTrustDomain,
+				trustDomain)
 		}
 		return OwnRoot(a), nil
 	}
@@ -167,7 +168,8 @@ func readRetired(files map[string][]byte, trustDomain string) (all []Retired, er
 	}
 	times := strings.Fields(string(files[keyRetiredUntil]))
 	if len(times) != len(certs) {
-		return nil, fmt.Errorf("%s has %d times, and %s %d certificates", keyRetiredUntil, len(times), keyRetiredCert, len(certs))
+		return nil, fmt.Errorf("%s has %d times, and %s %d certificates", keyRetiredUntil, len(times), keyRetiredCert,
+			len(certs))
 	}
 	for i, text := range times {
 		until, err := time.Parse(time.RFC3339, text)
@@ -181,7 +183,8 @@ func readRetired(files map[string][]byte, trustDomain string) (all []Retired, er
 
 // Files returns the content of the Secret.
 func (a Authorities) Files() (map[string][]byte, error) {
-	files := map[string][]byte{keyTrustDomain: []byte(a.TrustDomain), keySequence: []byte(strconv.FormatInt(a.Sequence, 10))}
+	files := map[string][]byte{keyTrustDomain: []byte(a.TrustDomain),
+		keySequence: []byte(strconv.FormatInt(a.Sequence, 10))}
 	if err := a.Issuing.files(files, keyIssuingCert, keyIssuingKey); err != nil {
 		return nil, err
 	}
@@ -236,8 +239,10 @@ func ParseBundle(bundle, trustDomain string) ([]*x509.Certificate, error) {
 			return nil, err
 		}
 		switch {
-		case !c.IsCA || !c.MaxPathLenZero || !c.PermittedDNSDomainsCritical || len(c.PermittedURIDomains) != 1 || c.PermittedURIDomains[0] != trustDomain:
-			return nil, fmt.Errorf("certificate %s is not an authority that is restricted to trust domain %s", Fingerprint(c), trustDomain)
+		case !c.IsCA || !c.MaxPathLenZero || !c.PermittedDNSDomainsCritical || len(c.PermittedURIDomains) != 1 ||
+			c.PermittedURIDomains[0] != trustDomain:
+			return nil, fmt.Errorf("certificate %s is not an authority that is restricted to trust domain %s",
+				Fingerprint(c), trustDomain)
 		case c.CheckSignatureFrom(c) != nil:
 			return nil, fmt.Errorf("certificate %s is not signed by its own key", Fingerprint(c))
 		}

@@ -19,7 +19,8 @@ const Label = "causalstore.io/trust"
 
 // Values of Label.
 const (
-	// KindOwn is the bundle of the operator's own region, which the operator writes, for people and tools to copy to other regions.
+	// KindOwn is the bundle of the operator's own region, which the operator writes, for people and tools to copy to
+	// other regions.
 	KindOwn = "own"
 	// KindPeer is the bundle of another region, or the tombstone of one, which people and tools write.
 	KindPeer = "peer"
@@ -40,7 +41,8 @@ const (
 	FieldNext      = "next"
 	FieldNextSince = "nextSince"
 	FieldRetired   = "retired"
-	// FieldWaiting says what keeps the next authority from issuing, in lines; FieldIssuer is the issuer of cert-manager, if there is one.
+	// FieldWaiting says what keeps the next authority from issuing, in lines; FieldIssuer is the issuer of
+	// cert-manager, if there is one.
 	FieldWaiting = "waiting"
 	// FieldRefusedBy says which data centers do not accept the authority that issues, in lines.
 	FieldRefusedBy    = "refusedBy"
@@ -71,7 +73,8 @@ type Entry struct {
 
 // ReadEntry reads a ConfigMap of KindOwn or KindPeer.
 func ReadEntry(m *corev1.ConfigMap) (Entry, error) {
-	e := Entry{Region: m.Data[FieldRegion], TrustDomain: m.Data[FieldTrustDomain], Bundle: m.Data[FieldBundle], Revoked: m.Data[FieldRevoked] == "true"}
+	e := Entry{Region: m.Data[FieldRegion], TrustDomain: m.Data[FieldTrustDomain], Bundle: m.Data[FieldBundle],
+		Revoked: m.Data[FieldRevoked] == "true"}
 	fail := func(format string, args ...any) (Entry, error) {
 		return Entry{}, fmt.Errorf("ConfigMap %s: %s", m.Name, fmt.Sprintf(format, args...))
 	}
@@ -90,7 +93,8 @@ func ReadEntry(m *corev1.ConfigMap) (Entry, error) {
 	}
 	var err error
 	if e.Sequence, err = strconv.ParseInt(m.Data[FieldSequence], 10, 64); err != nil || e.Sequence < 0 {
-		return fail("%s: %q; copy it from the region's own ConfigMap (label %s=%s)", FieldSequence, m.Data[FieldSequence], Label, KindOwn)
+		return fail("%s: %q; copy it from the region's own ConfigMap (label %s=%s)", FieldSequence,
+			m.Data[FieldSequence], Label, KindOwn)
 	}
 	if len(e.Bundle) > maxBundleBytes {
 		return fail("%s: it has more than %d bytes", FieldBundle, maxBundleBytes)
@@ -103,7 +107,8 @@ func ReadEntry(m *corev1.ConfigMap) (Entry, error) {
 
 // Data returns the content of a ConfigMap that ReadEntry reads.
 func (e Entry) Data() map[string]string {
-	d := map[string]string{FieldRegion: e.Region, FieldTrustDomain: e.TrustDomain, FieldSequence: strconv.FormatInt(e.Sequence, 10)}
+	d := map[string]string{FieldRegion: e.Region, FieldTrustDomain: e.TrustDomain,
+		FieldSequence: strconv.FormatInt(e.Sequence, 10)}
 	if e.Revoked {
 		d[FieldRevoked] = "true"
 	} else {
@@ -146,13 +151,14 @@ func WriteRecord(all map[string]Entry, damaged map[string]string) map[string]str
 	return data
 }
 
-// Accept returns the record after the proposals of ConfigMaps, and why it refuses some of them. The record holds what was accepted
-// before, also if its ConfigMap has gone:
+// Accept returns the record after the proposals of ConfigMaps, and why it refuses some of them. The record holds what
+// was accepted before, also if its ConfigMap has gone:
 //
 //   - a sequence never goes back, so that an old copy does not bring back an authority that was dropped;
 //   - a tombstone wins and stays;
 //   - a region has one trust domain: another one counts once the first is revoked.
-func Accept(region, trustDomain string, record map[string]Entry, proposals []Entry, now time.Time) (map[string]Entry, []string) {
+func Accept(region, trustDomain string, record map[string]Entry, proposals []Entry, now time.Time) (map[string]Entry,
+	[]string) {
 	next := maps.Clone(record)
 	if next == nil {
 		next = map[string]Entry{}
@@ -194,9 +200,13 @@ func accept(region, trustDomain string, record map[string]Entry, p Entry, now ti
 	case known && was.Region != p.Region:
 		return fmt.Sprintf("it is that of region %s, and cannot become that of %s", was.Region, p.Region)
 	case known && p.Sequence < was.Sequence:
-		return fmt.Sprintf("sequence %d is older than %d, which is known; the newer bundle stays; if that one is wrong, replace it: kubectl causal trust --readmit", p.Sequence, was.Sequence)
+		return fmt.Sprintf(
+			"sequence %d is older than %d, which is known; the newer bundle stays; if that one is wrong, replace it: "+
+				"kubectl causal trust --readmit", p.Sequence, was.Sequence)
 	case known && p.Sequence == was.Sequence && p.Bundle != was.Bundle:
-		return fmt.Sprintf("sequence %d is known with another bundle, which stays; if that one is wrong, replace it: kubectl causal trust --readmit", p.Sequence)
+		return fmt.Sprintf(
+			"sequence %d is known with another bundle, which stays; if that one is wrong, replace it: kubectl causal "+
+				"trust --readmit", p.Sequence)
 	case known && p.Sequence == was.Sequence:
 		return ""
 	case !known && len(record) >= maxPeers:
@@ -204,7 +214,9 @@ func accept(region, trustDomain string, record map[string]Entry, p Entry, now ti
 	}
 	for _, domain := range slices.Sorted(maps.Keys(record)) {
 		if e := record[domain]; domain != p.TrustDomain && e.Region == p.Region && !e.Revoked {
-			return fmt.Sprintf("region %s is trusted as %s; if it has a new authority, revoke that one first: kubectl causal untrust %s", p.Region, domain, p.Region)
+			return fmt.Sprintf(
+				"region %s is trusted as %s; if it has a new authority, revoke that one first: kubectl causal "+
+					"untrust %s", p.Region, domain, p.Region)
 		}
 	}
 	p.Since = now

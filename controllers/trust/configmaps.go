@@ -17,17 +17,20 @@ import (
 )
 
 // publish writes the bundle of this region for others to copy.
-func (k *Keeper) publish(ctx context.Context, own *corev1.ConfigMap, all Authorities, waiting, refusedBy []string) error {
+func (k *Keeper) publish(ctx context.Context, own *corev1.ConfigMap, all Authorities,
+	waiting, refusedBy []string) error {
 	data := Entry{Region: k.Region, TrustDomain: all.TrustDomain, Sequence: all.Sequence, Bundle: all.Bundle()}.Data()
 	data[FieldIssuing] = Fingerprint(all.Issuing.Certificate())
 	if all.Next != nil {
-		data[FieldNext], data[FieldNextSince], data[FieldWaiting] = Fingerprint(all.Next.Certificate()), formatTime(all.NextSince), strings.Join(waiting, "\n")
+		data[FieldNext], data[FieldNextSince], data[FieldWaiting] = Fingerprint(all.Next.Certificate()),
+			formatTime(all.NextSince), strings.Join(waiting, "\n")
 	}
 	if len(refusedBy) > 0 {
 		data[FieldRefusedBy] = strings.Join(refusedBy, "\n")
 	}
 	if len(all.Retired) > 0 {
-		data[FieldRetired], data[FieldRetiredUntil] = Fingerprint(all.Retired[0].Root.Certificate()), formatTime(all.Retired[0].Until)
+		data[FieldRetired], data[FieldRetiredUntil] = Fingerprint(all.Retired[0].Root.Certificate()),
+			formatTime(all.Retired[0].Until)
 	}
 	if k.Requests != nil {
 		data[FieldIssuer] = k.Requests.Issuer.String()
@@ -45,8 +48,11 @@ func (k *Keeper) readOwned(ctx context.Context, name string) (*corev1.ConfigMap,
 	case err != nil:
 		return nil, fmt.Errorf("read ConfigMap %s of namespace %s: %w", name, k.Namespace, err)
 	case m.Labels[plan.LabelManagedBy] != plan.ManagedBy && m.Labels[Label] == "": // either label says so
-		return nil, fmt.Errorf("write ConfigMap %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete or rename it", name, k.Namespace,
-			plan.LabelManagedBy, plan.ManagedBy)
+		return nil,
+			fmt.Errorf(
+				"write ConfigMap %s of namespace %s: it exists and was not made by an operator (label %s=%s); delete "+
+					"or rename it", name, k.Namespace,
+				plan.LabelManagedBy, plan.ManagedBy)
 	}
 	return m, nil
 }
@@ -59,7 +65,8 @@ func (k *Keeper) write(ctx context.Context, live *corev1.ConfigMap, name, kind s
 		live = &corev1.ConfigMap{ObjectMeta: k.metadata(name), Data: data}
 		live.Labels[Label] = kind
 		err = k.Client.Create(ctx, live)
-	case maps.Equal(live.Data, data) && live.Labels[Label] == kind && live.Labels[plan.LabelManagedBy] == plan.ManagedBy:
+	case maps.Equal(live.Data, data) && live.Labels[Label] == kind &&
+		live.Labels[plan.LabelManagedBy] == plan.ManagedBy:
 		return nil
 	default:
 		before := live.DeepCopy()
@@ -72,8 +79,8 @@ func (k *Keeper) write(ctx context.Context, live *corev1.ConfigMap, name, kind s
 	return nil
 }
 
-// loadPeers reads the ConfigMaps about other regions, and records what is accepted of them. The record is read first, so that what
-// somebody removes from it is not written back from a ConfigMap that was removed before.
+// loadPeers reads the ConfigMaps about other regions, and records what is accepted of them. The record is read first,
+// so that what somebody removes from it is not written back from a ConfigMap that was removed before.
 func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 	live, err := k.readOwned(ctx, k.recordName())
 	if err != nil {
@@ -85,11 +92,15 @@ func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 		recorded, damaged = ReadRecord(live.Data)
 	}
 	for _, domain := range slices.Sorted(maps.Keys(damaged)) {
-		s.Refused = append(s.Refused, fmt.Sprintf("trust domain %s: its entry in ConfigMap %s of namespace %s is damaged, so that nothing is known of it, and it is not trusted; remove the entry, and run kubectl causal trust or untrust",
-			domain, k.recordName(), k.Namespace))
+		s.Refused = append(s.Refused,
+			fmt.Sprintf(
+				"trust domain %s: its entry in ConfigMap %s of namespace %s is damaged, so that nothing is known of "+
+					"it, and it is not trusted; remove the entry, and run kubectl causal trust or untrust",
+				domain, k.recordName(), k.Namespace))
 	}
 	var all corev1.ConfigMapList
-	if err := k.Uncached.List(ctx, &all, client.InNamespace(k.Namespace), client.MatchingLabels{Label: KindPeer}); err != nil {
+	if err := k.Uncached.List(ctx, &all, client.InNamespace(k.Namespace),
+		client.MatchingLabels{Label: KindPeer}); err != nil {
 		return fmt.Errorf("list the ConfigMaps about other regions: %w", err)
 	}
 	var proposals []Entry
@@ -115,7 +126,8 @@ func (k *Keeper) loadPeers(ctx context.Context, s *State) error {
 	}
 	for domain, e := range s.Peers {
 		if was, known := recorded[domain]; !known || was.Sequence != e.Sequence || was.Revoked != e.Revoked {
-			log.FromContext(ctx).Info("recorded a trust domain", "trustDomain", domain, "region", e.Region, "sequence", e.Sequence, "revoked", e.Revoked)
+			log.FromContext(ctx).Info("recorded a trust domain", "trustDomain", domain, "region", e.Region, "sequence",
+				e.Sequence, "revoked", e.Revoked)
 		}
 	}
 	return nil

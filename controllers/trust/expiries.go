@@ -10,15 +10,16 @@ import (
 // Owner is a Secret with certificates of a store.
 type Owner struct{ Namespace, Secret, StoreNamespace, Store, DataCenter string }
 
-// Expiries exports when the certificates in each Secret expire. Only the replica that renews them, the leader, knows. A nil Expiries
-// exports nothing.
+// Expiries exports when the certificates in each Secret expire. Only the replica that renews them, the leader, knows. A
+// nil Expiries exports nothing.
 type Expiries struct {
 	mu  sync.Mutex
 	all map[Owner]time.Time
 }
 
 var expiry = prometheus.NewDesc("causalstore_certificate_expiry_timestamp_seconds",
-	"When the first certificate in a Secret expires, in seconds since 1970; 0 if one is missing. Of the operator that renews them.",
+	"When the first certificate in a Secret expires, in seconds since 1970; 0 if one is missing. Of the operator "+
+		"that renews them.",
 	[]string{"certificate_namespace", "secret", "store_namespace", "store", "data_center"}, nil)
 
 // Set notes when the first certificate of a Secret expires.
@@ -69,6 +70,7 @@ func (e *Expiries) Collect(ch chan<- prometheus.Metric) {
 		if !at.IsZero() {
 			value = float64(at.Unix())
 		}
-		ch <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, value, o.Namespace, o.Secret, o.StoreNamespace, o.Store, o.DataCenter)
+		ch <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, value, o.Namespace, o.Secret,
+			o.StoreNamespace, o.Store, o.DataCenter)
 	}
 }

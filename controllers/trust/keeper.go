@@ -18,20 +18,22 @@ import (
 // checkInterval is how often the ConfigMaps about trust are read.
 const checkInterval = 3 * time.Second
 
-// Keeper keeps the authority of the operator's region in a Secret of the operator's namespace, publishes its bundle in a ConfigMap, and
-// records what it accepts of the bundles of other regions. Several replicas may run one: writes fail if the object has changed.
+// Keeper keeps the authority of the operator's region in a Secret of the operator's namespace, publishes its bundle in
+// a ConfigMap, and records what it accepts of the bundles of other regions. Several replicas may run one: writes fail
+// if the object has changed.
 type Keeper struct {
 	Client client.Client
 	// Uncached reads Secrets and the namespace kube-system, and lists ConfigMaps in the operator's namespace.
 	Uncached client.Reader
-	// Namespace is that of the operator. Name is that of the Secret, and of the ConfigMap with the own bundle; the record has the suffix
-	// ".trusted".
+	// Namespace is that of the operator. Name is that of the Secret, and of the ConfigMap with the own bundle; the
+	// record has the suffix ".trusted".
 	Namespace, Name string
 	Region          string
 	// TrustDomain of a new authority. Default: the region and the UID of kube-system, which tells clusters apart.
 	TrustDomain string
 	Now         func() time.Time
-	// Requests asks an issuer of cert-manager for certificates. If it is nil, this operator has the key of the authority.
+	// Requests asks an issuer of cert-manager for certificates. If it is nil, this operator has the key of the
+	// authority.
 	Requests *Requests
 
 	mu       sync.Mutex
@@ -98,13 +100,16 @@ func (k *Keeper) sync(ctx context.Context, maxAge time.Duration) (*State, error)
 		if s = k.continueWithout(err); s == nil {
 			return nil, err
 		}
-		log.FromContext(ctx).Error(err, "cannot read or write what is known of trust; going on with what was known before")
+		log.FromContext(ctx).Error(err,
+			"cannot read or write what is known of trust; going on with what was known before")
 	} else {
 		k.failing = time.Time{}
 	}
 	if k.state != nil && k.changed != nil && !equal(k.state, s) {
 		select {
-		case k.changed <- event.GenericEvent{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}}}:
+		case k.changed <- event.GenericEvent{
+			Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}},
+		}:
 		default: // one is waiting
 		}
 	}
@@ -115,8 +120,8 @@ func (k *Keeper) sync(ctx context.Context, maxAge time.Duration) (*State, error)
 // failureTime is how long reading and writing may fail until it is a problem for people.
 const failureTime = 30 * time.Second
 
-// continueWithout returns the state to go on with after an error: what was known before. Certificates must be renewed and the status be
-// written also while something is damaged. It returns nil if nothing was known.
+// continueWithout returns the state to go on with after an error: what was known before. Certificates must be renewed
+// and the status be written also while something is damaged. It returns nil if nothing was known.
 func (k *Keeper) continueWithout(err error) *State {
 	if k.state == nil {
 		return nil
@@ -144,5 +149,6 @@ func (k *Keeper) load(ctx context.Context) (*State, error) {
 }
 
 func (k *Keeper) metadata(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: k.Namespace, Name: name, Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}}
+	return metav1.ObjectMeta{Namespace: k.Namespace, Name: name,
+		Labels: map[string]string{plan.LabelManagedBy: plan.ManagedBy}}
 }

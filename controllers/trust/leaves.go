@@ -15,14 +15,15 @@ import (
 )
 
 const (
-	// LeafLife is how long a certificate is valid, and renewAge its age at which it is renewed: so parts run on for six days without
-	// an operator.
+	// LeafLife is how long a certificate is valid, and renewAge its age at which it is renewed: so parts run on for six
+	// days without an operator.
 	LeafLife = 7 * 24 * time.Hour
 	renewAge = 24 * time.Hour
 	// LateAfter is the remaining time at which a certificate should have been renewed long ago.
 	LateAfter = 3 * 24 * time.Hour
-	// edgeDelay is how long the certificates of edges stay those of the authority before, once a new one issues. Edges do not say what
-	// they accept; the kubelet brings them the new bundle within two minutes, as it does to the parts beside them.
+	// edgeDelay is how long the certificates of edges stay those of the authority before, once a new one issues. Edges
+	// do not say what they accept; the kubelet brings them the new bundle within two minutes, as it does to the parts
+	// beside them.
 	edgeDelay = 10 * time.Minute
 )
 
@@ -32,8 +33,8 @@ func KeyFile(name string) string  { return name + ".key" }
 
 // signer issues the certificates of a region.
 type signer interface {
-	// issue returns a certificate and its key, in PEM. It returns the same until done is called. While there is none yet, it returns a
-	// PendingError. A certificate that is not urgent replaces one that lasts for days.
+	// issue returns a certificate and its key, in PEM. It returns the same until done is called. While there is none
+	// yet, it returns a PendingError. A certificate that is not urgent replaces one that lasts for days.
 	issue(ctx context.Context, id contract.Identity, urgent bool, now time.Time) (cert, key []byte, err error)
 	// done says that an identity has its certificate.
 	done(ctx context.Context, id contract.Identity) error
@@ -68,10 +69,12 @@ func (s noSigner) issue(_ context.Context, id contract.Identity, _ bool, _ time.
 
 func (noSigner) done(context.Context, contract.Identity) error { return nil }
 
-// Renew returns the certificates that a Secret should have at a time, by the names of their files, and whether they differ from those that
-// it has. New are those that are missing, a day old, of another identity, or not of the authority that issues now; files that are not
-// wanted are left out. If an error is returned, what could not be renewed is as it was; it is a PendingError if that is only not there yet.
-func (s *State) Renew(ctx context.Context, files map[string][]byte, wanted map[string]contract.Identity, now time.Time) (renewed map[string][]byte,
+// Renew returns the certificates that a Secret should have at a time, by the names of their files, and whether they
+// differ from those that it has. New are those that are missing, a day old, of another identity, or not of the
+// authority that issues now; files that are not wanted are left out. If an error is returned, what could not be renewed
+// is as it was; it is a PendingError if that is only not there yet.
+func (s *State) Renew(ctx context.Context, files map[string][]byte, wanted map[string]contract.Identity,
+	now time.Time) (renewed map[string][]byte,
 	changed bool, failed error) {
 	renewed = map[string][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -80,7 +83,8 @@ func (s *State) Renew(ctx context.Context, files map[string][]byte, wanted map[s
 		var err error
 		if s.isDue(leaf, wanted[name], now) {
 			var newCert, newKey []byte
-			if newCert, newKey, err = s.signer.issue(ctx, wanted[name], isUrgent(leaf, wanted[name], now), now); err == nil {
+			if newCert, newKey, err = s.signer.issue(ctx, wanted[name], isUrgent(leaf, wanted[name], now),
+				now); err == nil {
 				cert, key, changed = newCert, newKey, true
 			}
 		} else {
@@ -144,5 +148,7 @@ func (s *State) isDue(leaf *x509.Certificate, id contract.Identity, now time.Tim
 
 // isRetired reports whether a certificate is that of an authority which does not issue any more and is still accepted.
 func (s *State) isRetired(leaf *x509.Certificate) bool {
-	return slices.ContainsFunc(s.Retired, func(r Retired) bool { return leaf.CheckSignatureFrom(r.Root.Certificate()) == nil })
+	return slices.ContainsFunc(s.Retired, func(r Retired) bool {
+		return leaf.CheckSignatureFrom(r.Root.Certificate()) == nil
+	})
 }

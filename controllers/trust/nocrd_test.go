@@ -25,7 +25,8 @@ func TestWithoutCertManagerTheProblemSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &Keeper{Client: c, Uncached: c, Namespace: "operator", Name: "authority", Region: "eu", Now: time.Now,
-		Requests: &Requests{Client: c, Uncached: c, Namespace: "operator", Name: "authority", Issuer: Issuer{"region-ca", IssuerGroup}}}
+		Requests: &Requests{Client: c, Uncached: c, Namespace: "operator", Name: "authority",
+			Issuer: Issuer{"region-ca", IssuerGroup}}}
 	check := func(want string) {
 		t.Helper()
 		s, err := k.Refresh(t.Context())
@@ -41,5 +42,7 @@ func TestWithoutCertManagerTheProblemSaysWhatToDo(t *testing.T) {
 	}
 	check("the leader of the operator has not asked the issuer")
 	k.Lead()
-	check("cert-manager is not installed (kind CertificateRequest of cert-manager.io/v1 is unknown); install it, or unset trust.issuer.name of the chart")
+	check(
+		"cert-manager is not installed (kind CertificateRequest of cert-manager.io/v1 is unknown); install it, or " +
+			"unset trust.issuer.name of the chart")
 }

@@ -55,7 +55,8 @@ func (k *Keeper) loadAuthority(ctx context.Context, own *corev1.ConfigMap) (*Sta
 	return s, k.publish(ctx, own, all, waiting, k.refusalsOf(own, all.Issuing))
 }
 
-// signerOf returns who issues certificates now. An authority of the operator's own goes on until that of the issuer takes over.
+// signerOf returns who issues certificates now. An authority of the operator's own goes on until that of the issuer
+// takes over.
 func (k *Keeper) signerOf(all Authorities) signer {
 	switch {
 	case all.Issuing.own != nil:
@@ -66,14 +67,17 @@ func (k *Keeper) signerOf(all Authorities) signer {
 	return &issuerSigner{k.Requests, all.Issuing}
 }
 
-// readSecret reads the Secret with the authorities, or returns nil if they have to be made. If they cannot be used, it sets the
-// problem of the state.
-func (k *Keeper) readSecret(ctx context.Context, own *corev1.ConfigMap, s *State) (secret *corev1.Secret, all Authorities, err error) {
+// readSecret reads the Secret with the authorities, or returns nil if they have to be made. If they cannot be used, it
+// sets the problem of the state.
+func (k *Keeper) readSecret(ctx context.Context, own *corev1.ConfigMap, s *State) (secret *corev1.Secret,
+	all Authorities, err error) {
 	secret = &corev1.Secret{}
 	err = k.Uncached.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: k.Name}, secret)
 	switch {
 	case apierrors.IsNotFound(err) && own != nil:
-		s.Problem = fmt.Sprintf("Secret %s of namespace %s, with the key of the region's authority, is gone; restore it from a backup, or, to make a new authority that other regions must trust anew, delete ConfigMap %s",
+		s.Problem = fmt.Sprintf(
+			"Secret %s of namespace %s, with the key of the region's authority, is gone; restore it from a backup, "+
+				"or, to make a new authority that other regions must trust anew, delete ConfigMap %s",
 			k.Name, k.Namespace, k.Name)
 		return nil, all, nil
 	case apierrors.IsNotFound(err):
@@ -81,30 +85,37 @@ func (k *Keeper) readSecret(ctx context.Context, own *corev1.ConfigMap, s *State
 	case err != nil:
 		return nil, all, fmt.Errorf("read Secret %s of namespace %s: %w", k.Name, k.Namespace, err)
 	case secret.Labels[plan.LabelManagedBy] != plan.ManagedBy:
-		s.Problem = fmt.Sprintf("Secret %s of namespace %s exists and was not made by an operator (label %s=%s); delete it, or name another one in --authority-secret",
+		s.Problem = fmt.Sprintf(
+			"Secret %s of namespace %s exists and was not made by an operator (label %s=%s); delete it, or name "+
+				"another one in --authority-secret",
 			k.Name, k.Namespace, plan.LabelManagedBy, plan.ManagedBy)
 		return nil, all, nil
 	}
 	if all, err = Read(secret.Data); err != nil {
-		s.Problem = fmt.Sprintf("Secret %s of namespace %s, with the region's authority, is damaged: %v; restore it from a backup", k.Name, k.Namespace, err)
+		s.Problem = fmt.Sprintf(
+			"Secret %s of namespace %s, with the region's authority, is damaged: %v; restore it from a backup", k.Name,
+			k.Namespace, err)
 		return nil, all, nil
 	}
 	if k.TrustDomain != "" && k.TrustDomain != all.TrustDomain {
-		s.Problem = fmt.Sprintf("the region's authority in Secret %s of namespace %s is of trust domain %s, and --trust-domain is %s; a trust domain cannot be renamed: set it back",
+		s.Problem = fmt.Sprintf(
+			"the region's authority in Secret %s of namespace %s is of trust domain %s, and --trust-domain is %s; "+
+				"a trust domain cannot be renamed: set it back",
 			k.Name, k.Namespace, all.TrustDomain, k.TrustDomain)
 	}
 	return secret, all, nil
 }
 
-// create makes the authority of this region, or takes that of the issuer. If another replica is faster, the next attempt reads what that
-// one has made.
+// create makes the authority of this region, or takes that of the issuer. If another replica is faster, the next
+// attempt reads what that one has made.
 func (k *Keeper) create(ctx context.Context) (Authorities, error) {
 	domain := k.TrustDomain
 	if domain == "" {
 		system := &metav1.PartialObjectMetadata{}
 		system.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 		if err := k.Uncached.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-			return Authorities{}, fmt.Errorf("read namespace %s, whose UID is part of the trust domain: %w", metav1.NamespaceSystem, err)
+			return Authorities{}, fmt.Errorf("read namespace %s, whose UID is part of the trust domain: %w",
+				metav1.NamespaceSystem, err)
 		}
 		domain = k.Region + "." + string(system.UID)
 	}
@@ -126,7 +137,8 @@ func (k *Keeper) create(ctx context.Context) (Authorities, error) {
 	if err := k.Client.Create(ctx, secret); err != nil {
 		return all, fmt.Errorf("create Secret %s of namespace %s: %w", k.Name, k.Namespace, err)
 	}
-	log.FromContext(ctx).Info("created the authority of this region", "trustDomain", domain, "fingerprint", Fingerprint(all.Issuing.Certificate()))
+	log.FromContext(ctx).Info("created the authority of this region", "trustDomain", domain, "fingerprint",
+		Fingerprint(all.Issuing.Certificate()))
 	return all, nil
 }
 
@@ -142,9 +154,10 @@ func (k *Keeper) adopt(ctx context.Context, trustDomain string) (Authorities, er
 	return Authorities{TrustDomain: trustDomain, Sequence: k.Now().Unix(), Issuing: root}, nil
 }
 
-// advance carries out the step of a rotation that was asked for or is due, and drops what has retired. A problem is what keeps the
-// issuer from being used.
-func (k *Keeper) advance(ctx context.Context, secret *corev1.Secret, own *corev1.ConfigMap, all Authorities, accepted bool) (next Authorities, problem string, err error) {
+// advance carries out the step of a rotation that was asked for or is due, and drops what has retired. A problem is
+// what keeps the issuer from being used.
+func (k *Keeper) advance(ctx context.Context, secret *corev1.Secret, own *corev1.ConfigMap, all Authorities,
+	accepted bool) (next Authorities, problem string, err error) {
 	request := ""
 	if own != nil {
 		request = own.Annotations[AnnotationRotate]
@@ -171,12 +184,14 @@ func (k *Keeper) advance(ctx context.Context, secret *corev1.Secret, own *corev1
 	if secret.Data, err = next.Files(); err != nil {
 		return all, "", err
 	}
-	if err := k.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := k.Client.Patch(ctx, secret, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{})); err != nil {
 		return all, "", fmt.Errorf("write Secret %s of namespace %s: %w", k.Name, k.Namespace, err)
 	}
 	what := "rotated the authority of this region"
 	if restored {
-		what = "an older Secret of the authority was restored: its bundle gets a new sequence, and authorities that are not in it are not trusted any more"
+		what = "an older Secret of the authority was restored: its bundle gets a new sequence, and authorities that " +
+			"are not in it are not trusted any more"
 	}
 	log.FromContext(ctx).Info(what, "request", request, "sequence", next.Sequence,
 		"issuing", Fingerprint(next.Issuing.Certificate()), "next", next.Next != nil, "retired", len(next.Retired))
@@ -195,9 +210,10 @@ func publishedSequence(own *corev1.ConfigMap) int64 {
 	return e.Sequence
 }
 
-// follow makes the authority that the issuer uses now the next one. That the issuer does not answer is a problem only while nothing else
-// issues.
-func (k *Keeper) follow(ctx context.Context, all Authorities) (next Authorities, changed bool, problem string, err error) {
+// follow makes the authority that the issuer uses now the next one. That the issuer does not answer is a problem only
+// while nothing else issues.
+func (k *Keeper) follow(ctx context.Context, all Authorities) (next Authorities, changed bool, problem string,
+	err error) {
 	root, err := k.Requests.probe(ctx, k.Region, all.TrustDomain, k.Now())
 	switch {
 	case IsPending(err):
@@ -212,7 +228,8 @@ func (k *Keeper) follow(ctx context.Context, all Authorities) (next Authorities,
 	return next, changed, "", nil
 }
 
-// waitingFor returns what keeps the next authority from issuing. Only the leader knows; the others leave it as it was published.
+// waitingFor returns what keeps the next authority from issuing. Only the leader knows; the others leave it as it was
+// published.
 func (k *Keeper) waitingFor(ctx context.Context, own *corev1.ConfigMap, next *Root) ([]string, error) {
 	switch {
 	case next == nil:
@@ -225,7 +242,8 @@ func (k *Keeper) waitingFor(ctx context.Context, own *corev1.ConfigMap, next *Ro
 	return strings.Split(own.Data[FieldWaiting], "\n"), nil
 }
 
-// refusalsOf returns who does not accept the authority that issues. Only the leader knows; the others leave it as it was published.
+// refusalsOf returns who does not accept the authority that issues. Only the leader knows; the others leave it as it
+// was published.
 func (k *Keeper) refusalsOf(own *corev1.ConfigMap, issuing *Root) []string {
 	switch {
 	case k.leads:

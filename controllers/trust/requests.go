@@ -48,13 +48,14 @@ const (
 	forgetAfter = time.Hour
 )
 
-// Requests asks an issuer for certificates by CertificateRequests, in the namespace of the operator. The keys are in memory until the
-// certificates are in their Secrets: what is under way when the operator ends is asked for again.
+// Requests asks an issuer for certificates by CertificateRequests, in the namespace of the operator. The keys are in
+// memory until the certificates are in their Secrets: what is under way when the operator ends is asked for again.
 type Requests struct {
 	Client client.Client
 	// Uncached reads the requests.
 	Uncached client.Reader
-	// Namespace is that of the operator and of the issuer. Name is that of the authority, which the names of requests begin with.
+	// Namespace is that of the operator and of the issuer. Name is that of the authority, which the names of requests
+	// begin with.
 	Namespace, Name string
 	Issuer          Issuer
 
@@ -129,7 +130,8 @@ func (r *Requests) get(ctx context.Context, id contract.Identity, now time.Time)
 	return answer, nil
 }
 
-// isStale reports whether an answer is too old to be used, or of a CA that the issuer has replaced before it could be used.
+// isStale reports whether an answer is too old to be used, or of a CA that the issuer has replaced before it could be
+// used.
 func (r *Requests) isStale(a *issuedCertificate, now time.Time) bool {
 	return now.Sub(a.notBefore) >= renewAge+authority.Backdate || !a.root.Is(r.root)
 }
@@ -194,7 +196,9 @@ func (r *Requests) delete(ctx context.Context, name string) error {
 	case err != nil:
 		return r.explain("read", name, err)
 	case live.GetLabels()[LabelRequestOf] != r.Name:
-		return fmt.Errorf("CertificateRequest %s of namespace %s was not made by this operator (label %s=%s); delete it", name, r.Namespace, LabelRequestOf, r.Name)
+		return fmt.Errorf(
+			"CertificateRequest %s of namespace %s was not made by this operator (label %s=%s); delete it", name,
+			r.Namespace, LabelRequestOf, r.Name)
 	}
 	uid := live.GetUID()
 	if err := client.IgnoreNotFound(r.Client.Delete(ctx, live, client.Preconditions{UID: &uid})); err != nil {
@@ -207,10 +211,14 @@ func (r *Requests) delete(ctx context.Context, name string) error {
 func (r *Requests) explain(verb, name string, err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("%s CertificateRequest %s of namespace %s: cert-manager is not installed (kind CertificateRequest of cert-manager.io/v1 is unknown); install it, or unset trust.issuer.name of the chart",
+		return fmt.Errorf(
+			"%s CertificateRequest %s of namespace %s: cert-manager is not installed (kind CertificateRequest of "+
+				"cert-manager.io/v1 is unknown); install it, or unset trust.issuer.name of the chart",
 			verb, name, r.Namespace)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%s CertificateRequest %s of namespace %s: %w; install the chart with trust.issuer.name, which grants it", verb, name, r.Namespace, err)
+		return fmt.Errorf(
+			"%s CertificateRequest %s of namespace %s: %w; install the chart with trust.issuer.name, which grants it",
+			verb, name, r.Namespace, err)
 	}
 	return fmt.Errorf("%s CertificateRequest %s of namespace %s: %w", verb, name, r.Namespace, err)
 }
@@ -233,14 +241,16 @@ func (r *Requests) finish(ctx context.Context, name string) error {
 	return nil
 }
 
-// probe returns the CA that the issuer uses now. It asks for a certificate that nobody uses, unless it knows from another one.
+// probe returns the CA that the issuer uses now. It asks for a certificate that nobody uses, unless it knows from
+// another one.
 func (r *Requests) probe(ctx context.Context, region, trustDomain string, now time.Time) (*Root, error) {
 	r.sweep(ctx, now)
 	r.mu.Lock()
 	root, at := r.root, r.rootAt
 	r.mu.Unlock()
 	// No part has this identity, and its role may say nothing on links.
-	id := contract.Identity{TrustDomain: trustDomain, StoreID: "operator", DataCenter: region, Role: contract.RoleOperator, Member: r.Name}
+	id := contract.Identity{TrustDomain: trustDomain, StoreID: "operator", DataCenter: region,
+		Role: contract.RoleOperator, Member: r.Name}
 	if root != nil && now.Sub(at) < probeInterval && !now.Before(at) {
 		return root, r.done(ctx, id)
 	}
@@ -251,8 +261,8 @@ func (r *Requests) probe(ctx context.Context, region, trustDomain string, now ti
 	return answer.root, r.done(ctx, id)
 }
 
-// sweep deletes the requests that nobody waits for any more: those of parts that have gone, and those of an earlier process, whose keys
-// are lost.
+// sweep deletes the requests that nobody waits for any more: those of parts that have gone, and those of an earlier
+// process, whose keys are lost.
 func (r *Requests) sweep(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +271,8 @@ func (r *Requests) sweep(ctx context.Context, now time.Time) {
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(requestGVK)
-	if err := r.Uncached.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{LabelRequestOf: r.Name}); err != nil {
+	if err := r.Uncached.List(ctx, list, client.InNamespace(r.Namespace),
+		client.MatchingLabels{LabelRequestOf: r.Name}); err != nil {
 		return // the next request says what is wrong
 	}
 	r.swept = now
@@ -286,7 +297,8 @@ type issuerSigner struct {
 	issuing *Root
 }
 
-func (s *issuerSigner) issue(ctx context.Context, id contract.Identity, urgent bool, now time.Time) (cert, key []byte, err error) {
+func (s *issuerSigner) issue(ctx context.Context, id contract.Identity, urgent bool, now time.Time) (cert, key []byte,
+	err error) {
 	a, err := s.requests.get(ctx, id, now)
 	if err != nil {
 		return nil, nil, err
@@ -294,11 +306,18 @@ func (s *issuerSigner) issue(ctx context.Context, id contract.Identity, urgent b
 	leaf := readLeaf(a.leaf, a.key)
 	switch {
 	case leaf.CheckSignatureFrom(s.issuing.cert) != nil:
-		return nil, nil, &PendingError{fmt.Sprintf("the certificate of CertificateRequest %s is of a CA that is not accepted everywhere yet (SHA-256 %s)",
-			s.requests.nameOf(id), Fingerprint(a.root.cert))}
+		return nil, nil,
+			&PendingError{
+				fmt.Sprintf(
+					"the certificate of CertificateRequest %s is of a CA that is not accepted everywhere "+
+						"yet (SHA-256 %s)",
+					s.requests.nameOf(id), Fingerprint(a.root.cert))}
 	case !urgent && now.Before(a.notBefore.Add(authority.Backdate)): // machines whose clocks are late would refuse it
-		return nil, nil, &PendingError{fmt.Sprintf("the certificate of CertificateRequest %s is used from %s on, when it is valid by every clock",
-			s.requests.nameOf(id), formatTime(a.notBefore.Add(authority.Backdate)))}
+		return nil, nil,
+			&PendingError{
+				fmt.Sprintf(
+					"the certificate of CertificateRequest %s is used from %s on, when it is valid by every clock",
+					s.requests.nameOf(id), formatTime(a.notBefore.Add(authority.Backdate)))}
 	}
 	return a.leaf, a.key, nil
 }

@@ -12,7 +12,8 @@ func TestARotationReplacesTheAuthorityWithoutAMomentInWhichACertificateIsNotTrus
 	a, wanted := create(t, part.TrustDomain), map[string]contract.Identity{"0": part}
 	files, _ := renewed(t, nil, wanted, a.Issuing, today)
 	first := Fingerprint(a.Issuing.Certificate())
-	for _, request := range []string{"", RotationRequest(RotateBegin, "of another"), RotationRequest(RotateForce, first), "nonsense"} {
+	for _, request := range []string{"", RotationRequest(RotateBegin, "of another"),
+		RotationRequest(RotateForce, first), "nonsense"} {
 		if _, changed := advance(t, a, request, true, today); changed {
 			t.Errorf("the request %q changes something", request)
 		}
@@ -21,16 +22,19 @@ func TestARotationReplacesTheAuthorityWithoutAMomentInWhichACertificateIsNotTrus
 	if !changed || both.Next == nil || both.Sequence <= a.Sequence || Fingerprint(both.Issuing.Certificate()) != first {
 		t.Fatalf("begun: %+v", both)
 	}
-	if again, changed := advance(t, both, RotationRequest(RotateBegin, first), false, today.Add(30*day)); changed || again.Bundle() != both.Bundle() {
+	if again, changed := advance(t, both, RotationRequest(RotateBegin, first), false, today.Add(30*day)); changed ||
+		again.Bundle() != both.Bundle() {
 		t.Error("a request that is still there begins again, or time alone activates")
 	}
 	next := Fingerprint(both.Next.Certificate())
 	at := both.NextSince.Add(time.Second)
-	if forced, changed := advance(t, both, RotationRequest(RotateForce, next), false, at); !changed || Fingerprint(forced.Issuing.Certificate()) != next {
+	if forced, changed := advance(t, both, RotationRequest(RotateForce, next), false, at); !changed ||
+		Fingerprint(forced.Issuing.Certificate()) != next {
 		t.Error("a forced rotation waits")
 	}
 	active, changed := advance(t, both, RotationRequest(RotateBegin, first), true, at)
-	if !changed || Fingerprint(active.Issuing.Certificate()) != next || len(active.Retired) != 1 || !active.IssuingSince.Equal(at) {
+	if !changed || Fingerprint(active.Issuing.Certificate()) != next || len(active.Retired) != 1 ||
+		!active.IssuingSince.Equal(at) {
 		t.Fatalf("activated: %+v", active)
 	}
 	new, changed := renewed(t, files, wanted, active.Issuing, at)
@@ -60,12 +64,14 @@ func TestEdgesChangeLater(t *testing.T) {
 	wanted := map[string]contract.Identity{"0": edge}
 	before := create(t, part.TrustDomain)
 	files, _ := renewed(t, nil, wanted, before.Issuing, today)
-	both, _ := advance(t, before, RotationRequest(RotateBegin, Fingerprint(before.Issuing.Certificate())), false, today.Add(23*time.Hour+55*time.Minute))
+	both, _ := advance(t, before, RotationRequest(RotateBegin, Fingerprint(before.Issuing.Certificate())), false,
+		today.Add(23*time.Hour+55*time.Minute))
 	active, _ := advance(t, both, "", true, today.Add(23*time.Hour+55*time.Minute))
 	s := StateOf(active.Issuing)
 	s.IssuingSince, s.Retired = active.IssuingSince, active.Retired
 	for minutes, want := range map[int]bool{0: false, 9: false, 10: true} { // it is a day old after five
-		if _, changed, err := s.Renew(t.Context(), files, wanted, active.IssuingSince.Add(time.Duration(minutes)*time.Minute)); changed != want || err != nil {
+		if _, changed, err := s.Renew(t.Context(), files, wanted,
+			active.IssuingSince.Add(time.Duration(minutes)*time.Minute)); changed != want || err != nil {
 			t.Errorf("after %d minutes it is replaced: %t, %v", minutes, changed, err)
 		}
 	}
@@ -115,7 +121,8 @@ func TestTheCAOfAnIssuerIsUsedOnceItIsAccepted(t *testing.T) {
 	if _, err := ParseBundle(full.Bundle(), part.TrustDomain); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := full.Propose(issuers(t), today.Add(6*time.Hour)); err == nil || !strings.Contains(err.Error(), "let it keep one until the oldest is dropped") {
+	if _, _, err := full.Propose(issuers(t), today.Add(6*time.Hour)); err == nil ||
+		!strings.Contains(err.Error(), "let it keep one until the oldest is dropped") {
 		t.Errorf("a bundle that others refuse: %v", err)
 	}
 	back := propose(t, a, one, today.Add(6*time.Hour))
@@ -132,7 +139,8 @@ func TestWithoutTheIssuerTheOperatorMakesAnAuthorityThatMustBeAccepted(t *testin
 	if _, changed, err := own.Return(today); changed || err != nil {
 		t.Errorf("an own authority is replaced: %v", err)
 	}
-	if a, changed, err := propose(t, own, issuers(t), today).Return(today.Add(day)); !changed || err != nil || a.Next != nil {
+	if a, changed, err := propose(t, own, issuers(t), today).Return(today.Add(day)); !changed || err != nil ||
+		a.Next != nil {
 		t.Errorf("the CA of an issuer that is not used stays: %v", err)
 	}
 	a, _ := advance(t, propose(t, own, issuers(t), today), "", true, today)

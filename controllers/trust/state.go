@@ -11,7 +11,8 @@ import (
 // State is what the operator knows about trust.
 type State struct {
 	Region string
-	// TrustDomain, Bundle and Issuing are the authority of this region. If it cannot be used, Issuing is nil and Problem says why.
+	// TrustDomain, Bundle and Issuing are the authority of this region. If it cannot be used, Issuing is nil and
+	// Problem says why.
 	TrustDomain string
 	Bundle      string
 	Issuing     *Root
@@ -32,11 +33,13 @@ type State struct {
 
 // StateOf returns the state of a region whose operator has the key of its authority, and knows nothing else.
 func StateOf(issuing *Root) *State {
-	return &State{TrustDomain: issuing.own.TrustDomain(), Bundle: string(issuing.CertificatePEM()), Issuing: issuing, signer: ownSigner{issuing.own}}
+	return &State{TrustDomain: issuing.own.TrustDomain(), Bundle: string(issuing.CertificatePEM()), Issuing: issuing,
+		signer: ownSigner{issuing.own}}
 }
 
 func equal(a, b *State) bool {
-	return a.TrustDomain == b.TrustDomain && a.Bundle == b.Bundle && a.Problem == b.Problem && a.Issuing.Is(b.Issuing) && a.Next.Is(b.Next) &&
+	return a.TrustDomain == b.TrustDomain && a.Bundle == b.Bundle && a.Problem == b.Problem &&
+		a.Issuing.Is(b.Issuing) && a.Next.Is(b.Next) &&
 		slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Refused, b.Refused) && reflect.DeepEqual(a.Peers, b.Peers)
 }
 

@@ -19,7 +19,8 @@ import (
 var (
 	today = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	day   = 24 * time.Hour
-	part  = contract.Identity{TrustDomain: "eu.1", StoreID: "7d1e", DataCenter: "paris", Role: contract.RoleCoordinator, Member: "0"}
+	part  = contract.Identity{TrustDomain: "eu.1", StoreID: "7d1e", DataCenter: "paris", Role: contract.RoleCoordinator,
+		Member: "0"}
 )
 
 func create(t *testing.T, domain string) Authorities {
@@ -46,13 +47,15 @@ func advance(t *testing.T, a Authorities, request string, accepted bool, now tim
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back.Bundle() != next.Bundle() || back.Sequence != next.Sequence || !back.NextSince.Equal(next.NextSince.Truncate(time.Second)) {
+	if back.Bundle() != next.Bundle() || back.Sequence != next.Sequence ||
+		!back.NextSince.Equal(next.NextSince.Truncate(time.Second)) {
 		t.Errorf("read back %+v, want %+v", back, next)
 	}
 	return back, changed
 }
 
-func renewed(t *testing.T, files map[string][]byte, wanted map[string]contract.Identity, by *Root, now time.Time) (map[string][]byte, bool) {
+func renewed(t *testing.T, files map[string][]byte, wanted map[string]contract.Identity, by *Root,
+	now time.Time) (map[string][]byte, bool) {
 	t.Helper()
 	out, changed, err := StateOf(by).Renew(t.Context(), files, wanted, now)
 	if err != nil {
@@ -70,7 +73,8 @@ func verify(t *testing.T, bundle string, files map[string][]byte, name string, n
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle))
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return err
 }
 
@@ -86,7 +90,8 @@ func TestCertificatesAreRenewedEveryDayAndOutliveTheOperatorBySixDays(t *testing
 	if err := verify(t, a.Bundle(), files, "0", today.Add(-9*time.Minute)); err != nil {
 		t.Errorf("for a machine whose clock is 9 minutes late: %v", err)
 	}
-	if same, changed := renewed(t, files, wanted, a.Issuing, today.Add(day-time.Minute)); changed || !maps.EqualFunc(same, files, slices.Equal) {
+	if same, changed := renewed(t, files, wanted, a.Issuing, today.Add(day-time.Minute)); changed ||
+		!maps.EqualFunc(same, files, slices.Equal) {
 		t.Error("renewed before it is a day old")
 	}
 	next, changed := renewed(t, files, wanted, a.Issuing, today.Add(day))
@@ -139,7 +144,8 @@ func TestCertificatesStayWhenTheyCannotBeRenewed(t *testing.T) {
 	if _, _, err := lost.Renew(t.Context(), nil, wanted, today); err == nil || !Expires(nil, wanted).IsZero() {
 		t.Errorf("without authority and certificate: %v", err)
 	}
-	if _, _, err := StateOf(a.Issuing).Renew(t.Context(), files, wanted, a.Issuing.Certificate().NotAfter.Add(day)); err == nil || !strings.Contains(err.Error(), "make a new one") {
+	if _, _, err := StateOf(a.Issuing).Renew(t.Context(), files, wanted,
+		a.Issuing.Certificate().NotAfter.Add(day)); err == nil || !strings.Contains(err.Error(), "make a new one") {
 		t.Errorf("by an authority that has expired: %v", err)
 	}
 }
@@ -172,7 +178,8 @@ func TestBundlesDoNotGoBackAndTombstonesStay(t *testing.T) {
 	if _, refused := Accept("eu", "eu.1", record, []Entry{two}, today.Add(2*day)); len(refused) > 0 {
 		t.Errorf("what is known is refused: %v", refused)
 	}
-	for what, p := range map[string]Entry{"an older one": one, "another one of the same sequence": entry(t, "us", "us.1", 6)} {
+	for what, p := range map[string]Entry{"an older one": one,
+		"another one of the same sequence": entry(t, "us", "us.1", 6)} {
 		next, refused := Accept("eu", "eu.1", record, []Entry{p}, today.Add(2*day))
 		if len(refused) != 1 || next["us.1"].Bundle != two.Bundle {
 			t.Errorf("%s: %v", what, refused)
@@ -211,7 +218,8 @@ func readBack(t *testing.T, record map[string]Entry) map[string]Entry {
 func TestDamagedEntriesOfTheRecordStayAndHideNoOthers(t *testing.T) {
 	record, _ := Accept("eu", "eu.1", nil, []Entry{entry(t, "us", "us.1", 5), revoked("asia.1")}, today)
 	data := WriteRecord(record, nil)
-	data["junk"], data["af.1"] = "garbage", `{"region":"af","trustDomain":"af.1","sequence":3,"bundle":"no certificate"}`
+	data["junk"], data["af.1"] = "garbage",
+		`{"region":"af","trustDomain":"af.1","sequence":3,"bundle":"no certificate"}`
 	data["sa.1"] = data["us.1"] // of another domain
 	back, damaged := ReadRecord(data)
 	if d := cmp.Diff(record, back); d != "" || len(damaged) != 3 {
@@ -235,7 +243,8 @@ func TestARegionHasOneTrustDomain(t *testing.T) {
 		"the own one, said to be of another": {entry(t, "us", "eu.1", 9), ""},
 	} {
 		next, refused := Accept("eu", "eu.1", record, []Entry{c.p}, today)
-		if (c.says == "") != (len(refused) == 0) || c.says != "" && !strings.Contains(refused[0], c.says) || !cmp.Equal(next, record) {
+		if (c.says == "") != (len(refused) == 0) || c.says != "" && !strings.Contains(refused[0], c.says) ||
+			!cmp.Equal(next, record) {
 			t.Errorf("%s: %q; record changed: %t", what, refused, !cmp.Equal(next, record))
 		}
 	}
@@ -246,7 +255,9 @@ func TestMalformedConfigMapsAreRefusedWithTheField(t *testing.T) {
 	if e, err := ReadEntry(&corev1.ConfigMap{Data: good.Data()}); err != nil || !cmp.Equal(e, good) {
 		t.Errorf("%v: %v", e, err)
 	}
-	if e, err := ReadEntry(&corev1.ConfigMap{Data: map[string]string{"trustDomain": "us.1", "revoked": "true"}}); err != nil || !e.Revoked {
+	if e, err := ReadEntry(
+		&corev1.ConfigMap{Data: map[string]string{"trustDomain": "us.1", "revoked": "true"}}); err != nil ||
+		!e.Revoked {
 		t.Errorf("the shortest tombstone: %v", err)
 	}
 	a := create(t, "us.1")
@@ -254,18 +265,26 @@ func TestMalformedConfigMapsAreRefusedWithTheField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, _ := renewed(t, nil, map[string]contract.Identity{"x": {TrustDomain: "us.1", StoreID: "s", DataCenter: "d", Role: contract.RoleCache, Member: "0"}}, a.Issuing, today)
+	leaf, _ := renewed(t, nil,
+		map[string]contract.Identity{"x": {TrustDomain: "us.1", StoreID: "s", DataCenter: "d", Role: contract.RoleCache,
+			Member: "0"}}, a.Issuing, today)
 	for says, change := range map[string]func(map[string]string){
-		"ConfigMap peer: region: it is empty":      func(d map[string]string) { delete(d, "region") },
-		"trustDomain: the trust domain":            func(d map[string]string) { d["trustDomain"] = "US" },
-		`sequence: "many"`:                         func(d map[string]string) { d["sequence"] = "many" },
-		`revoked: "yes"; use "true"`:               func(d map[string]string) { d["revoked"] = "yes" },
-		"bundle.pem: it has no certificate":        func(d map[string]string) { d["bundle.pem"] = "" },
-		`never keys`:                               func(d map[string]string) { d["bundle.pem"] += string(key) },
-		"restricted to trust domain us.2":          func(d map[string]string) { d["trustDomain"] = "us.2" },
-		"is not an authority that is restricted":   func(d map[string]string) { d["bundle.pem"] = string(leaf["x.crt"]) },
-		"bundle.pem: it has more than 4":           func(d map[string]string) { d["bundle.pem"] = strings.Repeat(d["bundle.pem"], 5) },
-		"bundle.pem: it has more than 16384 bytes": func(d map[string]string) { d["bundle.pem"] = strings.Repeat("x", 20000) },
+		"ConfigMap peer: region: it is empty": func(d map[string]string) { delete(d, "region") },
+		"trustDomain: the trust domain":       func(d map[string]string) { d["trustDomain"] = "US" },
+		`sequence: "many"`:                    func(d map[string]string) { d["sequence"] = "many" },
+		`revoked: "yes"; use "true"`:          func(d map[string]string) { d["revoked"] = "yes" },
+		"bundle.pem: it has no certificate":   func(d map[string]string) { d["bundle.pem"] = "" },
+		`never keys`:                          func(d map[string]string) { d["bundle.pem"] += string(key) },
+		"restricted to trust domain us.2":     func(d map[string]string) { d["trustDomain"] = "us.2" },
+		"is not an authority that is restricted": func(d map[string]string) {
+			d["bundle.pem"] = string(leaf["x.crt"])
+		},
+		"bundle.pem: it has more than 4": func(d map[string]string) {
+			d["bundle.pem"] = strings.Repeat(d["bundle.pem"], 5)
+		},
+		"bundle.pem: it has more than 16384 bytes": func(d map[string]string) {
+			d["bundle.pem"] = strings.Repeat("x", 20000)
+		},
 	} {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "peer"}, Data: good.Data()}
 		change(m.Data)

@@ -27,7 +27,8 @@ func unchecked(c *v1alpha1.Clients) string {
 	case !c.Front.IsEnabled():
 		return "its front is off (spec.clients.front.enabled), so only pods with a sidecar can connect; not written to"
 	case c.Front.TLS != nil && c.Front.TLS.ClientCASecretName != "" && !c.Front.ServesPlaintext():
-		return "its fronts ask clients for certificates (spec.clients.front.tls.clientCASecretName), of which this check has none; not written to"
+		return "its fronts ask clients for certificates (spec.clients.front.tls.clientCASecretName), of which this " +
+			"check has none; not written to"
 	}
 	return ""
 }
@@ -60,7 +61,8 @@ func (i *Installation) access(ctx context.Context, s *v1alpha1.CausalStore) (*ac
 }
 
 // dialer returns a dialer that uses TLS if fronts do. go-redis leaves TLS to a dialer that it is given.
-func (a *access) dialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func (a *access) dialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context,
+	string, string) (net.Conn, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: requestTimeout}).DialContext
 	}

@@ -55,7 +55,8 @@ func newCertificate(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"redis.example.com"}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"redis.example.com"}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,9 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 		}
 	}
 	server, err := resp.NewServer(resp.Options{Backend: nothing{}, Logger: slog.New(slog.DiscardHandler),
-		Users: []contract.User{{Name: "app", Passwords: []contract.PasswordHash{contract.HashPassword([]byte("secret"))}}}})
+		Users: []contract.User{
+			{Name: "app", Passwords: []contract.PasswordHash{contract.HashPassword([]byte("secret"))}},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Shutdown(context.Background()) }()
-	files := resp.TLSFiles{Cert: filepath.Join(dir, corev1.TLSCertKey), Key: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
+	files := resp.TLSFiles{Cert: filepath.Join(dir, corev1.TLSCertKey),
+		Key: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	go func() { _ = server.ServeTLS(l, resp.NewCertificates(files, slog.New(slog.DiscardHandler))) }()
 
 	digest := "#" + strings.Repeat("0", 64)
@@ -98,7 +102,8 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 			return (&net.Dialer{}).DialContext(ctx, network, l.Addr().String())
 		}}
 	store := &v1alpha1.CausalStore{}
-	store.Spec.Clients = v1alpha1.Clients{UsersSecret: "people", Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "certificate"}}}
+	store.Spec.Clients = v1alpha1.Clients{UsersSecret: "people",
+		Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "certificate"}}}
 	ping := func() error {
 		how, err := i.access(t.Context(), store)
 		if err != nil {
@@ -124,9 +129,13 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 func TestWhatTheCheckCannotUseIsSaid(t *testing.T) {
 	off := false
 	for want, c := range map[string]v1alpha1.Clients{
-		"":                                    {Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "a", ClientCASecretName: "b", Plaintext: true}}},
-		"its front is off":                    {Front: v1alpha1.Front{Enabled: &off}},
-		"fronts ask clients for certificates": {Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "a", ClientCASecretName: "b"}}},
+		"": {
+			Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "a", ClientCASecretName: "b", Plaintext: true}},
+		},
+		"its front is off": {Front: v1alpha1.Front{Enabled: &off}},
+		"fronts ask clients for certificates": {
+			Front: v1alpha1.Front{TLS: &v1alpha1.FrontTLS{SecretName: "a", ClientCASecretName: "b"}},
+		},
 	} {
 		if got := unchecked(&c); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%q, want %q", got, want)

@@ -71,7 +71,8 @@ func (i *Installation) checkStore(ctx context.Context) (string, error) {
 			read++
 		}
 	}
-	return fmt.Sprintf("%s: a write was read in %d data centers with the token of its session, and is in every ring", i.Store,
+	return fmt.Sprintf("%s: a write was read in %d data centers with the token of its session, and is in every ring",
+		i.Store,
 		read), w.waitAndDelete(ctx, key)
 }
 
@@ -85,7 +86,9 @@ func (i *Installation) readAt(ctx context.Context, how *access, dc, token, key, 
 	got, err := r.conn.Get(ctx, key).Result()
 	switch {
 	case errors.Is(err, redis.Nil) || err == nil && got != value:
-		return fmt.Errorf("at %s: a session that resumed the writer's token read %q instead of the write; this violates causal consistency, please report it", r.address, got)
+		return fmt.Errorf(
+			"at %s: a session that resumed the writer's token read %q instead of the write; this violates causal "+
+				"consistency, please report it", r.address, got)
 	case err != nil:
 		return r.wrap("GET", err)
 	}
@@ -103,7 +106,8 @@ type session struct {
 func (i *Installation) connect(how *access, service string) *session {
 	s := &session{address: net.JoinHostPort(service+"."+i.Store.Namespace+".svc", strconv.Itoa(int(how.port))),
 		namespace: i.Namespace}
-	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: how.dialer(i.Dial), Username: how.user, Password: how.password, PoolSize: 1, MaxRetries: -1, DialTimeout: requestTimeout,
+	s.client = redis.NewClient(&redis.Options{Addr: s.address, Dialer: how.dialer(i.Dial), Username: how.user,
+		Password: how.password, PoolSize: 1, MaxRetries: -1, DialTimeout: requestTimeout,
 		ReadTimeout: replicationTimeout + requestTimeout, WriteTimeout: requestTimeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 	s.conn = s.client.Conn()
@@ -119,7 +123,9 @@ func (s *session) close() {
 func (s *session) wrap(what string, err error) error {
 	var netErr net.Error
 	if errors.As(err, &netErr) {
-		return fmt.Errorf("%s at %s: %w; if NetworkPolicies are enforced, spec.access.namespaces of the store must select namespace %s", what, s.address,
+		return fmt.Errorf(
+			"%s at %s: %w; if NetworkPolicies are enforced, spec.access.namespaces of the store must select "+
+				"namespace %s", what, s.address,
 			err, s.namespace)
 	}
 	return fmt.Errorf("%s at %s: %w", what, s.address, err)
@@ -147,7 +153,9 @@ func (s *session) waitAndDelete(ctx context.Context, key string) error {
 		return s.wrap("CAUSAL WAIT", err)
 	}
 	if n != 1 {
-		return fmt.Errorf("the write is not in every ring after %s; run kubectl causal status to see which ring is behind", replicationTimeout)
+		return fmt.Errorf(
+			"the write is not in every ring after %s; run kubectl causal status to see which ring is behind",
+			replicationTimeout)
 	}
 	if err := s.conn.Del(ctx, key).Err(); err != nil {
 		return s.wrap("DEL", err)

@@ -103,10 +103,14 @@ func (i *Installation) checkCRD(ctx context.Context) (string, error) {
 	}
 	var errs []error
 	for _, namespace := range namespaces {
-		errs = append(errs, i.Client.List(ctx, &v1alpha1.CausalStoreList{}, client.Limit(1), client.InNamespace(namespace)))
+		errs = append(errs, i.Client.List(ctx, &v1alpha1.CausalStoreList{}, client.Limit(1),
+			client.InNamespace(namespace)))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return "", fmt.Errorf("list CausalStores: %w; if the chart was installed with crds.install=false, run: kubectl apply -k config/crd", err)
+		return "",
+			fmt.Errorf(
+				"list CausalStores: %w; if the chart was installed with crds.install=false, run: kubectl apply -k "+
+					"config/crd", err)
 	}
 	return "the API server serves CausalStores", nil
 }
@@ -149,7 +153,8 @@ func (i *Installation) newLeaderCheck() func(context.Context) (string, error) {
 		}
 		before := previous
 		previous = lease
-		if before == nil || lease.Spec.RenewTime.Equal(before.Spec.RenewTime) || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		if before == nil || lease.Spec.RenewTime.Equal(before.Spec.RenewTime) || lease.Spec.HolderIdentity == nil ||
+			*lease.Spec.HolderIdentity == "" {
 			return "", errors.New("no operator renews lease " + i.Lease + "; see the operator's log")
 		}
 		return *lease.Spec.HolderIdentity + " is the leader", nil

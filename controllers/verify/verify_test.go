@@ -34,7 +34,7 @@ import (
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestMain(m *testing.M) {
@@ -111,7 +111,8 @@ func TestEachCheckFailsWithARemedyUntilItsPartIsInstalled(t *testing.T) {
 			}
 		}
 	}
-	expectFailures("crds.install=false", "0 of 1 pods are ready; run: kubectl -n system", "does not exist yet; see the operator's log",
+	expectFailures("crds.install=false", "0 of 1 pods are ready; run: kubectl -n system",
+		"does not exist yet; see the operator's log",
 		"read MutatingWebhookConfiguration injector",
 		"read CausalStore shop/orders")
 	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
@@ -187,17 +188,19 @@ func (s *testInstallation) serveWebhook() {
 	address := netip.MustParseAddrPort(ports.ForTest(s))
 	s.services[service+":443"] = address.String()
 	certificate := &inject.ServingCertificate{}
-	m, err := ctrl.NewManager(apiserver.ForTest(s), ctrl.Options{Scheme: s.client.Scheme(), Metrics: server.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: int(address.Port()),
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificate.Certificate }}})})
+	m, err := ctrl.NewManager(apiserver.ForTest(s),
+		ctrl.Options{Scheme: s.client.Scheme(), Metrics: server.Options{BindAddress: "0"},
+			WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: int(address.Port()),
+				TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificate.Certificate }}})})
 	if err != nil {
 		s.Fatal(err)
 	}
 	m.GetWebhookServer().Register(inject.Path, &webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
 		Events: m.GetEventRecorder("test"),
 		Region: "local", Image: "causalstore:v1", Injections: inject.NewInjections()}})
-	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(), Namespace: "system",
-		Secret: "webhook", Host: service,
+	if err := m.Add(&inject.Rotator{ServingCertificate: certificate, Client: m.GetClient(), Uncached: m.GetAPIReader(),
+		Namespace: "system",
+		Secret:    "webhook", Host: service,
 		Configuration: "injector", Now: time.Now}); err != nil {
 		s.Fatal(err)
 	}
@@ -235,8 +238,9 @@ spec:
 		s.Fatal(err)
 	}
 	store.Status = v1alpha1.CausalStoreStatus{
-		DataCenters: []v1alpha1.DataCenterStatus{{Name: "east", Region: "local", Here: true}, {Name: "west", Region: "local",
-			Here: true}},
+		DataCenters: []v1alpha1.DataCenterStatus{{Name: "east", Region: "local", Here: true},
+			{Name: "west", Region: "local",
+				Here: true}},
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse,
 			Reason:  v1alpha1.ReasonPartsNotReady,
 			Message: "1 of 2 shards", LastTransitionTime: metav1.Now()}}}

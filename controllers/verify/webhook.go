@@ -38,8 +38,11 @@ func (i *Installation) checkWebhook(ctx context.Context) (string, error) {
 	to := c.Webhooks[0].ClientConfig
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(to.CABundle) {
-		return "", fmt.Errorf("MutatingWebhookConfiguration %s has no caBundle yet; the operator writes it, or cert-manager's cainjector: see their logs",
-			i.Webhook)
+		return "",
+			fmt.Errorf(
+				"MutatingWebhookConfiguration %s has no caBundle yet; the operator writes it, or cert-manager's "+
+					"cainjector: see their logs",
+				i.Webhook)
 	}
 	path, port := "/", int32(443)
 	if to.Service.Path != nil {
@@ -70,7 +73,8 @@ func (i *Installation) callWebhook(ctx context.Context, url string, roots *x509.
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{DialContext: i.Dial, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{DialContext: i.Dial,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
 	a, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
@@ -78,7 +82,8 @@ func (i *Installation) callWebhook(ctx context.Context, url string, roots *x509.
 	}
 	defer func() { _ = a.Body.Close() }()
 	response := &admissionv1.AdmissionReview{}
-	if err := json.NewDecoder(io.LimitReader(a.Body, maxResponse)).Decode(response); err != nil || a.StatusCode != http.StatusOK {
+	if err := json.NewDecoder(io.LimitReader(a.Body, maxResponse)).Decode(response); err != nil ||
+		a.StatusCode != http.StatusOK {
 		return errors.Join(fmt.Errorf("the webhook responds %s", a.Status), err)
 	}
 	switch {
@@ -102,7 +107,8 @@ func (i *Installation) newReview() (*admissionv1.AdmissionReview, error) {
 	dry := true
 	return &admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(),
 		Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{UID: uuid.NewUUID(), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+		Request: &admissionv1.AdmissionRequest{UID: uuid.NewUUID(),
+			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
 			Resource: metav1.GroupVersionResource{Version: "v1",
 				Resource: "pods"}, Namespace: i.Namespace, Operation: admissionv1.Create,
 			Object: runtime.RawExtension{Raw: pod}, DryRun: &dry}}, nil

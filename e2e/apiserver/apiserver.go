@@ -1,5 +1,5 @@
-// Package apiserver gives the tests of a package one real kube-apiserver with its etcd, started by envtest. Validation rules,
-// server-side apply and pod security are then those of a real cluster.
+// Package apiserver gives the tests of a package one real kube-apiserver with its etcd, started by envtest. Validation
+// rules, server-side apply and pod security are then those of a real cluster.
 //
 // No kubelet, controller or scheduler runs: objects change only when a test changes them.
 package apiserver
@@ -39,8 +39,8 @@ var shared struct {
 	installed  map[string]bool
 }
 
-// ForTest returns a client configuration with all rights for the API server that the tests of a package share. If the binaries are
-// not installed, it skips the test. The package's TestMain must call Main.
+// ForTest returns a client configuration with all rights for the API server that the tests of a package share. If the
+// binaries are not installed, it skips the test. The package's TestMain must call Main.
 func ForTest(t testing.TB) *rest.Config {
 	t.Helper()
 	return rest.CopyConfig(sharedServer(t).config)
@@ -56,7 +56,8 @@ func Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// InstallCRDs installs the CRDs of a directory in the shared API server, unless that was done before, and waits until it serves them.
+// InstallCRDs installs the CRDs of a directory in the shared API server, unless that was done before, and waits until
+// it serves them.
 func InstallCRDs(t testing.TB, dir string) {
 	t.Helper()
 	config := ForTest(t)
@@ -65,7 +66,8 @@ func InstallCRDs(t testing.TB, dir string) {
 	if shared.installed[dir] {
 		return // to install a CRD again makes the API server compile its rules again
 	}
-	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true, MaxTime: startTimeout})
+	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true,
+		MaxTime: startTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +154,15 @@ func start(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	if err := s.run(ctx, programs); err != nil {
-		err = fmt.Errorf("start kube-apiserver: %w\nkube-apiserver: %s\netcd: %s", err, s.logTail("kube-apiserver"), s.logTail("etcd"))
+		err = fmt.Errorf("start kube-apiserver: %w\nkube-apiserver: %s\netcd: %s", err, s.logTail("kube-apiserver"),
+			s.logTail("etcd"))
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-// run starts etcd and the API server. envtest.Environment would give the API server 5 s for its first namespaces, which is too little on a
-// busy machine.
+// run starts etcd and the API server. envtest.Environment would give the API server 5 s for its first namespaces, which
+// is too little on a busy machine.
 func (s *server) run(ctx context.Context, programs binaries.Folder) error {
 	etcd, api := &envtest.Etcd{StartTimeout: startTimeout}, s.plane.GetAPIServer()
 	s.plane.Etcd, api.StartTimeout = etcd, startTimeout
@@ -184,7 +187,9 @@ func (s *server) run(ctx context.Context, programs binaries.Folder) error {
 	if err := s.startPlane(); err != nil {
 		return err
 	}
-	admin, err := s.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, &rest.Config{QPS: -1}) // unlimited
+	// unlimited
+	admin, err := s.plane.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}},
+		&rest.Config{QPS: -1})
 	if err != nil {
 		return err
 	}
@@ -213,10 +218,11 @@ func (s *server) awaitNamespaces(ctx context.Context) error {
 	}
 	for _, name := range []string{"default", "kube-system"} {
 		var missing error
-		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-			missing = c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
-			return missing == nil, nil
-		}); err != nil {
+		if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true,
+			func(ctx context.Context) (bool, error) {
+				missing = c.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+				return missing == nil, nil
+			}); err != nil {
 			return fmt.Errorf("wait for the namespace %s for %s: %w", name, startTimeout, errors.Join(err, missing))
 		}
 	}

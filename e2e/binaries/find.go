@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Find returns a directory with the named programs. If there is none, the error is ErrNone. If an environment variable names a
-// directory that lacks a program, that is a different error.
+// Find returns a directory with the named programs. If there is none, the error is ErrNone. If an environment variable
+// names a directory that lacks a program, that is a different error.
 func Find(ctx context.Context, names ...string) (Folder, error) {
 	f, err := folder(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func Helm(ctx context.Context) (string, error) {
 	return f.Path("helm")
 }
 
-// unpack extracts an archive of one folder, once for each version of it; several processes may do so at the same time. It always extracts
-// to the user's own cache, because the directory of the archive may belong to somebody else.
+// unpack extracts an archive of one folder, once for each version of it; several processes may do so at the same time.
+// It always extracts to the user's own cache, because the directory of the archive may belong to somebody else.
 func unpack(ctx context.Context, archive, folder string) (string, error) {
 	info, err := os.Stat(archive)
 	if err != nil {
@@ -94,7 +94,8 @@ func unpack(ctx context.Context, archive, folder string) (string, error) {
 	if err := tar.Run(); err != nil {
 		return "", fmt.Errorf("tar: %w: %s", err, bytes.TrimSpace(output.Bytes()))
 	}
-	if err := os.Rename(filepath.Join(scratch, folder), dir); err != nil && !exists(dir) { // another process may have been faster
+	if err := os.Rename(filepath.Join(scratch, folder), dir); err != nil && !exists(dir) {
+		// another process may have been faster
 		return "", err
 	}
 	return dir, nil

@@ -18,8 +18,8 @@ const envDir = "CAUSALSTORE_CLUSTER"
 
 const controlPlane = "control-plane"
 
-// network is the number of the addresses that a cluster uses, from 0. Clusters that a router joins have different ones. The addresses
-// exist only in the network namespaces of the machines; the host's network is not touched.
+// network is the number of the addresses that a cluster uses, from 0. Clusters that a router joins have different ones.
+// The addresses exist only in the network namespaces of the machines; the host's network is not touched.
 type network int
 
 // subnet returns the start of the addresses of machines (0), pods (1) or Services (2).
@@ -50,7 +50,8 @@ func (n node) podCIDR() string { return fmt.Sprintf("%s.%d.0/24", n.Network.subn
 type bed struct {
 	dir   string
 	Nodes []node
-	// Network is the number of the cluster's addresses, and Joined that of the clusters that a router joins, 0 without one.
+	// Network is the number of the cluster's addresses, and Joined that of the clusters that a router joins, 0 without
+	// one.
 	Network network
 	Joined  int
 	// Binaries is the directory of the programs.
@@ -73,13 +74,15 @@ func defaultDir() string {
 // maxNodes is how many nodes have an address; the machine's memory ends earlier.
 const maxNodes = 200
 
-// newBed returns a cluster that does not exist yet. node-1 is in the first zone, node-2 in the second, and so on, over and over.
+// newBed returns a cluster that does not exist yet. node-1 is in the first zone, node-2 in the second, and so on, over
+// and over.
 func newBed(dir string, zones []string, perZone int) (*bed, error) {
 	if perZone < 1 {
 		return nil, fmt.Errorf("%d nodes per zone; give at least 1", perZone)
 	}
 	if count := len(zones) * perZone; count < 1 || count > maxNodes {
-		return nil, fmt.Errorf("%d zones with %d nodes each; a cluster has 1 to %d nodes", len(zones), perZone, maxNodes)
+		return nil, fmt.Errorf("%d zones with %d nodes each; a cluster has 1 to %d nodes", len(zones),
+			perZone, maxNodes)
 	}
 	b := &bed{dir: dir}
 	for i := range len(zones) * perZone {
@@ -117,7 +120,8 @@ func openBed(dir string) (*bed, error) {
 	text, err := os.ReadFile(b.file("bed.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		if w, err := openWAN(dir); err == nil {
-			return nil, fmt.Errorf("%s holds %d clusters; choose one, as in --dir %s", dir, w.Clusters, w.file(clusterName(0)))
+			return nil, fmt.Errorf("%s holds %d clusters; choose one, as in --dir %s", dir, w.Clusters,
+				w.file(clusterName(0)))
 		}
 		return nil, fmt.Errorf("no cluster in %s; create one with `make cluster-up`", dir)
 	}

@@ -97,7 +97,8 @@ func TestNoTwoNodesShareAnAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.join(n, maxClusters)
-		claim(fmt.Sprint("cluster ", n), n.machines(), n.pods(), n.services(), n.controlPlane(), n.router(), n.api(), n.dns())
+		claim(fmt.Sprint("cluster ", n), n.machines(), n.pods(), n.services(), n.controlPlane(), n.router(),
+			n.api(), n.dns())
 		for _, n := range b.Nodes {
 			claim(n.Name, n.ip(), n.podCIDR())
 		}
@@ -126,10 +127,12 @@ func TestTheConfigurationFilesOfANodeAreValid(t *testing.T) {
 		t.Errorf("kube-proxy runs as node %v (%v), want node-2", proxy["hostnameOverride"], err)
 	}
 	network := map[string]any{}
-	if err := json.Unmarshal(files["pods.conflist"], &network); err != nil || !strings.Contains(string(files["pods.conflist"]), n.podCIDR()) {
+	if err := json.Unmarshal(files["pods.conflist"], &network); err != nil ||
+		!strings.Contains(string(files["pods.conflist"]), n.podCIDR()) {
 		t.Errorf("pod network: %v (%v)", network, err)
 	}
-	if text := string(files["containerd.toml"]); !strings.Contains(text, `"/opt/kubernetes/cni"`) || !strings.Contains(text, pauseImage) {
+	if text := string(files["containerd.toml"]); !strings.Contains(text, `"/opt/kubernetes/cni"`) ||
+		!strings.Contains(text, pauseImage) {
 		t.Errorf("containerd.toml:\n%s", text)
 	}
 }
@@ -171,7 +174,8 @@ func TestCgroupVersionsAreDistinguished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found["cpuacct"] != "/sys/fs/cgroup/cpu,cpuacct" || found["memory"] != "/sys/fs/cgroup/memory" || found["name=systemd"] != "/sys/fs/cgroup/systemd" {
+	if found["cpuacct"] != "/sys/fs/cgroup/cpu,cpuacct" || found["memory"] != "/sys/fs/cgroup/memory" ||
+		found["name=systemd"] != "/sys/fs/cgroup/systemd" {
 		t.Errorf("found %v", found)
 	}
 	_, err = parseHierarchies("29 23 0:25 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n")

@@ -63,7 +63,8 @@ func (b *bed) joinCgroups(n node) error {
 		return err
 	}
 	for _, root := range all {
-		if err := os.WriteFile(filepath.Join(root, b.cgroup(), n.Name, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, b.cgroup(), n.Name, "cgroup.procs"), []byte("0"),
+			0o644); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/binaries"
 )
 
-// runControlPlane runs the network switch of all nodes, etcd, the control plane of Kubernetes, and the volume provisioner.
+// runControlPlane runs the network switch of all nodes, etcd, the control plane of Kubernetes, and the volume
+// provisioner.
 func (b *bed) runControlPlane(ctx context.Context) error {
 	const inherited = 3
 	syscall.CloseOnExec(inherited)
@@ -58,7 +59,8 @@ func (b *bed) runControlPlane(ctx context.Context) error {
 }
 
 func (b *bed) makeSwitch(ctx context.Context) error {
-	commands := [][]string{{"link", "set", "lo", "up"}, {"link", "add", "switch", "type", "bridge"}, {"addr", "add", b.Network.controlPlane() + "/24", "dev", "switch"},
+	commands := [][]string{{"link", "set", "lo", "up"}, {"link", "add", "switch", "type", "bridge"},
+		{"addr", "add", b.Network.controlPlane() + "/24", "dev", "switch"},
 		{"link", "set", "switch", "up"}}
 	for _, n := range b.Nodes { // the API server calls webhooks at pod addresses
 		commands = append(commands, []string{"route", "add", n.podCIDR(), "via", n.ip()})
@@ -68,21 +70,27 @@ func (b *bed) makeSwitch(ctx context.Context) error {
 
 func (b *bed) etcdFlags() []string {
 	const clients, peers = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
-	return []string{"--data-dir=" + b.file("etcd"), "--listen-client-urls=" + clients, "--advertise-client-urls=" + clients, "--listen-peer-urls=" + peers,
-		"--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers, "--unsafe-no-fsync", "--log-level=warn"}
+	return []string{"--data-dir=" + b.file("etcd"), "--listen-client-urls=" + clients,
+		"--advertise-client-urls=" + clients, "--listen-peer-urls=" + peers,
+		"--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers, "--unsafe-no-fsync",
+		"--log-level=warn"}
 }
 
 func (b *bed) apiserverFlags() []string {
 	const tolerated = "5" // seconds until pods are evicted from a dead node
-	return []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address=" + b.Network.controlPlane(),
-		"--service-cluster-ip-range=" + b.Network.services(), "--allow-privileged=true", "--client-ca-file=" + b.pki("ca.crt"),
+	return []string{"--etcd-servers=http://127.0.0.1:2379", "--bind-address=0.0.0.0", "--secure-port=6443",
+		"--advertise-address=" + b.Network.controlPlane(),
+		"--service-cluster-ip-range=" + b.Network.services(), "--allow-privileged=true",
+		"--client-ca-file=" + b.pki("ca.crt"),
 		"--tls-cert-file=" + b.pki("apiserver.crt"), "--tls-private-key-file=" + b.pki("apiserver.key"),
 		"--kubelet-client-certificate=" + b.pki("admin.crt"), "--kubelet-client-key=" + b.pki("admin.key"),
 		"--kubelet-preferred-address-types=InternalIP", "--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + b.pki("service-accounts.key"), "--service-account-signing-key-file=" + b.pki("service-accounts.key"),
+		"--service-account-key-file=" + b.pki("service-accounts.key"),
+		"--service-account-signing-key-file=" + b.pki("service-accounts.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--enable-aggregator-routing=true", // call webhooks at endpoints: no kube-proxy runs here
-		"--default-not-ready-toleration-seconds=" + tolerated, "--default-unreachable-toleration-seconds=" + tolerated, "--profiling=false"}
+		"--default-not-ready-toleration-seconds=" + tolerated, "--default-unreachable-toleration-seconds=" + tolerated,
+		"--profiling=false"}
 }
 
 // componentFlags returns the flags that connect a component to the API server.
@@ -93,8 +101,10 @@ func (b *bed) componentFlags(name string) []string {
 }
 
 func (b *bed) managerFlags() []string {
-	return append(b.componentFlags("controller-manager"), "--use-service-account-credentials=true", "--root-ca-file="+b.pki("ca.crt"),
-		"--service-account-private-key-file="+b.pki("service-accounts.key"), "--cluster-signing-cert-file="+b.pki("ca.crt"),
+	return append(b.componentFlags("controller-manager"), "--use-service-account-credentials=true",
+		"--root-ca-file="+b.pki("ca.crt"),
+		"--service-account-private-key-file="+b.pki("service-accounts.key"),
+		"--cluster-signing-cert-file="+b.pki("ca.crt"),
 		"--cluster-signing-key-file="+b.pki("ca.key"), "--node-monitor-period=1s", "--node-monitor-grace-period=10s",
 		"--node-eviction-rate=10", "--secondary-node-eviction-rate=10")
 }

@@ -54,8 +54,11 @@ func (b *bed) machines(operand string) ([]string, error) {
 		found = append(found, controlPlane)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no node or zone %q; give node-1 to node-%d, a zone (%s), %s, %s (all other nodes) or %s (these and %[4]s)", operand,
-			len(b.Nodes), strings.Join(b.zones(), ", "), controlPlane, allNodes, allMachines)
+		return nil,
+			fmt.Errorf(
+				"no node or zone %q; give node-1 to node-%d, a zone (%s), %s, %s (all other nodes) or %s (these "+
+					"and %[4]s)", operand,
+				len(b.Nodes), strings.Join(b.zones(), ", "), controlPlane, allNodes, allMachines)
 	}
 	return found, nil
 }
@@ -71,8 +74,8 @@ func (b *bed) zones() []string {
 	return zones
 }
 
-// links returns the links from the machines of one operand to those of another. Machines in both belong to the narrower one: `zone-a
-// all` is about zone-a and the machines outside, `all zone-a` too.
+// links returns the links from the machines of one operand to those of another. Machines in both belong to the narrower
+// one: `zone-a all` is about zone-a and the machines outside, `all zone-a` too.
 func (b *bed) links(from, to string) ([]link, error) {
 	sources, err := b.machines(from)
 	if err != nil {
@@ -132,8 +135,8 @@ func (b *bed) sorted(c cuts) []link {
 	return links
 }
 
-// renderCuts returns the nft script that makes the switch treat links as given, and no others. The switch passes what it bridges
-// between nodes to the hook forward; what the control plane receives and sends, to input and output.
+// renderCuts returns the nft script that makes the switch treat links as given, and no others. The switch passes what
+// it bridges between nodes to the hook forward; what the control plane receives and sends, to input and output.
 func (b *bed) renderCuts(c cuts) string {
 	var s strings.Builder
 	fmt.Fprint(&s, "table ip cuts\ndelete table ip cuts\ntable ip cuts {\n")
@@ -146,7 +149,8 @@ func (b *bed) renderCuts(c cuts) string {
 			if hookOf(l) != hook {
 				continue
 			}
-			match := fmt.Sprintf("ip saddr { %s } ip daddr { %s }", strings.Join(b.prefixes(l.From), ", "), strings.Join(b.prefixes(l.To), ", "))
+			match := fmt.Sprintf("ip saddr { %s } ip daddr { %s }", strings.Join(b.prefixes(l.From), ", "),
+				strings.Join(b.prefixes(l.To), ", "))
 			if c[l] == reject {
 				fmt.Fprintf(&s, "\t\t%s meta l4proto tcp reject with tcp reset\n", match)
 			}
@@ -283,9 +287,11 @@ func (b *bed) describeCuts(c cuts) string {
 }
 
 // addCutCommands adds the commands that cut the network between machines.
-func addCutCommands(dir *string, add func(string, string, cobra.PositionalArgs, func(context.Context, []string) error) *cobra.Command) {
+func addCutCommands(dir *string, add func(string, string, cobra.PositionalArgs,
+	func(context.Context, []string) error) *cobra.Command) {
 	var oneWay, rejecting bool
-	cut := add("cut A B", "Cut the network between A and B: nodes, zones, "+controlPlane+", "+allNodes+" (all other nodes) or "+allMachines+" (these and "+
+	cut := add("cut A B", "Cut the network between A and B: nodes, zones, "+controlPlane+", "+allNodes+
+		" (all other nodes) or "+allMachines+" (these and "+
 		controlPlane+")", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
 		b, err := openBed(*dir)
 		if err != nil {
@@ -299,13 +305,14 @@ func addCutCommands(dir *string, add func(string, string, cobra.PositionalArgs, 
 	})
 	cut.Flags().BoolVar(&oneWay, "one-way", false, "cut only what A sends to B")
 	cut.Flags().BoolVar(&rejecting, "reject", false, "refuse packets visibly; default: drop them")
-	add("heal [A B]", "End the cuts between A and B, or all", noneOrTwo, func(ctx context.Context, args []string) error {
-		b, err := openBed(*dir)
-		if err != nil {
-			return err
-		}
-		return b.heal(ctx, args)
-	})
+	add("heal [A B]", "End the cuts between A and B, or all", noneOrTwo,
+		func(ctx context.Context, args []string) error {
+			b, err := openBed(*dir)
+			if err != nil {
+				return err
+			}
+			return b.heal(ctx, args)
+		})
 	add("cuts", "Print what is cut", cobra.NoArgs, func(context.Context, []string) error {
 		b, err := openBed(*dir)
 		if err != nil {

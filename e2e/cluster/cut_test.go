@@ -55,7 +55,8 @@ func TestNodesAreSpreadOverTheZones(t *testing.T) {
 		perZone int
 		want    string
 	}{
-		{defaultZones, 0, "at least 1"}, {defaultZones, 100, "1 to 200 nodes"}, {nil, 1, "1 to 200 nodes"}, {[]string{"all"}, 1, "cannot be called all"},
+		{defaultZones, 0, "at least 1"}, {defaultZones, 100, "1 to 200 nodes"}, {nil, 1, "1 to 200 nodes"},
+		{[]string{"all"}, 1, "cannot be called all"},
 		{[]string{"node-7"}, 1, "cannot be called node-7"},
 	} {
 		if _, err := newBed("", bad.zones, bad.perZone); err == nil || !strings.Contains(err.Error(), bad.want) {
@@ -91,7 +92,8 @@ func TestOperandsOfACutNameMachines(t *testing.T) {
 		}
 	}
 	for operands, want := range map[string]string{
-		"node-1 node-1": "same machines", "node-5 all": `no node or zone "node-5"; give node-1 to node-4, a zone (zone-a, zone-b)`,
+		"node-1 node-1": "same machines",
+		"node-5 all":    `no node or zone "node-5"; give node-1 to node-4, a zone (zone-a, zone-b)`,
 		"zone-a zone-x": `no node or zone "zone-x"`, "nodes nodes": "same machines",
 	} {
 		from, to, _ := strings.Cut(operands, " ")
@@ -104,8 +106,9 @@ func TestOperandsOfACutNameMachines(t *testing.T) {
 func TestCutsBecomeRulesOfTheSwitch(t *testing.T) {
 	b := fourNodes(t)
 	compareGolden(t, "cuts-none.nft", b.renderCuts(cuts{}))
-	c := cuts{{"node-1", "node-2"}: drop, {"node-2", "node-1"}: drop, {"node-3", "control-plane"}: reject, {"control-plane", "node-3"}: reject,
-		{"node-4", "node-1"}: reject}
+	c := cuts{{"node-1", "node-2"}: drop, {"node-2", "node-1"}: drop, {"node-3", "control-plane"}: reject,
+		{"control-plane", "node-3"}: reject,
+		{"node-4", "node-1"}:        reject}
 	compareGolden(t, "cuts-some.nft", b.renderCuts(c))
 	want := "node-1 <-> node-2 drop\nnode-3 <-> control-plane reject\nnode-4 -> node-1 reject\n"
 	if d := cmp.Diff(want, b.describeCuts(c)); d != "" {
@@ -118,7 +121,8 @@ func TestCutsBecomeRulesOfTheSwitch(t *testing.T) {
 
 func TestCutsNeedARunningCluster(t *testing.T) {
 	b := fourNodes(t)
-	if err := b.cut(t.Context(), "node-1", "node-2", drop, false); err == nil || !strings.Contains(err.Error(), "cluster up") {
+	if err := b.cut(t.Context(), "node-1", "node-2", drop, false); err == nil ||
+		!strings.Contains(err.Error(), "cluster up") {
 		t.Errorf("cut: %v", err)
 	}
 	if err := b.heal(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "cluster up") {

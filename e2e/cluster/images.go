@@ -38,32 +38,45 @@ const (
 )
 
 // addImageCommands adds the commands that write image archives.
-func addImageCommands(add func(string, string, cobra.PositionalArgs, func(context.Context, []string) error) *cobra.Command) {
-	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...", "Build CausalStore from this checkout and write its image, once for each name", pairs,
+func addImageCommands(add func(string, string, cobra.PositionalArgs,
+	func(context.Context, []string) error) *cobra.Command) {
+	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...",
+		"Build CausalStore from this checkout and write its image, once for each name", pairs,
 		func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, "", args) })
-	add("image-broken FAULTS ARCHIVE NAME", "Build CausalStore so that it breaks rules of the protocol, names of seeded faults separated by commas, and write its image",
-		cobra.ExactArgs(3), func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, args[0], args[1:]) })
-	add("image-redis ARCHIVE NAME", "Write an image with Debian's Redis", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
-		return debian.Write(ctx, args[0], debian.Image{Name: args[1],
-			Config:   v1.Config{Entrypoint: []string{"redis-server"}, Env: []string{pathEnv}, WorkingDir: "/data"},
-			Packages: []string{"redis-server", "redis-tools"}, Programs: []string{"/usr/bin/redis-server", "/usr/bin/redis-cli"}})
-	})
-	add("image-envoy ARCHIVE NAME", "Write an image with Envoy, for the edges of stores", cobra.ExactArgs(2), func(ctx context.Context, args []string) error {
-		return writeEnvoyImage(ctx, args[0], args[1])
-	})
-	add("image-etcd ARCHIVE NAME", "Write an image with the etcd of the cluster's own programs, for the etcds of stores", cobra.ExactArgs(2),
+	add("image-broken FAULTS ARCHIVE NAME",
+		"Build CausalStore so that it breaks rules of the protocol, names of seeded faults separated by commas, and "+
+			"write its image",
+		cobra.ExactArgs(3), func(ctx context.Context, args []string) error {
+			return writeCausalStoreImages(ctx, args[0], args[1:])
+		})
+	add("image-redis ARCHIVE NAME", "Write an image with Debian's Redis", cobra.ExactArgs(2),
+		func(ctx context.Context, args []string) error {
+			return debian.Write(ctx, args[0], debian.Image{Name: args[1],
+				Config:   v1.Config{Entrypoint: []string{"redis-server"}, Env: []string{pathEnv}, WorkingDir: "/data"},
+				Packages: []string{"redis-server", "redis-tools"},
+				Programs: []string{"/usr/bin/redis-server", "/usr/bin/redis-cli"}})
+		})
+	add("image-envoy ARCHIVE NAME", "Write an image with Envoy, for the edges of stores", cobra.ExactArgs(2),
+		func(ctx context.Context, args []string) error {
+			return writeEnvoyImage(ctx, args[0], args[1])
+		})
+	add("image-etcd ARCHIVE NAME",
+		"Write an image with the etcd of the cluster's own programs, for the etcds of stores", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error { return writeEtcdImage(ctx, args[0], args[1]) })
-	add("envoy", "Find Envoy, or download it (37 MB, with pip3), and print its path", cobra.NoArgs, func(ctx context.Context, _ []string) error {
-		program, err := binaries.Envoy(ctx)
-		if err == nil {
-			fmt.Println(program)
-		}
-		return err
-	})
+	add("envoy", "Find Envoy, or download it (37 MB, with pip3), and print its path", cobra.NoArgs,
+		func(ctx context.Context, _ []string) error {
+			program, err := binaries.Envoy(ctx)
+			if err == nil {
+				fmt.Println(program)
+			}
+			return err
+		})
 	add("image-app ARCHIVE NAME", "Write an image of an app with a shell and Debian's redis-cli", cobra.ExactArgs(2),
 		func(ctx context.Context, args []string) error {
-			return debian.Write(ctx, args[0], debian.Image{Name: args[1], Config: v1.Config{Entrypoint: []string{"/bin/sh"}, Env: []string{pathEnv}},
-				Packages: []string{"busybox-static", "redis-tools"}, Programs: []string{"/bin/busybox", "/usr/bin/redis-cli"}, Links: appletLinks()})
+			return debian.Write(ctx, args[0], debian.Image{Name: args[1],
+				Config:   v1.Config{Entrypoint: []string{"/bin/sh"}, Env: []string{pathEnv}},
+				Packages: []string{"busybox-static", "redis-tools"},
+				Programs: []string{"/bin/busybox", "/usr/bin/redis-cli"}, Links: appletLinks()})
 		})
 }
 
@@ -78,25 +91,27 @@ func pairs(_ *cobra.Command, args []string) error {
 // appletLinks are the commands that busybox provides in an image.
 func appletLinks() map[string]string {
 	links := map[string]string{}
-	for _, name := range []string{"sh", "cat", "date", "echo", "grep", "head", "ls", "nc", "nslookup", "seq", "sleep", "tail", "timeout", "true", "wc", "wget"} {
+	for _, name := range []string{"sh", "cat", "date", "echo", "grep", "head", "ls", "nc", "nslookup", "seq", "sleep",
+		"tail", "timeout", "true", "wc", "wget"} {
 		links["/bin/"+name] = "busybox"
 	}
 	return links
 }
 
-// writeEnvoyImage writes an image that runs Envoy as a user of its own. Envoy is built for older systems than Debian's, so that Debian's
-// libraries do.
+// writeEnvoyImage writes an image that runs Envoy as a user of its own. Envoy is built for older systems than Debian's,
+// so that Debian's libraries do.
 func writeEnvoyImage(ctx context.Context, archive, name string) error {
 	program, err := binaries.Envoy(ctx)
 	if err != nil {
 		return err
 	}
-	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"}, Files: map[string]string{"/usr/local/bin/envoy": program},
+	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"},
+		Files:  map[string]string{"/usr/local/bin/envoy": program},
 		Config: v1.Config{Entrypoint: []string{"envoy"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
-// writeEtcdImage writes an image that runs etcd as a user of its own. Its program may be hyperkube, which is etcd if called by that name,
-// and may have been linked with the C library, hence Debian's.
+// writeEtcdImage writes an image that runs etcd as a user of its own. Its program may be hyperkube, which is etcd if
+// called by that name, and may have been linked with the C library, hence Debian's.
 func writeEtcdImage(ctx context.Context, archive, name string) error {
 	programs, err := binaries.Find(ctx, "etcd")
 	if err != nil {
@@ -106,12 +121,13 @@ func writeEtcdImage(ctx context.Context, archive, name string) error {
 	if err != nil {
 		return err
 	}
-	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"}, Files: map[string]string{"/usr/local/bin/etcd": program},
+	return debian.Write(ctx, archive, debian.Image{Name: name, Packages: []string{"libc6"},
+		Files:  map[string]string{"/usr/local/bin/etcd": program},
 		Config: v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
-// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name. With faults, its program breaks rules, to see that
-// checkers catch it.
+// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name. With faults,
+// its program breaks rules, to see that checkers catch it.
 func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(pairs[0]), ".image-")
 	if err != nil {
@@ -128,12 +144,15 @@ func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) 
 	if err := goBuild(ctx, program, ".", flags...); err != nil {
 		return err
 	}
-	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot, WorkingDir: "/data", Env: env,
-		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore", "org.opencontainers.image.licenses": "Apache-2.0",
-			"org.opencontainers.image.version": version.Number(), "org.opencontainers.image.revision": revision}}
+	config := v1.Config{Entrypoint: []string{"/causalstore"}, Cmd: []string{"--help"}, User: nonRoot,
+		WorkingDir: "/data", Env: env,
+		Labels: map[string]string{"org.opencontainers.image.title": "CausalStore",
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.version":  version.Number(), "org.opencontainers.image.revision": revision}}
 	for pair := range slices.Chunk(pairs, 2) {
 		err := image.Write(pair[0], pair[1], config, func(l *image.Layer) error {
-			return errors.Join(l.Dir("data", 0o700, nonRootID), l.Dir("tmp", 0o1777, nonRootID), l.File("licenses/LICENSE", "LICENSE", 0o644),
+			return errors.Join(l.Dir("data", 0o700, nonRootID), l.Dir("tmp", 0o1777, nonRootID),
+				l.File("licenses/LICENSE", "LICENSE", 0o644),
 				l.File("causalstore", program, 0o755))
 		})
 		if err != nil {
@@ -145,7 +164,8 @@ func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) 
 
 // revisionOf returns the revision of this checkout, as the Makefile names it, or "unknown".
 func revisionOf(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*").Output()
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=40",
+		"--exclude=*").Output()
 	if err != nil {
 		return "unknown"
 	}
@@ -181,9 +201,11 @@ func (b *bed) baseImages(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	write := func(archive, name, program, to string) error {
-		return image.Write(archive, name, v1.Config{Entrypoint: []string{to}, Env: []string{pathEnv}}, func(l *image.Layer) error { return l.File(to, program, 0o755) })
+		return image.Write(archive, name, v1.Config{Entrypoint: []string{to}, Env: []string{pathEnv}},
+			func(l *image.Layer) error { return l.File(to, program, 0o755) })
 	}
-	return []string{pause, coredns}, errors.Join(write(pause, pauseImage, program, "/pause"), write(coredns, corednsImage, server, "/coredns"))
+	return []string{pause, coredns}, errors.Join(write(pause, pauseImage, program, "/pause"),
+		write(coredns, corednsImage, server, "/coredns"))
 }
 
 // loadImages imports archives on all nodes in parallel.

@@ -22,7 +22,8 @@ import (
 // TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds runs Envoy in the files of its image alone.
 func TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	if os.Getenv(binaries.EnvEnvoy) == "" {
-		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads it (37 MB)", binaries.EnvEnvoy)
+		t.Skipf("%s names no Envoy; set it to what `go run ./e2e/cluster envoy` prints, which downloads it (37 MB)",
+			binaries.EnvEnvoy)
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		t.Skip("needs root, to enter the files of an image, and apt-get, for the libraries of Debian")
@@ -36,7 +37,8 @@ func TestTheImageOfEnvoyRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	}
 }
 
-// TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds runs etcd in the files of its image alone. The operator needs 3.6 or newer.
+// TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds runs etcd in the files of its image alone. The operator needs 3.6
+// or newer.
 func TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	if _, err := binaries.Find(t.Context(), "etcd"); err != nil {
 		t.Skip(err)
@@ -55,8 +57,8 @@ func TestTheImageOfEtcdRunsWithoutRootAndHasWhatItNeeds(t *testing.T) {
 	}
 }
 
-// runImage checks that an image of one layer runs a program without root, and returns the version that the program prints, in the
-// files of the image alone.
+// runImage checks that an image of one layer runs a program without root, and returns the version that the program
+// prints, in the files of the image alone.
 func runImage(t *testing.T, archive, entrypoint, program string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -86,7 +88,8 @@ func runImage(t *testing.T, archive, entrypoint, program string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), program, "--version")
 	cmd.Dir, cmd.Env = "/", []string{pathEnv}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nonRootID, Gid: nonRootID}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
+		Credential: &syscall.Credential{Uid: nonRootID, Gid: nonRootID}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -43,8 +43,8 @@ func runMachine(dir, name string) error {
 	return b.runNode(ctx, n)
 }
 
-// joinAndReexec joins the node's cgroups and creates a cgroup namespace that is rooted there. Only the calling thread enters it, so
-// the program is then executed again.
+// joinAndReexec joins the node's cgroups and creates a cgroup namespace that is rooted there. Only the calling thread
+// enters it, so the program is then executed again.
 func (b *bed) joinAndReexec(n node) error {
 	if err := b.joinCgroups(n); err != nil {
 		return fmt.Errorf("join cgroups: %w", err)
@@ -81,7 +81,8 @@ func (b *bed) mountNode(n node) error {
 	m := &mounts{}
 	m.private()
 	log := b.file("nodes", n.Name, "log")
-	for _, dir := range []string{b.disk(n, "kubelet"), b.disk(n, "containerd"), b.disk(n, "cni", "net.d"), b.disk(n, "volumes"), log} {
+	for _, dir := range []string{b.disk(n, "kubelet"), b.disk(n, "containerd"), b.disk(n, "cni", "net.d"),
+		b.disk(n, "volumes"), log} {
 		m.dir(dir)
 	}
 	m.bind(log, "/var/log")
@@ -94,7 +95,8 @@ func (b *bed) mountNode(n node) error {
 	if err := m.err(); err != nil {
 		return err
 	}
-	return errors.Join(b.mountCgroups(), b.maskSysctls(n), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""))
+	return errors.Join(b.mountCgroups(), b.maskSysctls(n),
+		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""))
 }
 
 func (b *bed) mountCgroups() error {
@@ -117,7 +119,8 @@ func (b *bed) maskSysctls(n node) error {
 	m := &mounts{}
 	dir := b.file("nodes", n.Name, "sysctl")
 	m.dir(dir)
-	for name, value := range map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10",
+	for name, value := range map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0",
+		"kernel/panic":         "10",
 		"kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"} {
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "."))
 		m.errs = append(m.errs, os.WriteFile(file, []byte(value+"\n"), 0o644))
@@ -135,7 +138,8 @@ func (b *bed) configureNetwork(ctx context.Context, n node) error {
 	if err != nil {
 		return fmt.Errorf("wait for the network interface: %w", err)
 	}
-	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.ip() + "/24", "dev", "eth0"}, {"link", "set", "eth0", "up"},
+	commands := [][]string{{"link", "set", "lo", "up"}, {"addr", "add", n.ip() + "/24", "dev", "eth0"},
+		{"link", "set", "eth0", "up"},
 		{"route", "add", "default", "via", b.Network.controlPlane()}}
 	for _, other := range b.Nodes {
 		if other.Index != n.Index {
@@ -159,5 +163,7 @@ func runIP(ctx context.Context, commands [][]string) error {
 
 // enableForwarding makes this machine forward packets, and show those that its bridge forwards to the rules for IP.
 func enableForwarding() error {
-	return errors.Join(os.WriteFile(bridgeFilterFile, []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0), os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
+	return errors.Join(os.WriteFile(bridgeFilterFile, []byte("1"), 0),
+		os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0),
+		os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("0"), 0))
 }

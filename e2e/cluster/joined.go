@@ -20,8 +20,9 @@ const maxClusters = 3
 // router is the machine that joins the networks of several clusters.
 const router = "router"
 
-// joined is several clusters in folders of one directory, and the router between them. Machines of one cluster reach the nodes of another,
-// and so its Services of type NodePort, at the nodes' own addresses. Pods reach them as their node, and cannot be reached.
+// joined is several clusters in folders of one directory, and the router between them. Machines of one cluster reach
+// the nodes of another, and so its Services of type NodePort, at the nodes' own addresses. Pods reach them as their
+// node, and cannot be reached.
 type joined struct {
 	*bed     // the router's files; it has no nodes
 	Clusters int
@@ -90,8 +91,9 @@ func (w *joined) startRouter(ctx context.Context) error {
 		}
 		target := strconv.Itoa(b.runningPID(controlPlane))
 		// The kernel may not yet have removed the port to a router that was stopped.
-		if err := run(ctx, "nsenter", "--target", target, "--net", "sh", "-c", "ip link del wan 2>/dev/null; ip link add wan type veth peer name "+clusterName(n)+
-			" netns "+pid+" && ip link set wan master switch up"); err != nil {
+		if err := run(ctx, "nsenter", "--target", target, "--net", "sh", "-c",
+			"ip link del wan 2>/dev/null; ip link add wan type veth peer name "+clusterName(n)+
+				" netns "+pid+" && ip link set wan master switch up"); err != nil {
 			return fmt.Errorf("connect %s: %w", clusterName(n), err)
 		}
 	}
@@ -140,5 +142,6 @@ func (b *bed) renderMasquerade() string {
 	for _, other := range b.others() {
 		rules += fmt.Sprintf("\t\tip saddr %s ip daddr %s masquerade\n", b.Network.pods(), other.machines())
 	}
-	return "table ip wan\ndelete table ip wan\ntable ip wan {\n\tchain postrouting {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n" + rules + "\t}\n}\n"
+	return "table ip wan\ndelete table ip wan\ntable ip wan {\n\tchain postrouting {\n\t\ttype nat hook postrouting " +
+		"priority srcnat; policy accept;\n" + rules + "\t}\n}\n"
 }

@@ -28,7 +28,9 @@ func TestJoinedClustersReachEachOthersNodesOverTheWAN(t *testing.T) {
 		clusters = append(clusters, &r)
 	}
 	east, west := clusters[0], clusters[1]
-	west.kubectl(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: apps, name: app}, spec: {type: NodePort, selector: {app: app}, ports: [{port: %d}]}}`, portOpen),
+	west.kubectl(
+		fmt.Sprintf(
+			`{apiVersion: v1, kind: Service, metadata: {namespace: apps, name: app}, spec: {type: NodePort, selector: {app: app}, ports: [{port: %d}]}}`, portOpen),
 		"apply", "-f", "-")
 	port := west.kubectl("", "get", "service", "--namespace", "apps", "app", "-o", "jsonpath={.spec.ports[0].nodePort}")
 	for _, n := range west.Nodes { // node-2 forwards to the pod on node-1
@@ -44,14 +46,16 @@ func TestJoinedClustersReachEachOthersNodesOverTheWAN(t *testing.T) {
 	}
 	all.cluster("wan", "cut", "cluster-2", "cluster-1", "--one-way")
 	east.awaitDial("no answer", "apps/app", west.Nodes[0].ip()+":"+port)
-	if got := all.cluster("wan", "status"); !strings.Contains(got, "cluster-1 -> cluster-2 delay 40ms; ") || !strings.Contains(got, "cluster-2 -> cluster-1 delay 40ms, cut; ") {
+	if got := all.cluster("wan", "status"); !strings.Contains(got, "cluster-1 -> cluster-2 delay 40ms; ") ||
+		!strings.Contains(got, "cluster-2 -> cluster-1 delay 40ms, cut; ") {
 		t.Errorf("status of the links:\n%s", got)
 	}
 	all.cluster("wan", "heal")
 	all.cluster("wan", "delay", "5ms")
 	all.cluster("wan", "congest", "1M", "cluster-1", "cluster-2")
 	all.cluster("up", "--clusters", fmt.Sprint(joinedInTest)) // restarts the router, whose links stay as they are
-	if got := all.cluster("wan", "status"); !strings.Contains(got, "cluster-1 -> cluster-2 delay 5ms, 1000000 B/s with a queue of 256000 B; ") {
+	if got := all.cluster("wan", "status"); !strings.Contains(got,
+		"cluster-1 -> cluster-2 delay 5ms, 1000000 B/s with a queue of 256000 B; ") {
 		t.Errorf("links of the restarted router:\n%s", got)
 	}
 	east.awaitDial("connected", "apps/app", west.Nodes[0].ip()+":"+port)

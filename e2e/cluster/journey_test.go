@@ -39,14 +39,16 @@ func requireMachine(t *testing.T) {
 		t.Skip("not root: nodes need namespaces and mounts")
 	}
 	if missing := missingTools(); len(missing) > 0 {
-		t.Skipf("these packages are not installed: %s; `go run ./e2e/cluster check` installs them", strings.Join(missing, ", "))
+		t.Skipf("these packages are not installed: %s; `go run ./e2e/cluster check` installs them",
+			strings.Join(missing, ", "))
 	}
 	if err := check(t.Context()); err != nil {
 		t.Skip(err)
 	}
 }
 
-// startCluster starts a cluster with the flags of `cluster up`, which is removed when the test ends. Its images include probeImage.
+// startCluster starts a cluster with the flags of `cluster up`, which is removed when the test ends. Its images include
+// probeImage.
 func startCluster(t *testing.T, flags ...string) *running {
 	t.Helper()
 	r := startBeds(t, flags...)
@@ -78,14 +80,16 @@ func startBeds(t *testing.T, flags ...string) *running {
 func (r *running) loadProbe() {
 	r.Helper()
 	archive := filepath.Join(r.TempDir(), "probe.tar")
-	err := image.Write(archive, probeImage, v1.Config{Entrypoint: []string{"/probe"}, Env: []string{pathEnv}}, func(l *image.Layer) error { return l.File("/probe", r.probe, 0o755) })
+	err := image.Write(archive, probeImage, v1.Config{Entrypoint: []string{"/probe"}, Env: []string{pathEnv}},
+		func(l *image.Layer) error { return l.File("/probe", r.probe, 0o755) })
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.cluster("load-image", archive)
 }
 
-// removeAfterwards removes a cluster when the test ends, also if it is killed: a process waits for the end of its input.
+// removeAfterwards removes a cluster when the test ends, also if it is killed: a process waits for the end of its
+// input.
 func removeAfterwards(t *testing.T, program, dir string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `cat; exec "$0" down --dir "$1"`, program, dir)
@@ -132,7 +136,8 @@ func (r *running) kubectl(input string, args ...string) string {
 
 func (r *running) tryKubectl(input string, args ...string) (string, error) {
 	r.Helper()
-	cmd, err := binaries.Folder{Dir: r.Binaries}.Command("kubectl", append([]string{"--kubeconfig", r.kubeconfig()}, args...)...)
+	cmd, err := binaries.Folder{Dir: r.Binaries}.Command("kubectl",
+		append([]string{"--kubeconfig", r.kubeconfig()}, args...)...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -165,7 +170,8 @@ func (r *running) dial(from, address string) (string, error) {
 	if namespace, pod, ok := strings.Cut(from, "/"); ok {
 		return r.tryKubectl("", "exec", "--namespace", namespace, pod, "--", "/probe", "dial", address)
 	}
-	output, err := exec.CommandContext(r.Context(), "nsenter", "--target", strconv.Itoa(r.runningPID(from)), "--net", r.probe, "dial", address).CombinedOutput()
+	output, err := exec.CommandContext(r.Context(), "nsenter", "--target", strconv.Itoa(r.runningPID(from)), "--net",
+		r.probe, "dial", address).CombinedOutput()
 	return string(bytes.TrimSpace(output)), err
 }
 
@@ -211,7 +217,8 @@ func TestAClusterOfTwoNodesPerZoneHasCutsAndPolicies(t *testing.T) {
 	if zones != "zone-a zone-b zone-a zone-b" {
 		t.Errorf("nodes are in zones %q", zones)
 	}
-	if output, err := exec.Command(r.program, "up", "--nodes-per-zone", "3", "--dir", r.dir).CombinedOutput(); err == nil || !strings.Contains(string(output), "has 4 nodes") {
+	if output, err := exec.Command(r.program, "up", "--nodes-per-zone", "3", "--dir",
+		r.dir).CombinedOutput(); err == nil || !strings.Contains(string(output), "has 4 nodes") {
 		t.Errorf("up with other nodes: %v\n%s", err, output)
 	}
 	for _, namespace := range []string{"inside", "outside"} {
@@ -255,7 +262,8 @@ func (r *running) checkCuts() {
 	r.cluster("cut", "node-3", controlPlane, "--reject")
 	reaches("refused", "node-3", r.Network.controlPlane()+":6443")
 	reaches("refused", controlPlane, three)
-	want := "node-1 <-> node-4 drop\nnode-1 -> node-2 reject\nnode-2 -> node-1 drop\nnode-2 <-> node-3 drop\nnode-3 <-> node-4 drop\nnode-3 <-> control-plane reject\n"
+	want := "node-1 <-> node-4 drop\nnode-1 -> node-2 reject\nnode-2 -> node-1 drop\nnode-2 <-> node-3 drop\nnode-3 " +
+		"<-> node-4 drop\nnode-3 <-> control-plane reject\n"
 	if got := r.cluster("cuts"); !sameLines(got, want) {
 		r.Errorf("cuts are\n%s\nwant\n%s", got, want)
 	}
@@ -271,7 +279,8 @@ func (r *running) checkCuts() {
 	if got := r.cluster("cuts"); got != "nothing is cut\n" {
 		r.Errorf("after healing: %s", got)
 	}
-	if output, err := exec.Command(r.program, "cut", "node-9", "all", "--dir", r.dir).CombinedOutput(); err == nil || !strings.Contains(string(output), `no node or zone "node-9"`) {
+	if output, err := exec.Command(r.program, "cut", "node-9", "all", "--dir", r.dir).CombinedOutput(); err == nil ||
+		!strings.Contains(string(output), `no node or zone "node-9"`) {
 		r.Errorf("an unknown node: %v\n%s", err, output)
 	}
 }
@@ -295,7 +304,8 @@ func (r *running) checkPolicies() {
 		r.startPod("outside", "stranger-on-"+node, node, "role: friend") // the label counts in another namespace only
 	}
 	open, closed := r.address("inside", "server", portOpen), r.address("inside", "server", portClosed)
-	clients := []string{"inside/friend-on-node-1", "inside/friend-on-node-2", "outside/stranger-on-node-1", "outside/stranger-on-node-2"}
+	clients := []string{"inside/friend-on-node-1", "inside/friend-on-node-2", "outside/stranger-on-node-1",
+		"outside/stranger-on-node-2"}
 	for _, c := range clients {
 		r.awaitDial("connected", c, open)
 	}
@@ -305,7 +315,8 @@ func (r *running) checkPolicies() {
 ---
 {apiVersion: v1, kind: Service, metadata: {namespace: inside, name: server}, spec: {selector: {app: server}, ports: [{port: 80, targetPort: open}]}}
 `, "apply", "-f", "-")
-	service := r.kubectl("", "get", "service", "--namespace", "inside", "server", "-o", "jsonpath={.spec.clusterIP}") + ":80"
+	service := r.kubectl("", "get", "service", "--namespace", "inside", "server", "-o", "jsonpath={.spec.clusterIP}") +
+		":80"
 	for _, c := range clients[2:] {
 		r.awaitDial("no answer", c, open)
 		r.awaitDial("no answer", c, service)
@@ -333,7 +344,9 @@ func (r *running) checkPolicies() {
 	r.cluster("stop-node", "node-1")
 	r.cluster("start-node", "node-1")
 	r.await("the server's new address", func() error {
-		if now, err := r.tryKubectl("", "get", "pod", "--namespace", "inside", "server", "-o", `jsonpath={.status.podIP} {.status.containerStatuses[0].restartCount}`); err != nil || !strings.HasSuffix(now, " 1") {
+		if now, err := r.tryKubectl("", "get", "pod", "--namespace", "inside", "server", "-o",
+			`jsonpath={.status.podIP} {.status.containerStatuses[0].restartCount}`); err != nil ||
+			!strings.HasSuffix(now, " 1") {
 			return errors.Join(fmt.Errorf("it has %q", now), err)
 		}
 		return nil

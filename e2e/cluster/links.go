@@ -20,7 +20,8 @@ import (
 func wanCommand(dir *string) *cobra.Command {
 	root := &cobra.Command{Use: "wan", Short: "Change the links between the clusters of `cluster up --clusters`"}
 	var oneWay bool
-	// add adds a command with an optional pair of clusters after its own arguments. prepare returns what it does to a link.
+	// add adds a command with an optional pair of clusters after its own arguments. prepare returns what it does to a
+	// link.
 	add := func(use, short string, own int, prepare func(args []string) (func(*wan.Link), error)) *cobra.Command {
 		c := &cobra.Command{Use: use + " [A B]", Short: short, RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != own && len(args) != own+2 {
@@ -40,32 +41,39 @@ func wanCommand(dir *string) *cobra.Command {
 		root.AddCommand(c)
 		return c
 	}
-	add("delay DURATION", "Delay packets, such as 40ms (default), in each direction", 1, func(args []string) (func(*wan.Link), error) {
-		d, err := time.ParseDuration(args[0])
-		return func(l *wan.Link) { l.Delay = d }, err
+	add("delay DURATION", "Delay packets, such as 40ms (default), in each direction", 1,
+		func(args []string) (func(*wan.Link), error) {
+			d, err := time.ParseDuration(args[0])
+			return func(l *wan.Link) { l.Delay = d }, err
+		})
+	add("cut", "Drop all packets", 0, func([]string) (func(*wan.Link), error) {
+		return func(l *wan.Link) {
+			l.Cut = true
+		}, nil
 	})
-	add("cut", "Drop all packets", 0, func([]string) (func(*wan.Link), error) { return func(l *wan.Link) { l.Cut = true }, nil })
 	add("heal", "End cuts and congestion; the delay stays", 0, func([]string) (func(*wan.Link), error) {
 		return func(l *wan.Link) { l.Cut, l.Rate, l.Queue = false, 0, 0 }, nil
 	})
 	var queue string
-	congest := add("congest RATE", "Let through RATE bytes per second, such as 500k or 2M, in each direction", 1, func(args []string) (func(*wan.Link), error) {
-		rate, err := parseBytes(args[0])
-		size, other := parseBytes(queue)
-		return func(l *wan.Link) { l.Rate, l.Queue = rate, size }, errors.Join(err, other)
-	})
+	congest := add("congest RATE", "Let through RATE bytes per second, such as 500k or 2M, in each direction", 1,
+		func(args []string) (func(*wan.Link), error) {
+			rate, err := parseBytes(args[0])
+			size, other := parseBytes(queue)
+			return func(l *wan.Link) { l.Rate, l.Queue = rate, size }, errors.Join(err, other)
+		})
 	congest.Flags().StringVar(&queue, "queue", "256k", "bytes that wait for the link; what comes on top is dropped")
-	root.AddCommand(&cobra.Command{Use: "status", Short: "Print the links and what they did", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		w, err := openWAN(*dir)
-		if err != nil {
+	root.AddCommand(&cobra.Command{Use: "status", Short: "Print the links and what they did", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, err := openWAN(*dir)
+			if err != nil {
+				return err
+			}
+			states, err := w.readLinks(cmd.Context())
+			if err == nil {
+				fmt.Print(w.describeLinks(states))
+			}
 			return err
-		}
-		states, err := w.readLinks(cmd.Context())
-		if err == nil {
-			fmt.Print(w.describeLinks(states))
-		}
-		return err
-	}})
+		}})
 	return root
 }
 
@@ -114,7 +122,8 @@ func (w *joined) choosePaths(clusters []string, oneWay bool) ([]string, error) {
 			}
 		}
 		if pair[i] < 0 {
-			return nil, fmt.Errorf("no cluster %q; clusters are %s to %s", name, clusterName(0), clusterName(network(w.Clusters-1)))
+			return nil, fmt.Errorf("no cluster %q; clusters are %s to %s", name, clusterName(0),
+				clusterName(network(w.Clusters-1)))
 		}
 	}
 	if pair[0] == pair[1] {
@@ -138,7 +147,8 @@ func (w *joined) describeLinks(states map[string]linkState) string {
 		if l.Rate > 0 {
 			fmt.Fprintf(&s, ", %d B/s with a queue of %d B", l.Rate, l.Queue)
 		}
-		fmt.Fprintf(&s, "; %d packets (%d B) forwarded, %d dropped, %d in flight\n", l.Stats.Packets, l.Stats.Bytes, l.Stats.Dropped, l.Stats.Held)
+		fmt.Fprintf(&s, "; %d packets (%d B) forwarded, %d dropped, %d in flight\n", l.Stats.Packets, l.Stats.Bytes,
+			l.Stats.Dropped, l.Stats.Held)
 	}
 	return s.String()
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // A machine is the first process in namespaces of its own. Every process that starts in them ends with it.
-const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS |
+	syscall.CLONE_NEWIPC
 
 // startMachine starts the first process of a machine. It may inherit a listener of the host as file descriptor 3.
 func (b *bed) startMachine(name string, inherit *os.File) error {
@@ -47,7 +48,8 @@ func (b *bed) startMachine(name string, inherit *os.File) error {
 
 func (b *bed) pidFile(name string) string { return b.file(name + ".pid") }
 
-// runningPID returns the PID of a machine's first process, or 0 if it is not running. The start time tells a reused PID apart.
+// runningPID returns the PID of a machine's first process, or 0 if it is not running. The start time tells a reused PID
+// apart.
 func (b *bed) runningPID(name string) int {
 	text, err := os.ReadFile(b.pidFile(name))
 	if err != nil {
@@ -105,7 +107,8 @@ func (b *bed) stopMachine(ctx context.Context, name string) error {
 	return nil
 }
 
-// startControlPlane starts the machine of the control plane, which forwards the listener's connections to the API server.
+// startControlPlane starts the machine of the control plane, which forwards the listener's connections to the API
+// server.
 func (b *bed) startControlPlane(l *net.TCPListener) error {
 	f, err := l.File()
 	if err != nil {
@@ -159,7 +162,8 @@ func (b *bed) connect(ctx context.Context, n node) error {
 		{"link", "set", port, "master", "switch", "up"},
 	} {
 		if err := run(ctx, "nsenter", append([]string{"--target", target, "--net", "ip"}, args...)...); err != nil {
-			return fmt.Errorf("connect %s to the network: %w\n%s", n.Name, err, logTail(b.file("log", n.Name, "machine.log")))
+			return fmt.Errorf("connect %s to the network: %w\n%s", n.Name, err,
+				logTail(b.file("log", n.Name, "machine.log")))
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "cluster: nodes are Linux namespaces; run it on Linux, or set KUBECONFIG to use an existing cluster")
+	fmt.Fprintln(os.Stderr,
+		"cluster: nodes are Linux namespaces; run it on Linux, or set KUBECONFIG to use an existing cluster")
 	os.Exit(1)
 }

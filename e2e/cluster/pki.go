@@ -28,7 +28,8 @@ type authority struct {
 
 const validity = 365 * 24 * time.Hour
 
-// makeCertificates writes all keys, certificates and kubeconfigs unless they exist. The API server has the given port on the host.
+// makeCertificates writes all keys, certificates and kubeconfigs unless they exist. The API server has the given port
+// on the host.
 func (b *bed) makeCertificates(port int) error {
 	if _, err := os.Stat(b.kubeconfig()); err == nil {
 		return nil
@@ -44,8 +45,10 @@ func (b *bed) makeCertificates(port int) error {
 		return err
 	}
 	server := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(b.Network.controlPlane()), net.ParseIP(b.Network.api())}}
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local"},
+		IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(b.Network.controlPlane()),
+			net.ParseIP(b.Network.api())}}
 	if _, _, err := b.issue(ca, "apiserver", server); err != nil {
 		return err
 	}
@@ -57,10 +60,12 @@ func (b *bed) makeCertificates(port int) error {
 		{b.pki("admin.kubeconfig"), inside, "admin", "system:masters"},
 	}
 	for _, n := range b.Nodes {
-		users = append(users, struct{ file, server, name, group string }{b.pki(n.Name + ".kubeconfig"), inside, "system:node:" + n.Name, "system:nodes"})
+		users = append(users, struct{ file, server, name, group string }{b.pki(n.Name + ".kubeconfig"), inside,
+			"system:node:" + n.Name, "system:nodes"})
 	}
 	// Written last: its presence marks a complete set.
-	users = append(users, struct{ file, server, name, group string }{b.kubeconfig(), outside, "admin", "system:masters"})
+	users = append(users, struct{ file, server, name, group string }{b.kubeconfig(), outside, "admin",
+		"system:masters"})
 	for _, u := range users {
 		if err := b.writeKubeconfig(ca, u.file, u.server, u.name, u.group); err != nil {
 			return err
@@ -92,8 +97,10 @@ func (b *bed) newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test-bed"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(validity)}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test-bed"}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Minute),
+		NotAfter: time.Now().Add(validity)}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -116,7 +123,8 @@ func (b *bed) issue(ca *authority, name string, t *x509.Certificate) (cert, key 
 		return nil, nil, err
 	}
 	t.NotBefore, t.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(validity)
-	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature,
+		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, t, ca.cert, private.Public(), ca.key)
 	if err != nil {
 		return nil, nil, err
@@ -147,5 +155,6 @@ func (b *bed) newServiceAccountKey() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(b.pki("service-accounts.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600)
+	return os.WriteFile(b.pki("service-accounts.key"),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600)
 }

@@ -47,7 +47,8 @@ func TestTheAPIServerAndItsUsersTrustEachOther(t *testing.T) {
 			t.Errorf("the API server as %s: %v", name, err)
 		}
 	}
-	for file, want := range map[string]string{b.kubeconfig(): "admin", b.pki("node-6.kubeconfig"): "system:node:node-6", b.pki("scheduler.kubeconfig"): "system:kube-scheduler"} {
+	for file, want := range map[string]string{b.kubeconfig(): "admin", b.pki("node-6.kubeconfig"): "system:node:node-6",
+		b.pki("scheduler.kubeconfig"): "system:kube-scheduler"} {
 		c, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +60,8 @@ func TestTheAPIServerAndItsUsersTrustEachOther(t *testing.T) {
 		if user.Subject.CommonName != want {
 			t.Errorf("%s belongs to %s, want %s", file, user.Subject.CommonName, want)
 		}
-		if _, err := user.Verify(x509.VerifyOptions{Roots: authority, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		if _, err := user.Verify(x509.VerifyOptions{Roots: authority,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

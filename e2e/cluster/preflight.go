@@ -19,8 +19,9 @@ import (
 )
 
 // tools are host programs that the nodes use, with the Debian packages that contain them.
-var tools = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "runc": "runc", "iptables": "iptables",
-	"nft": "nftables", "conntrack": "conntrack"}
+var tools = map[string]string{"ip": "iproute2", "nsenter": "util-linux", "mount": "mount", "runc": "runc",
+	"iptables": "iptables",
+	"nft":      "nftables", "conntrack": "conntrack"}
 
 // controllers are the cgroup v1 controllers that kubelet and runc need.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids"}
@@ -62,7 +63,9 @@ func preflight(ctx context.Context) error {
 	}
 	if _, err := os.Stat(bridgeFilterFile); err != nil {
 		if err := run(ctx, "modprobe", "br_netfilter"); err != nil {
-			return fmt.Errorf("the kernel does not filter what bridges forward (CONFIG_BRIDGE_NETFILTER), which NetworkPolicies and cuts need: %w", err)
+			return fmt.Errorf(
+				"the kernel does not filter what bridges forward (CONFIG_BRIDGE_NETFILTER), which NetworkPolicies "+
+					"and cuts need: %w", err)
 		}
 	}
 	return probeMachine(ctx)
@@ -75,8 +78,10 @@ func probeMachine(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", try)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("cannot create namespaces, bridges or packet filters here (as in most containers): %w: %s; use a dedicated "+
-			"machine, or set KUBECONFIG to use an existing cluster", err, bytes.TrimSpace(output))
+		return fmt.Errorf(
+			"cannot create namespaces, bridges or packet filters here (as in most containers): %w: %s; "+
+				"use a dedicated "+
+				"machine, or set KUBECONFIG to use an existing cluster", err, bytes.TrimSpace(output))
 	}
 	return nil
 }
@@ -122,8 +127,10 @@ func parseHierarchies(mountinfo string) (map[string]string, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("these cgroup v1 controllers are not mounted: %s; boot with systemd.unified_cgroup_hierarchy=0, "+
-			"or set KUBECONFIG to use an existing cluster", strings.Join(missing, ", "))
+		return nil,
+			fmt.Errorf(
+				"these cgroup v1 controllers are not mounted: %s; boot with systemd.unified_cgroup_hierarchy=0, "+
+					"or set KUBECONFIG to use an existing cluster", strings.Join(missing, ", "))
 	}
 	return found, nil
 }

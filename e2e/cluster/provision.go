@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// provisioner names the provisioner of volumes, which are directories on the disks of nodes. addons.yaml uses the name, too.
+// provisioner names the provisioner of volumes, which are directories on the disks of nodes. addons.yaml uses the name,
+// too.
 const provisioner = "causalstore.io/local-folder"
 
 const (
@@ -76,7 +77,8 @@ func (b *bed) provisionAll(ctx context.Context, client kubernetes.Interface) err
 		}
 	}
 	for _, v := range byName {
-		if strings.HasPrefix(v.Name, volumePrefix) && v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		if strings.HasPrefix(v.Name, volumePrefix) && v.Status.Phase == corev1.VolumeReleased &&
+			v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 			errs = append(errs, b.removeVolume(ctx, client, v))
 		}
 	}
@@ -103,25 +105,34 @@ func (b *bed) makeVolume(ctx context.Context, client kubernetes.Interface, c *co
 	return err
 }
 
-func volume(name string, n node, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *corev1.PersistentVolume {
+func volume(name string, n node, c *corev1.PersistentVolumeClaim,
+	class *storagev1.StorageClass) *corev1.PersistentVolume {
 	policy := corev1.PersistentVolumeReclaimDelete
 	if class.ReclaimPolicy != nil {
 		policy = *class.ReclaimPolicy
 	}
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes, StorageClassName: class.Name, PersistentVolumeReclaimPolicy: policy,
-			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{n.Name}}}}}}},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/var/lib/volumes/" + name}},
+			Capacity: c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes, StorageClassName: class.Name,
+			PersistentVolumeReclaimPolicy: policy,
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+				Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{n.Name}}}}}}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				Local: &corev1.LocalVolumeSource{Path: "/var/lib/volumes/" + name},
+			},
 		},
 	}
 }
 
 // growVolume reports the requested capacity. A directory can hold as much as its disk, so nothing else is needed.
-func growVolume(ctx context.Context, client kubernetes.Interface, c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) error {
+func growVolume(ctx context.Context, client kubernetes.Interface, c *corev1.PersistentVolumeClaim,
+	v *corev1.PersistentVolume) error {
 	requested, current := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
 	if requested.Cmp(current) <= 0 {
 		return nil

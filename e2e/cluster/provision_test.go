@@ -17,22 +17,27 @@ import (
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
 
-// TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted plays the controller that binds claims to volumes; only an API server runs.
+// TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted plays the controller that binds claims to volumes; only an API
+// server runs.
 func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 	client, err := kubernetes.NewForConfig(apiserver.ForTest(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, ctx := newTestBed(t), t.Context()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local-folder"}, Provisioner: provisioner, AllowVolumeExpansion: new(true)}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local-folder"}, Provisioner: provisioner,
+		AllowVolumeExpansion: new(true)}
 	if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	claims := client.CoreV1().PersistentVolumeClaims("default")
 	claim, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data",
 		Annotations: map[string]string{claimedBy: provisioner}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name,
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: &class.Name,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			}}},
 		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +48,8 @@ func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// until provisions until done returns true: the provisioner lists from a cache of the API server, which may be behind.
+	// until provisions until done returns true: the provisioner lists from a cache of the API server, which may be
+	// behind.
 	until := func(what string, done func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -109,7 +115,8 @@ func TestAVolumeIsADirectoryOnItsNodeUntilItIsDeleted(t *testing.T) {
 		return os.IsNotExist(err)
 	})
 	// A finalizer keeps the object until a controller sees that no pod uses it.
-	if v, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err == nil && v.DeletionTimestamp == nil {
+	if v, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{}); err == nil &&
+		v.DeletionTimestamp == nil {
 		t.Error("the volume was not deleted")
 	}
 }

@@ -64,7 +64,8 @@ func (w *joined) runRouter(ctx context.Context) error {
 		if err := awaitInterface(ctx, clusterName(n)); err != nil {
 			return err
 		}
-		if err := runIP(ctx, [][]string{{"addr", "add", n.router() + "/24", "dev", clusterName(n)}, {"link", "set", clusterName(n), "up"}}); err != nil {
+		if err := runIP(ctx, [][]string{{"addr", "add", n.router() + "/24", "dev", clusterName(n)},
+			{"link", "set", clusterName(n), "up"}}); err != nil {
 			return err
 		}
 	}
@@ -90,16 +91,18 @@ func (w *joined) runRouter(ctx context.Context) error {
 	return r.serve()
 }
 
-// routerRules returns the arguments of iptables that hand packets between clusters to their queue. Many kernels lack nftables' own queues.
-// Only addresses of machines are forwarded.
+// routerRules returns the arguments of iptables that hand packets between clusters to their queue. Many kernels lack
+// nftables' own queues. Only addresses of machines are forwarded.
 func (w *joined) routerRules() [][]string {
 	rules := [][]string{{"--policy", "FORWARD", "DROP"}}
 	number := 0
 	for from := range network(w.Clusters) {
 		for to := range network(w.Clusters) {
 			if from != to {
-				rules = append(rules, []string{"--append", "FORWARD", "--in-interface", clusterName(from), "--out-interface", clusterName(to),
-					"--source", from.machines(), "--destination", to.machines(), "--jump", "NFQUEUE", "--queue-num", fmt.Sprint(number)})
+				rules = append(rules, []string{"--append", "FORWARD", "--in-interface", clusterName(from),
+					"--out-interface", clusterName(to),
+					"--source", from.machines(), "--destination", to.machines(), "--jump", "NFQUEUE", "--queue-num",
+					fmt.Sprint(number)})
 				number++
 			}
 		}

@@ -73,8 +73,9 @@ func (s *supervisor) start(name, program string, env, args []string) (<-chan str
 	defer null.Close()
 	s.mu.Lock() // reap must know the program before it ends
 	defer s.mu.Unlock()
-	p, err := os.StartProcess(program, append([]string{name}, args...), &os.ProcAttr{Dir: "/", Env: append(os.Environ(), env...),
-		Files: []*os.File{null, log, log}})
+	p, err := os.StartProcess(program, append([]string{name}, args...),
+		&os.ProcAttr{Dir: "/", Env: append(os.Environ(), env...),
+			Files: []*os.File{null, log, log}})
 	if err != nil {
 		return nil, err
 	}

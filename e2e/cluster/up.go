@@ -28,8 +28,8 @@ var addons string
 // portAPI is the preferred port of the API server on the host.
 const portAPI = 16443
 
-// up starts the machines of a cluster that are not running. An existing cluster keeps its nodes; chosen is set if the user has asked
-// for those of b.
+// up starts the machines of a cluster that are not running. An existing cluster keeps its nodes; chosen is set if the
+// user has asked for those of b.
 func up(ctx context.Context, b *bed, chosen bool) error {
 	started := time.Now()
 	report := func(format string, args ...any) {
@@ -40,7 +40,9 @@ func up(ctx context.Context, b *bed, chosen bool) error {
 	}
 	if existing, err := openBed(b.dir); err == nil {
 		if chosen && !slices.Equal(existing.Nodes, b.Nodes) {
-			return fmt.Errorf("the cluster in %s has %d nodes in zones %s, and not what the flags say; remove it with `cluster down`, or leave the flags out",
+			return fmt.Errorf(
+				"the cluster in %s has %d nodes in zones %s, and not what the flags say; remove it with `cluster "+
+					"down`, or leave the flags out",
 				b.dir, len(existing.Nodes), strings.Join(existing.zones(), ", "))
 		}
 		b = existing
@@ -111,7 +113,8 @@ func (b *bed) copyProgram() error {
 	return errors.Join(os.WriteFile(unfinished, text, 0o755), os.Rename(unfinished, b.file("cluster")))
 }
 
-// startAll starts the machines that are not running. If the control plane is not, it restarts all nodes, which lost their network.
+// startAll starts the machines that are not running. If the control plane is not, it restarts all nodes, which lost
+// their network.
 func (b *bed) startAll(ctx context.Context) error {
 	if b.runningPID(controlPlane) == 0 {
 		for _, n := range b.Nodes {
@@ -181,7 +184,8 @@ func (b *bed) awaitAPI(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("the API server is not ready: %w\n%s\n%s", err, logTail(b.file("log", controlPlane, "machine.log")),
+		return fmt.Errorf("the API server is not ready: %w\n%s\n%s", err,
+			logTail(b.file("log", controlPlane, "machine.log")),
 			logTail(b.file("log", controlPlane, "kube-apiserver.log")))
 	}
 	return nil
@@ -239,7 +243,8 @@ func (b *bed) awaitDNS(ctx context.Context) error {
 }
 
 func (b *bed) apply(ctx context.Context, manifests []byte) error {
-	cmd, err := binaries.Folder{Dir: b.Binaries}.Command("kubectl", "--kubeconfig", b.kubeconfig(), "apply", "--server-side", "-f", "-")
+	cmd, err := binaries.Folder{Dir: b.Binaries}.Command("kubectl", "--kubeconfig", b.kubeconfig(), "apply",
+		"--server-side", "-f", "-")
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,8 @@ func (b *bed) runNode(ctx context.Context, n node) error {
 	if err := await(ctx, startTimeout, func() error { _, err := os.Stat(containerdSocket); return err }); err != nil {
 		return fmt.Errorf("wait for containerd: %w", err)
 	}
-	if err := keep("kubelet", "--config="+b.file("nodes", n.Name, "kubelet.yaml"), "--kubeconfig="+b.pki(n.Name+".kubeconfig"),
+	if err := keep("kubelet", "--config="+b.file("nodes", n.Name, "kubelet.yaml"),
+		"--kubeconfig="+b.pki(n.Name+".kubeconfig"),
 		"--hostname-override="+n.Name, "--node-ip="+n.ip(),
 		"--node-labels=topology.kubernetes.io/region=local,topology.kubernetes.io/zone="+n.Zone); err != nil {
 		return err
@@ -96,8 +97,10 @@ func (b *bed) renderFiles(n node) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(), "Network": b.Network.pods(), "Name": n.Name,
-		"CA": b.pki("ca.crt"), "DNS": b.Network.dns(), "Proxy": b.pki("proxy.kubeconfig"), "Resolv": b.file("nodes", n.Name, "resolv.conf"),
+	values := map[string]any{"CNI": filepath.Join(b.Binaries, "cni"), "Pause": pauseImage, "Pods": n.podCIDR(),
+		"Network": b.Network.pods(), "Name": n.Name,
+		"CA": b.pki("ca.crt"), "DNS": b.Network.dns(), "Proxy": b.pki("proxy.kubeconfig"),
+		"Resolv":      b.file("nodes", n.Name, "resolv.conf"),
 		"Snapshotter": chooseSnapshotter(b.disk(n)), "Reserved": reserved}
 	files := map[string][]byte{}
 	for _, name := range []string{"containerd.toml", "kubelet.yaml", "proxy.yaml", "resolv.conf", "pods.conflist"} {

@@ -29,7 +29,8 @@ func TestAProgramIsAddedWithItsLinkerAndLibraries(t *testing.T) {
 
 func TestErrorsNameTheMissingFile(t *testing.T) {
 	c := &closure{root: t.TempDir(), seen: map[string]bool{}}
-	if _, err := c.findLibrary("libnone.so.1"); err == nil || !strings.Contains(err.Error(), "no package contains libnone.so.1") {
+	if _, err := c.findLibrary("libnone.so.1"); err == nil ||
+		!strings.Contains(err.Error(), "no package contains libnone.so.1") {
 		t.Errorf("missing library: %v", err)
 	}
 	if err := c.add("/bin/none"); err == nil || !strings.Contains(err.Error(), "/bin/none") {

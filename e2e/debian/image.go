@@ -89,15 +89,16 @@ func copyFile(to, from string) error {
 	return file.Close()
 }
 
-// closure is a set of ELF files that is closed under loading: it contains the dynamic linker and all shared libraries of its
-// members.
+// closure is a set of ELF files that is closed under loading: it contains the dynamic linker and all shared libraries
+// of its members.
 type closure struct {
 	root  string // directory in which the packages were unpacked
 	seen  map[string]bool
 	names []string // in the order in which they were added
 }
 
-// libraryDirs are the directories that Debian's dynamic linker searches; the pattern stands for the architecture's triplet.
+// libraryDirs are the directories that Debian's dynamic linker searches; the pattern stands for the architecture's
+// triplet.
 var libraryDirs = []string{"/lib/*-linux-gnu*", "/usr/lib/*-linux-gnu*", "/lib", "/usr/lib"}
 
 // add adds a file and everything that it loads.

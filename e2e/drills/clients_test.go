@@ -12,7 +12,8 @@ const client = "client"
 
 // redis runs a command in a data center.
 func (u user) redis(dc string, args ...string) (string, error) {
-	return u.Try("", append([]string{"exec", client, "--", "timeout", "10", "redis-cli", "-h", storeName + "-" + dc}, args...)...)
+	return u.Try("", append([]string{"exec", client, "--", "timeout", "10", "redis-cli", "-h", storeName + "-" + dc},
+		args...)...)
 }
 
 // awaitWrite waits until a write in a data center is acknowledged.

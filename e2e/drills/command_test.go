@@ -11,7 +11,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/kube"
 )
 
-// alwaysHeld are the promises that no load of the machine excuses. The others have times or shares, which a busy machine misses: they are shown.
+// alwaysHeld are the promises that no load of the machine excuses. The others have times or shares, which a busy
+// machine misses: they are shown.
 var alwaysHeld = []string{"Clients see causal consistency", "No acknowledged write is lost", "Everything heals"}
 
 func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
@@ -25,16 +26,20 @@ func TestDrillsOfTheCommandInjectHealAndReport(t *testing.T) {
 	}
 }
 
-// TestDrillsWatchWithCanariesThatHaveASidecar: in a zone that is stopped, the canary in it stops as an app would, and comes back.
+// TestDrillsWatchWithCanariesThatHaveASidecar: in a zone that is stopped, the canary in it stops as an app would, and
+// comes back.
 func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 	const dc = "south"
 	u := user{kube.User{T: t, Namespace: namespace}}
 	u.install()
 	u.Kubectl("label", "namespace", u.Namespace, "--overwrite", "causalstore.io/inject="+storeName)
-	u.Cleanup(func() { u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject-") }) // other tests have pods without
+	// other tests have pods without
+	u.Cleanup(func() { u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject-") })
 	u.Await("new pods to get a sidecar", func() string {
-		const pod = "{apiVersion: v1, kind: Pod, metadata: {name: dry}, spec: {containers: [{name: main, image: none}]}}"
-		out, err := u.Try(pod, "create", "--dry-run=server", "-f", "-", "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`)
+		const pod = "{apiVersion: v1, kind: Pod, metadata: {name: dry}, spec: {containers: [{name: main, " +
+			"image: none}]}}"
+		out, err := u.Try(pod, "create", "--dry-run=server", "-f", "-", "-o",
+			`jsonpath={.metadata.annotations.causalstore\.io/injected}`)
 		if err != nil || out != storeName+"/north" {
 			return out
 		}
@@ -53,7 +58,8 @@ func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 				if m == nil || m.Operations == 0 || m.Operations == m.Failed || m.Complete == 0 {
 					t.Errorf("the canary of %s with a sidecar, before the faults: %+v", of, m)
 				}
-				if m := r.Find(record.Injection, of, record.Sidecar); m == nil || m.Stopped != (d.stops && of == dc) || !m.Stopped && m.Operations == m.Failed {
+				if m := r.Find(record.Injection, of, record.Sidecar); m == nil || m.Stopped != (d.stops && of == dc) ||
+					!m.Stopped && m.Operations == m.Failed {
 					t.Errorf("the canary of %s with a sidecar, during the faults: %+v", of, m)
 				}
 			}
@@ -63,7 +69,8 @@ func TestDrillsWatchWithCanariesThatHaveASidecar(t *testing.T) {
 
 // drillCommand runs a subcommand of `kubectl causal drill` for a store.
 func (u user) drillCommand(program, store string, args ...string) (string, error) {
-	return kube.Output(exec.CommandContext(u.Context(), program, append([]string{"kubectl", "drill", "--store", store, "--namespace", u.Namespace}, args...)...), "")
+	return kube.Output(exec.CommandContext(u.Context(), program,
+		append([]string{"kubectl", "drill", "--store", store, "--namespace", u.Namespace}, args...)...), "")
 }
 
 // lastRun returns the run that a drill has kept.
@@ -93,11 +100,13 @@ func resultsOf(r *record.Run) map[string]record.Result {
 func (u user) drill(program, name string, flags ...string) *record.Run {
 	u.Helper()
 	u.AwaitReady(storeName)
-	out, failed := u.drillCommand(program, storeName, append([]string{"run", name, "--yes", "--injection=20s", "--heal-timeout=3m"}, flags...)...)
+	out, failed := u.drillCommand(program, storeName,
+		append([]string{"run", name, "--yes", "--injection=20s", "--heal-timeout=3m"}, flags...)...)
 	u.Logf("$ kubectl causal drill run %s (%v)\n%s", name, failed, out)
 	r := u.lastRun(program, storeName)
 	if r.Drill != name || r.Outcome != record.Passed && r.Outcome != record.Failed || len(r.Experiments) == 0 {
-		u.Fatalf("the last run is of drill %s, %s: %s, with experiments %q", r.Drill, r.Outcome, r.Reason, r.Experiments)
+		u.Fatalf("the last run is of drill %s, %s: %s, with experiments %q", r.Drill, r.Outcome, r.Reason,
+			r.Experiments)
 	}
 	results := resultsOf(r)
 	for _, promise := range alwaysHeld {

@@ -53,8 +53,10 @@ func TestZonesAndPodsOfAStoreInUseAreTakenAwayAndComeBack(t *testing.T) {
 func (u user) installOperator() {
 	u.Helper()
 	operator := u.In(kube.OperatorNamespace)
-	operator.Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", "replicas=1",
-		"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd), "--wait", "--timeout", kube.Patience.String())
+	operator.Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set",
+		"region=local", "--set", "replicas=1",
+		"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd), "--wait",
+		"--timeout", kube.Patience.String())
 	if _, err := u.Try("", "get", "namespace", u.Namespace); err != nil {
 		u.Kubectl("create", "namespace", u.Namespace)
 	}
@@ -66,7 +68,8 @@ func (u user) install() {
 	u.Apply(u.manifest("store.yaml"))
 	u.AwaitReady(storeName)
 	u.addProbes()
-	u.Apply(kube.Pod(client, "", "", kube.Container{Name: "main", Image: kube.ImageApp, Run: `command: [sleep, "86400"]`}))
+	u.Apply(kube.Pod(client, "", "", kube.Container{Name: "main", Image: kube.ImageApp,
+		Run: `command: [sleep, "86400"]`}))
 	u.Kubectl("wait", "--for=condition=Ready", "pod/"+client, "--timeout="+kube.Patience.String())
 }
 
@@ -92,7 +95,9 @@ func (u user) manifest(file string) string {
 func (u user) run(d drill) {
 	const load = "load"
 	before := u.pods()
-	u.Apply(kube.LoadPod(load, "", "", "--endpoint=north=pairs-north:6379, --endpoint=south=pairs-south:6379, --sessions=8"))
+	u.Apply(
+		kube.LoadPod(load, "", "",
+			"--endpoint=north=pairs-north:6379, --endpoint=south=pairs-south:6379, --sessions=8"))
 	u.Await(load+" to run", func() string { return u.LoadProblem(load) })
 
 	started := time.Now()

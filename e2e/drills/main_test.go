@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package drills_test takes pods and zones of a store away with Chaos Mesh, on a real cluster, while clients use the store: with plain
-// experiments and kubectl, as anybody can. It uses the cluster of KUBECONFIG, on which Chaos Mesh must be installed, or else starts one on
-// this machine for as long as the tests run. `make e2e-drills` runs it.
+// Package drills_test takes pods and zones of a store away with Chaos Mesh, on a real cluster, while clients use the
+// store: with plain experiments and kubectl, as anybody can. It uses the cluster of KUBECONFIG, on which Chaos Mesh
+// must be installed, or else starts one on this machine for as long as the tests run. `make e2e-drills` runs it.
 package drills_test
 
 import (

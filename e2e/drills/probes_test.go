@@ -45,7 +45,8 @@ func (u user) addProbes() {
 	u.Helper()
 	for _, p := range u.pods() {
 		if u.Kubectl("get", "pod", p.name, "-o", "jsonpath={.spec.ephemeralContainers[*].name}") == "" {
-			u.Kubectl("debug", p.name, "--image="+kube.ImageApp, "--image-pull-policy=IfNotPresent", "--container="+probe, "--profile=restricted", "--attach=false", "--", "sleep", "86400")
+			u.Kubectl("debug", p.name, "--image="+kube.ImageApp, "--image-pull-policy=IfNotPresent",
+				"--container="+probe, "--profile=restricted", "--attach=false", "--", "sleep", "86400")
 		}
 		u.Await("the probe in "+p.name+" to run", func() string {
 			out, err := u.Try("", "get", "pod", p.name, "-o", `jsonpath={.status.ephemeralContainerStatuses[0].state}`)
@@ -57,7 +58,8 @@ func (u user) addProbes() {
 	}
 }
 
-// awaitConnections waits until connections from each pod to each other one are accepted if they are wanted, and not otherwise.
+// awaitConnections waits until connections from each pod to each other one are accepted if they are wanted, and not
+// otherwise.
 func (u user) awaitConnections(all []pod, wanted func(from, to pod) bool) {
 	u.Helper()
 	u.Await("the connections between the pods of the store", func() string {
@@ -76,9 +78,11 @@ func (u user) awaitConnections(all []pod, wanted func(from, to pod) bool) {
 	})
 }
 
-// connectionProblem tries connections from a pod to all others, all at once: each one that is not accepted takes two seconds.
+// connectionProblem tries connections from a pod to all others, all at once: each one that is not accepted takes two
+// seconds.
 func (u user) connectionProblem(from pod, all []pod, wanted func(from, to pod) bool) string {
-	const try = `for a in "$@"; do (nc -w 2 "$a" ` + portParts + ` </dev/null >/dev/null 2>&1 && echo "$a") & done; wait`
+	const try = `for a in "$@"; do (nc -w 2 "$a" ` + portParts +
+		` </dev/null >/dev/null 2>&1 && echo "$a") & done; wait`
 	args := []string{"exec", from.name, "-c", probe, "--", "sh", "-c", try, "sh"}
 	var want []string
 	for _, to := range all {
@@ -96,7 +100,8 @@ func (u user) connectionProblem(from pod, all []pod, wanted func(from, to pod) b
 	if err == nil && slices.Equal(got, want) {
 		return ""
 	}
-	return fmt.Sprintf("from %s (%s, %s): answered by %q (%v), want %q", from.name, from.zone, from.address, got, err, want)
+	return fmt.Sprintf("from %s (%s, %s): answered by %q (%v), want %q", from.name, from.zone, from.address,
+		got, err, want)
 }
 
 // cutOff waits until no connection crosses the border of a zone, in either direction, and all others are accepted.
@@ -112,7 +117,8 @@ func cutOff(zone string) func(user, []pod) {
 // awaitInjected waits until the experiment reports that all of its pods are affected.
 func (u user) awaitInjected() {
 	u.Helper()
-	u.AwaitOutput("True", "get", "networkchaos", "drill", "-o", `jsonpath={.status.conditions[?(@.type=="AllInjected")].status}`)
+	u.AwaitOutput("True", "get", "networkchaos", "drill", "-o",
+		`jsonpath={.status.conditions[?(@.type=="AllInjected")].status}`)
 }
 
 // replaced waits until another pod has the name of the killed one.

@@ -18,7 +18,8 @@ import (
 // patience bounds the wait for something that must happen, on a busy machine too.
 const patience = time.Minute
 
-// Process is an etcd that a test starts, kills and starts again. It ends with the test, and a test that fails shows its log.
+// Process is an etcd that a test starts, kills and starts again. It ends with the test, and a test that fails shows its
+// log.
 type Process struct {
 	t       testing.TB
 	program binaries.Folder
@@ -51,7 +52,9 @@ func find(t testing.TB) binaries.Folder {
 		return binaries.Folder{Dir: filepath.Dir(path)}
 	}
 	if errors.Is(err, binaries.ErrNone) {
-		t.Skipf("etcd is neither in PATH (Debian: apt-get install etcd-server) nor among the programs of the test bed: %v", err)
+		t.Skipf(
+			"etcd is neither in PATH (Debian: apt-get install etcd-server) nor among the programs of the test bed: %v",
+			err)
 	}
 	t.Fatal(err)
 	return f

@@ -10,8 +10,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// Server is a server of a cluster that needs no certificates among its servers, with its data. The tests do not outlive the machine:
-// nothing is synced to the disk.
+// Server is a server of a cluster that needs no certificates among its servers, with its data. The tests do not outlive
+// the machine: nothing is synced to the disk.
 type Server struct {
 	*Process
 	// Name is that of the server in its cluster.
@@ -33,8 +33,10 @@ func New(t testing.TB, servers int, flags ...string) []*Server {
 	for i := range servers {
 		s := &Server{Name: fmt.Sprintf("s%d", i), Endpoint: ports.ForTest(t), data: filepath.Join(t.TempDir(), "data")}
 		client, peer := scheme+"://"+s.Endpoint, "http://"+ports.ForTest(t)
-		s.Process = NewProcess(t, append([]string{"--name", s.Name, "--data-dir", s.data, "--listen-client-urls", client, "--advertise-client-urls", client,
-			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--log-level", "warn", "--unsafe-no-fsync"}, flags...)...)
+		s.Process = NewProcess(t, append([]string{"--name", s.Name, "--data-dir", s.data, "--listen-client-urls",
+			client, "--advertise-client-urls", client,
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--log-level", "warn",
+			"--unsafe-no-fsync"}, flags...)...)
 		peers = append(peers, s.Name+"="+peer)
 		all = append(all, s)
 	}

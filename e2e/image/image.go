@@ -1,5 +1,5 @@
-// Package image writes container images of one layer to archives that `docker load` and `ctr images import` read. It needs neither
-// a Docker engine nor a registry.
+// Package image writes container images of one layer to archives that `docker load` and `ctr images import` read. It
+// needs neither a Docker engine nor a registry.
 package image
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Write writes an image to an archive. Its name has the form that pod manifests use, such as "localhost/redis:7". The function fill
-// writes its file system. The same files give the same archive, byte for byte.
+// Write writes an image to an archive. Its name has the form that pod manifests use, such as "localhost/redis:7". The
+// function fill writes its file system. The same files give the same archive, byte for byte.
 func Write(archive, imageName string, config v1.Config, fill func(*Layer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -70,11 +70,13 @@ func writeLayer(path string, fill func(*Layer) error) error {
 // assemble makes an image of one layer for the architecture of this process.
 func assemble(layerFile string, config v1.Config) (v1.Image, error) {
 	// Archives stay on this machine, so compressing them would only cost time.
-	layer, err := tarball.LayerFromFile(layerFile, tarball.WithCompression(compression.None), tarball.WithMediaType(types.DockerUncompressedLayer))
+	layer, err := tarball.LayerFromFile(layerFile, tarball.WithCompression(compression.None),
+		tarball.WithMediaType(types.DockerUncompressedLayer))
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH, Config: config,
+	image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH,
+		Config: config,
 		RootFS: v1.RootFS{Type: "layers"}})
 	if err != nil {
 		return nil, err
@@ -82,8 +84,8 @@ func assemble(layerFile string, config v1.Config) (v1.Image, error) {
 	return mutate.AppendLayers(image, layer)
 }
 
-// qualify returns the fully qualified name that a short name stands for. A name without a registry belongs to Docker Hub, which the
-// container runtime calls docker.io.
+// qualify returns the fully qualified name that a short name stands for. A name without a registry belongs to Docker
+// Hub, which the container runtime calls docker.io.
 func qualify(imageName string) (name.Tag, error) {
 	tag, err := name.NewTag(imageName)
 	if err != nil {

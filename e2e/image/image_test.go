@@ -32,7 +32,8 @@ func TestAnArchiveIsAValidImageWithTheFilesThatWereWritten(t *testing.T) {
 	}
 	archives := []string{filepath.Join(dir, "image.tar"), filepath.Join(dir, "again.tar")}
 	for _, archive := range archives {
-		if err := image.Write(archive, "shop/app:2", v1.Config{Entrypoint: []string{"/bin/app"}, User: "1:1"}, fill); err != nil {
+		if err := image.Write(archive, "shop/app:2", v1.Config{Entrypoint: []string{"/bin/app"}, User: "1:1"},
+			fill); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,8 @@ func TestAnArchiveIsAValidImageWithTheFilesThatWereWritten(t *testing.T) {
 
 func TestImageNamesAreFullyQualified(t *testing.T) {
 	for name, want := range map[string]string{
-		"causalstore:dev": "docker.io/library/causalstore:dev", "redis": "docker.io/library/redis:latest", "shop/app:2": "docker.io/shop/app:2",
+		"causalstore:dev": "docker.io/library/causalstore:dev", "redis": "docker.io/library/redis:latest",
+		"shop/app:2":      "docker.io/shop/app:2",
 		"localhost/app:1": "localhost/app:1", "registry.example.com:5000/a/b:v1": "registry.example.com:5000/a/b:v1",
 	} {
 		archive := filepath.Join(t.TempDir(), "image.tar")
@@ -92,7 +94,9 @@ func TestImageNamesAreFullyQualified(t *testing.T) {
 
 func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
-	err := image.Write(filepath.Join(dir, "image.tar"), "app:1", v1.Config{}, func(l *image.Layer) error { return l.File("a", "/none", 0o644) })
+	err := image.Write(filepath.Join(dir, "image.tar"), "app:1", v1.Config{}, func(l *image.Layer) error {
+		return l.File("a", "/none", 0o644)
+	})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}

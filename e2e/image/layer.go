@@ -54,5 +54,6 @@ func (l *Layer) Link(name, target string) error {
 	if err := l.Dir(path.Dir(name), 0o755, 0); err != nil {
 		return err
 	}
-	return l.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(name, "/"), Linkname: target, Mode: 0o777})
+	return l.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(name, "/"),
+		Linkname: target, Mode: 0o777})
 }

@@ -46,7 +46,9 @@ func (c *Cluster) Prepare(ctx context.Context) (err error) {
 // start starts a test bed and names it in KUBECONFIG.
 func (c *Cluster) start(ctx context.Context) error {
 	if path, err := c.Bed.Kubeconfig(ctx); err == nil {
-		return fmt.Errorf("a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1", path, EnvLoad)
+		return fmt.Errorf(
+			"a test bed is already running: stop it with `make cluster-down`, or use it with KUBECONFIG=%s %s=1",
+			path, EnvLoad)
 	}
 	args := []string{"up"}
 	if len(c.Zones) > 0 {

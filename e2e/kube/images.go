@@ -11,9 +11,10 @@ import (
 
 // The images to use. The nodes of a cluster given by KUBECONFIG must be able to pull them.
 var (
-	ImageStore  = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
-	ImageNext   = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next")     // installed by upgrades
-	ImageBroken = setting("CAUSALSTORE_E2E_BROKEN", "causalstore:broken") // breaks a rule of the protocol; only the drills use it
+	ImageStore = setting("CAUSALSTORE_E2E_IMAGE", "causalstore:dev")
+	ImageNext  = setting("CAUSALSTORE_E2E_NEXT", "causalstore:next") // installed by upgrades
+	// breaks a rule of the protocol; only the drills use it
+	ImageBroken = setting("CAUSALSTORE_E2E_BROKEN", "causalstore:broken")
 	ImageRedis  = setting("CAUSALSTORE_E2E_REDIS", "localhost/redis:7.0")
 	ImageApp    = setting("CAUSALSTORE_E2E_APP", "localhost/app:1")
 	ImageEtcd   = setting("CAUSALSTORE_E2E_ETCD", "localhost/etcd:3.6")
@@ -60,7 +61,8 @@ func NewBed(ctx context.Context) (*Bed, error) {
 // Run runs a command of the test bed and shows its output.
 func (b *Bed) Run(ctx context.Context, args ...string) error { return Show(ctx, b.Program, args...) }
 
-// Kubeconfig returns the path of the kubeconfig of a cluster, or an error if it does not run. Flags may choose the cluster.
+// Kubeconfig returns the path of the kubeconfig of a cluster, or an error if it does not run. Flags may choose the
+// cluster.
 func (b *Bed) Kubeconfig(ctx context.Context, flags ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, b.Program, append([]string{"kubeconfig"}, flags...)...).Output()
 	return strings.TrimSpace(string(out)), err
@@ -73,7 +75,8 @@ func (b *Bed) WriteImages(ctx context.Context, edges bool) (archives []string, e
 		return archives[len(archives)-1]
 	}
 	commands := [][]string{{"image-causalstore", archive("causalstore"), ImageStore, archive("next"), ImageNext},
-		{"image-redis", archive("redis"), ImageRedis}, {"image-app", archive("app"), ImageApp}, {"image-etcd", archive("etcd"), ImageEtcd}}
+		{"image-redis", archive("redis"), ImageRedis}, {"image-app", archive("app"), ImageApp},
+		{"image-etcd", archive("etcd"), ImageEtcd}}
 	if edges {
 		commands = append(commands, []string{"image-envoy", archive("envoy"), ImageEnvoy})
 	}

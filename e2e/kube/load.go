@@ -11,9 +11,10 @@ import (
 // Container is a container of a pod. Run is a line of its manifest, such as its command.
 type Container struct{ Name, Image, Run string }
 
-// Pod returns the manifest of a pod that satisfies the pod security level "restricted". In a namespace with sidecars, its sidecar
-// belongs to the data center, which may be empty. Its containers share a process namespace. It is not evicted from a node of the test bed
-// that reports late because the machine is busy; nobody would create it again. It runs in a zone, or in any if that is empty.
+// Pod returns the manifest of a pod that satisfies the pod security level "restricted". In a namespace with sidecars,
+// its sidecar belongs to the data center, which may be empty. Its containers share a process namespace. It is not
+// evicted from a node of the test bed that reports late because the machine is busy; nobody would create it again. It
+// runs in a zone, or in any if that is empty.
 func Pod(name, dataCenter, zone string, containers ...Container) string {
 	return pod(name, dataCenter, zone, "", containers)
 }
@@ -51,14 +52,15 @@ spec:
 	return b.String()
 }
 
-// stopper is a container that ends the load beside it on demand. The image of the load has no program that sends signals.
+// stopper is a container that ends the load beside it on demand. The image of the load has no program that sends
+// signals.
 var stopper = Container{"stop", ImageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
       for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in "/causalstoreload"*) kill -INT "${p#/proc/}";; esac; done']`}
 
-// LoadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. If it names no data center it has no
-// sidecar, also in a namespace with sidecars: with one, the names of all Services lead to it. The load is the last
-// container: the kubelet writes /etc/hosts again at the start of each one, and who looks a name up meanwhile may not find the
-// sidecar's.
+// LoadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. If it
+// names no data center it has no sidecar, also in a namespace with sidecars: with one, the names of all Services lead
+// to it. The load is the last container: the kubelet writes /etc/hosts again at the start of each one, and who looks a
+// name up meanwhile may not find the sidecar's.
 func LoadPod(name, dataCenter, zone, endpoints string) string {
 	const forever = "8h"
 	labels := ""
@@ -66,7 +68,8 @@ func LoadPod(name, dataCenter, zone, endpoints string) string {
 		labels = `causalstore.io/inject: "false"`
 	}
 	return pod(name, dataCenter, zone, labels, []Container{stopper, {"main", ImageStore, fmt.Sprintf(
-		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints, forever)}})
+		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints,
+		forever)}})
 }
 
 // LoadProblem says why a load is not running; it is empty if it is.

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package on clusters. It calls prepare before them and close after them, also if prepare has failed.
+// Main runs the tests of a package on clusters. It calls prepare before them and close after them, also if prepare has
+// failed.
 func Main(m *testing.M, prepare, close func(context.Context) error) {
 	ctx := context.Background()
 	code := 1

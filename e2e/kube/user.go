@@ -146,7 +146,8 @@ func (u User) AwaitReady(store string) {
 func (u User) Diagnostics() string {
 	var all []string
 	for _, args := range [][]string{{"get", "causalstores,statefulsets,deployments,pods,pvc", "-o", "wide"},
-		{"get", "causalstores", "-o", "jsonpath={.items[*].status}"}, {"get", "events", "--field-selector=type=Warning"},
+		{"get", "causalstores", "-o", "jsonpath={.items[*].status}"},
+		{"get", "events", "--field-selector=type=Warning"},
 		{"logs", "-n", OperatorNamespace, "deployment/causalstore", "--tail=40"}} {
 		out, err := u.Try("", args...)
 		if err != nil {
@@ -162,7 +163,8 @@ func (u User) Zones() []string {
 	u.Helper()
 	var zones []string
 	seen := map[string]bool{}
-	for _, z := range strings.Fields(u.Kubectl("get", "nodes", "-o", `jsonpath={.items[*].metadata.labels.topology\.kubernetes\.io/zone}`)) {
+	for _, z := range strings.Fields(u.Kubectl("get", "nodes", "-o",
+		`jsonpath={.items[*].metadata.labels.topology\.kubernetes\.io/zone}`)) {
 		if !seen[z] {
 			seen[z] = true
 			zones = append(zones, z)
@@ -171,7 +173,8 @@ func (u User) Zones() []string {
 	return zones
 }
 
-// Kubectl returns a command of the kubectl that belongs to the other programs of Kubernetes, or else of the one in PATH.
+// Kubectl returns a command of the kubectl that belongs to the other programs of Kubernetes, or else of the one in
+// PATH.
 func Kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	if f, err := binaries.Find(ctx, "kubectl"); err == nil {
 		return f.Command("kubectl", args...)

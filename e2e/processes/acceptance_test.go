@@ -55,7 +55,8 @@ func (d *deployment) awaitWaits(root *x509.Certificate, want ...string) {
 	})
 }
 
-// TestANewAuthorityIssuesWhenALateRegionAcceptsIt follows a rotation in which the other region takes the bundle late, under load.
+// TestANewAuthorityIssuesWhenALateRegionAcceptsIt follows a rotation in which the other region takes the bundle late,
+// under load.
 func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	certs := newCertificates(t)
 	before, after, us := certs.authority("before", "eu"), certs.authority("after", "eu"), certs.authority("us", "us")
@@ -79,7 +80,8 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	progress()
 	d.awaitWaits(rootOf(t, before))
 	root := rootOf(t, after)
-	const a, b, c = "data center a of region eu does not accept it yet", "data center b of region eu does not accept it yet", "data center c of region us does not accept it yet"
+	const a, b, c = "data center a of region eu does not accept it yet", "data center b of region eu does not " +
+		"accept it yet", "data center c of region us does not accept it yet"
 	d.awaitWaits(root, a, b, c)
 	give("a", before, after)
 	d.awaitWaits(root, b, c)
@@ -137,8 +139,8 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	t.Logf("%d operations", done.Load())
 }
 
-// TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew: their links go on with the certificates of before, and are all that is
-// left. It shows as soon as the authority issues, and no more once the other region has its bundle.
+// TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew: their links go on with the certificates of before,
+// and are all that is left. It shows as soon as the authority issues, and no more once the other region has its bundle.
 func TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew(t *testing.T) {
 	certs := newCertificates(t)
 	lost, anew, us := certs.authority("lost", "eu"), certs.authority("anew", "eu"), certs.authority("us", "us")
@@ -169,7 +171,8 @@ func TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew(t *testing.
 	}
 }
 
-// awaitRefusals waits until the first coordinators of data centers a and b have heard who refuses the authority that issues in their region.
+// awaitRefusals waits until the first coordinators of data centers a and b have heard who refuses the authority that
+// issues in their region.
 func (d *deployment) awaitRefusals(root *x509.Certificate, want ...string) {
 	d.t.Helper()
 	eventually(d.t, fmt.Sprintf("an authority to be refused by %q", want), func() error {

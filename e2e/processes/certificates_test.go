@@ -48,7 +48,8 @@ func (c *certificates) authority(name, trustDomain string) string {
 func (c *certificates) issue(authority, dc, role, member string, more ...string) (path string) {
 	c.t.Helper()
 	path = filepath.Join(c.dir, dc+"-"+role, "tls")
-	c.run(append([]string{"issue", "--authority", authority, "--store-id", "test", "--dc", dc, "--role", role, "--member", member, "--out", path}, more...)...)
+	c.run(append([]string{"issue", "--authority", authority, "--store-id", "test", "--dc", dc, "--role", role,
+		"--member", member, "--out", path}, more...)...)
 	return path
 }
 

@@ -64,9 +64,11 @@ func (f redisTLS) renew(t *testing.T) {
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	must(t, err)
 	serial := big.NewInt(time.Now().UnixNano())
-	ca := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "clients"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: serial.Add(serial, big.NewInt(1)), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	ca := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "clients"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	leaf := &x509.Certificate{SerialNumber: serial.Add(serial, big.NewInt(1)),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	replaceFile(t, f.path("ca.crt"), sign(ca, ca, caKey, caKey))
 	replaceFile(t, f.path("tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}))
 	replaceFile(t, f.path("tls.crt"), sign(leaf, ca, key, caKey))
@@ -99,7 +101,8 @@ func (d *deployment) serveTLS(f redisTLS) string {
 	d.t.Helper()
 	d.stop("a-sidecar")
 	p, addr := d.procs["a-sidecar"], ports.ForTest(d.t)
-	p.args = append(p.args, "--listen-redis-tls", addr, "--redis-tls-cert", f.path("tls.crt"), "--redis-tls-key", f.path("tls.key"))
+	p.args = append(p.args, "--listen-redis-tls", addr, "--redis-tls-cert", f.path("tls.crt"), "--redis-tls-key",
+		f.path("tls.key"))
 	d.start(p)
 	return addr
 }
@@ -128,7 +131,9 @@ func TestUsersAndCertificatesOfClientsChangeWhileTheyAreConnected(t *testing.T) 
 
 	// A password is rotated in two steps, with clients that know the new one in between.
 	replaceFile(t, users, []byte("user app on >first >second"+rights+"\nuser report on >secret"+rights))
-	eventually(t, "the new password to be accepted", func() error { return f.client(t, addr, "app", "second").Ping(t.Context()).Err() })
+	eventually(t, "the new password to be accepted", func() error {
+		return f.client(t, addr, "app", "second").Ping(t.Context()).Err()
+	})
 	must(t, f.client(t, addr, "app", "first").Ping(t.Context()).Err())
 	must(t, report.Ping(t.Context()).Err())
 	replaceFile(t, users, []byte("user app on >second"+rights))
@@ -138,13 +143,15 @@ func TestUsersAndCertificatesOfClientsChangeWhileTheyAreConnected(t *testing.T) 
 		}
 		return errors.New("the deleted user is still connected")
 	})
-	if err := f.client(t, addr, "app", "first").Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+	if err := f.client(t, addr, "app", "first").Ping(t.Context()).Err(); err == nil ||
+		!strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("the old password: %v", err)
 	}
 	must(t, app.Get(t.Context(), "x").Err()) // its connection is as old as its password
 	replaceFile(t, users, []byte("user app on >second >second2 >second3"+rights))
 	eventually(t, "the bad file to be reported", func() error {
-		if r, err := sidecar.readiness(); err != nil || !strings.Contains(r.ConfigProblem, "at most 2") || len(r.RestartNeeded) > 0 {
+		if r, err := sidecar.readiness(); err != nil || !strings.Contains(r.ConfigProblem, "at most 2") ||
+			len(r.RestartNeeded) > 0 {
 			return fmt.Errorf("%+v, %w", r, err)
 		}
 		return nil
@@ -156,7 +163,8 @@ func TestUsersAndCertificatesOfClientsChangeWhileTheyAreConnected(t *testing.T) 
 	f.renew(t)
 	must(t, f.client(t, addr, "app", "second").Ping(t.Context()).Err())
 	must(t, before.Ping(t.Context()).Err())
-	if text := d.logOf("a-sidecar"); strings.Contains(text, "second") || !strings.Contains(text, "loaded new TLS files") {
+	if text := d.logOf("a-sidecar"); strings.Contains(text, "second") ||
+		!strings.Contains(text, "loaded new TLS files") {
 		t.Errorf("log: %s", text)
 	}
 }
@@ -181,7 +189,8 @@ func TestRedisCLIWorksOverTLSAndTheWrongProtocolIsNamed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		host, port, _ := net.SplitHostPort(addr)
-		cmd := exec.CommandContext(ctx, cli, append([]string{"-h", host, "-p", port, "--user", "app", "--no-auth-warning"}, args...)...)
+		cmd := exec.CommandContext(ctx, cli,
+			append([]string{"-h", host, "-p", port, "--user", "app", "--no-auth-warning"}, args...)...)
 		cmd.Env = append(os.Environ(), "REDISCLI_AUTH=secret")
 		cmd.Stdin = strings.NewReader(input)
 		out, _ := cmd.CombinedOutput() // it also fails to say what this test wants to see
@@ -195,7 +204,8 @@ func TestRedisCLIWorksOverTLSAndTheWrongProtocolIsNamed(t *testing.T) {
 	for i := range 50_000 {
 		fmt.Fprintf(&all, "*3\r\n$3\r\nSET\r\n$%d\r\nk%d\r\n$100\r\n%0100d\r\n", len(fmt.Sprint("k", i%500)), i%500, i)
 	}
-	if got := run(addr, all.String(), append(secure, "--pipe")...); !strings.Contains(got, "errors: 0, replies: 50000") {
+	if got := run(addr, all.String(), append(secure, "--pipe")...); !strings.Contains(got,
+		"errors: 0, replies: 50000") {
 		t.Errorf("a pipeline over TLS: %q", got)
 	}
 	eventually(t, "another session to read the last write, without TLS on the port without", func() error {
@@ -212,7 +222,8 @@ func TestRedisCLIWorksOverTLSAndTheWrongProtocolIsNamed(t *testing.T) {
 	}
 	d.stop("a-sidecar") // the log is limited to one line a minute
 	d.restart("a-sidecar")
-	if got := run(plain, "", append(secure, "GET", "k")...); !strings.Contains(got, "Could not") && !strings.Contains(got, "SSL") {
+	if got := run(plain, "", append(secure, "GET", "k")...); !strings.Contains(got, "Could not") &&
+		!strings.Contains(got, "SSL") {
 		t.Errorf("with TLS on the port without: %q", got)
 	}
 	eventually(t, "the log line", func() error {

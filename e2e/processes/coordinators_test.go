@@ -10,8 +10,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// setCoordinators changes the number of coordinators of b in the configuration of all processes. The number before is 0 unless
-// some are removed.
+// setCoordinators changes the number of coordinators of b in the configuration of all processes. The number before is 0
+// unless some are removed.
 func (d *deployment) setCoordinators(n, before int) {
 	d.t.Helper()
 	d.config.Topology.Epoch++
@@ -33,7 +33,8 @@ func (d *deployment) awaitMembership(t *testing.T, name, want string) {
 	t.Helper()
 	eventually(t, name+" to be "+want, func() error {
 		r, err := d.procs[name].readiness()
-		if err == nil && (string(r.Membership) != want || r.Epoch != d.config.Topology.Epoch || r.Ready != (want == "serving")) {
+		if err == nil && (string(r.Membership) != want || r.Epoch != d.config.Topology.Epoch ||
+			r.Ready != (want == "serving")) {
 			err = fmt.Errorf("%+v", r)
 		}
 		return err
@@ -53,7 +54,8 @@ func TestCoordinatorsAreAddedAndRemovedWhileClientsWrite(t *testing.T) {
 		d.setCoordinators(2, 0)
 		d.start(second)
 		d.awaitMembership(t, second.name, "serving")
-		if round == 1 { // it has been let in, and nobody must forget that; a kill would leave the outcome of a write unknown
+		if round == 1 {
+			// it has been let in, and nobody must forget that; a kill would leave the outcome of a write unknown
 			d.stop(second.name)
 			d.restart(second.name)
 		}

@@ -25,8 +25,8 @@ import (
 // inOwnNetwork says that the test binary runs in a network of its own.
 const inOwnNetwork = "CAUSALSTORE_TEST_OWN_NETWORK"
 
-// runInOwnNetwork runs the current test again in a network namespace of its own, where it may delay and drop packets, and reports
-// whether this is that run.
+// runInOwnNetwork runs the current test again in a network namespace of its own, where it may delay and drop packets,
+// and reports whether this is that run.
 func runInOwnNetwork(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inOwnNetwork) != "" {
@@ -71,8 +71,10 @@ func openPath(t *testing.T, addrs []string, delay time.Duration) (p path) {
 		_, port, err := net.SplitHostPort(a)
 		must(t, err)
 		for number, side := range []string{"--dport", "--sport"} {
-			// Packets wait where they arrive. Before they leave they would count as not sent, and TCP lets few of those wait.
-			rule := []string{"-A", "INPUT", "--protocol", "tcp", side, port, "--jump", "NFQUEUE", "--queue-num", strconv.Itoa(number)}
+			// Packets wait where they arrive. Before they leave they would count as not sent, and TCP lets few of those
+			// wait.
+			rule := []string{"-A", "INPUT", "--protocol", "tcp", side, port, "--jump", "NFQUEUE", "--queue-num",
+				strconv.Itoa(number)}
 			if out, err := exec.Command("iptables", rule...).CombinedOutput(); err != nil {
 				t.Fatalf("iptables: %v: %s", err, out)
 			}
@@ -163,7 +165,8 @@ func (e *envoy) broken() (sum float64) {
 // envMeasure makes the test of cuts of the WAN measure many of them, in about six minutes.
 const envMeasure = "CAUSALSTORE_E2E_MEASURE"
 
-// cutsOfTheWAN are the lengths of cuts, by the delay of the WAN, one way. Connections outlive the shorter cuts, and break in the longer ones.
+// cutsOfTheWAN are the lengths of cuts, by the delay of the WAN, one way. Connections outlive the shorter cuts, and
+// break in the longer ones.
 func cutsOfTheWAN() map[time.Duration][]time.Duration {
 	const near, far = 40 * time.Millisecond, 125 * time.Millisecond
 	if os.Getenv(envMeasure) == "" {
@@ -192,16 +195,19 @@ func TestRegionsFindEachOtherAgainAfterCutsOfTheWAN(t *testing.T) {
 		var took []time.Duration
 		for _, length := range cuts {
 			took = append(took, d.cutAndHeal(p, clients, delay, length))
-			t.Logf("all writes crossed the WAN %s after a cut of %s, with a delay of %s", took[len(took)-1], length, delay)
+			t.Logf("all writes crossed the WAN %s after a cut of %s, with a delay of %s", took[len(took)-1],
+				length, delay)
 		}
 		slices.Sort(took)
-		t.Logf("after %d cuts, with a delay of %s: median %s, worst %s", len(took), delay, took[len(took)/2], took[len(took)-1])
+		t.Logf("after %d cuts, with a delay of %s: median %s, worst %s", len(took), delay, took[len(took)/2],
+			took[len(took)-1])
 	}
 	d.awaitPeer("a", "c", "connected")
 	d.awaitPeer("c", "b", "connected")
 }
 
-// cutAndHeal cuts the WAN, writes in both regions, and returns how long after the heal all of that is seen in the other region.
+// cutAndHeal cuts the WAN, writes in both regions, and returns how long after the heal all of that is seen in the other
+// region.
 func (d *deployment) cutAndHeal(p path, clients map[string]*goredis.Client, delay, length time.Duration) time.Duration {
 	d.t.Helper()
 	p.set(wan.Link{Delay: delay, Cut: true})
@@ -220,7 +226,9 @@ func (d *deployment) cutAndHeal(p path, clients map[string]*goredis.Client, dela
 	healed := time.Now()
 	for dc, other := range map[string]string{"a": "c", "c": "a"} {
 		for _, key := range keys {
-			eventually(d.t, "a write of "+other+" in "+dc, func() error { return clients[dc].Get(d.t.Context(), key+":"+other).Err() })
+			eventually(d.t, "a write of "+other+" in "+dc, func() error {
+				return clients[dc].Get(d.t.Context(), key+":"+other).Err()
+			})
 		}
 	}
 	return time.Since(healed)

@@ -37,12 +37,15 @@ func TestACoordinatorWhoseLogHasLostItsEndDoesNotStart(t *testing.T) {
 	segment := d.lastSegment(p.name)
 	data, err := os.ReadFile(segment)
 	must(t, err)
-	for what, size := range map[string]int{"without 300 KB": len(data) - 300<<10, "without all but 100 bytes": 100, "without a byte": len(data) - 1} {
+	for what, size := range map[string]int{"without 300 KB": len(data) - 300<<10, "without all but 100 bytes": 100,
+		"without a byte": len(data) - 1} {
 		must(t, os.Truncate(segment, int64(size)))
 		d.startUnready(p.name, "to report that its log is damaged, "+what, func(r contract.Readiness) bool {
-			return r.State == contract.StateDataLost && r.Phase == contract.PhaseStarting && strings.HasPrefix(r.Reason, "data lost: ") &&
+			return r.State == contract.StateDataLost && r.Phase == contract.PhaseStarting &&
+				strings.HasPrefix(r.Reason, "data lost: ") &&
 				strings.Contains(r.Reason, segment) && strings.Contains(r.Reason, "The log goes to record ") &&
-				strings.Contains(r.Reason, "was acknowledged up to record ") && strings.Contains(r.Reason, "docs/disasters.md")
+				strings.Contains(r.Reason, "was acknowledged up to record ") &&
+				strings.Contains(r.Reason, "docs/disasters.md")
 		})
 		if lost, ok := p.metric("causalstore_data_lost{"); !ok || lost != 1 {
 			t.Errorf("%s: causalstore_data_lost is %v, %v", what, lost, ok)

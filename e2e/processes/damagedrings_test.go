@@ -74,7 +74,8 @@ func TestWhatIsLeftOfDamagedStoragesIsKeptUntilTheyAreRefilled(t *testing.T) {
 			default:
 			}
 			r, err := p.readiness()
-			if err == nil && (r.State != contract.StateDataLost || !strings.Contains(r.Reason, "nobody has it any more")) {
+			if err == nil && (r.State != contract.StateDataLost ||
+				!strings.Contains(r.Reason, "nobody has it any more")) {
 				err = fmt.Errorf("%s: %+v", name, r)
 			}
 			problems = append(problems, err)

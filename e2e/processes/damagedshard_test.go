@@ -56,9 +56,9 @@ func changeFile(t *testing.T, path string, how func([]byte) []byte) {
 func flipMiddle(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 func cutMiddle(b []byte) []byte  { return b[:len(b)/2] }
 
-// restartDamaged starts a process until it has noticed the damage and goes on, as what has started it would do. A value in
-// a Redis is read, and found to be damaged, only after the process serves others. It ends at most a few times, and never
-// with a dump of its goroutines.
+// restartDamaged starts a process until it has noticed the damage and goes on, as what has started it would do. A value
+// in a Redis is read, and found to be damaged, only after the process serves others. It ends at most a few times, and
+// never with a dump of its goroutines.
 func (d *deployment) restartDamaged(name string) {
 	d.t.Helper()
 	p := d.procs[name]
@@ -123,7 +123,9 @@ func TestAShardWhoseStorageIsDamagedIsRefilled(t *testing.T) {
 		d.kill("c-middleman") // the ring of a and b has everything by itself
 		for _, dc := range []string{"a", "b"} {
 			c := d.client(dc)
-			eventually(t, "all keys in "+dc+" after "+damage.what, func() error { return missing(t.Context(), c, acknowledged) })
+			eventually(t, "all keys in "+dc+" after "+damage.what, func() error {
+				return missing(t.Context(), c, acknowledged)
+			})
 		}
 		d.restart("c-middleman")
 	}
@@ -144,7 +146,8 @@ func TestALossThatNothingRefillsWaitsForAPerson(t *testing.T) {
 	accept := filepath.Join(d.path(name), "accept-loss")
 	for range 2 {
 		d.startUnready(name, "to wait for a person", func(r contract.Readiness) bool {
-			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "was acknowledged up to") && strings.Contains(r.Reason, accept)
+			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "was acknowledged up to") &&
+				strings.Contains(r.Reason, accept)
 		})
 		d.kill(name)
 	}
@@ -178,10 +181,12 @@ func TestAShardWhoseRedisIsDamagedIsRefilled(t *testing.T) {
 	defer func() { server.Kill() }()
 	d := deploy(t, nil)
 	d.kill("a-middleman")
-	d.file, d.config.Storage = "redis.yaml", contract.Storage{Engine: "redis", Redis: contract.RedisStorage{Socket: server.Socket}}
+	d.file, d.config.Storage = "redis.yaml", contract.Storage{Engine: "redis",
+		Redis: contract.RedisStorage{Socket: server.Socket}}
 	d.writeConfig()
 	p := d.procs["a-middleman"]
-	p.args = []string{"middleman", "--config", d.configPath(), "--data-center", "a", "--listen-http", p.http, "--drain-timeout", "5s", "--data-dir", d.path("a-middleman.data")}
+	p.args = []string{"middleman", "--config", d.configPath(), "--data-center", "a", "--listen-http", p.http,
+		"--drain-timeout", "5s", "--data-dir", d.path("a-middleman.data")}
 	d.restart(p.name)
 	a := d.client("a")
 	for _, damage := range []struct {
@@ -227,7 +232,9 @@ func TestAShardMemberWhoseStorageIsDamagedIsCopied(t *testing.T) {
 		d.awaitWholeGroup(t, "a", "middleman")
 		d.kill("c-middleman")
 		d.kill("a-middleman-2") // this member has everything by itself
-		eventually(t, "all keys after damage to "+pattern, func() error { return missing(t.Context(), a, acknowledged) })
+		eventually(t, "all keys after damage to "+pattern, func() error {
+			return missing(t.Context(), a, acknowledged)
+		})
 		d.restart("a-middleman-2")
 		d.restart("c-middleman")
 		d.awaitWholeGroup(t, "a", "middleman")

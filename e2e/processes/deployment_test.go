@@ -25,7 +25,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/command"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // runAsProgram makes the test binary run as causalstore, so that the processes are built with the flags of the tests.
@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 // patience bounds every wait. Only a fault reaches it.
 const patience = time.Minute
 
-// eventually waits until cond returns nil. The longer it has waited, the less often it looks: processes that start need the processor.
+// eventually waits until cond returns nil. The longer it has waited, the less often it looks: processes that start need
+// the processor.
 func eventually(t *testing.T, what string, cond func() error) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -60,8 +61,9 @@ func eventually(t *testing.T, what string, cond func() error) {
 	}
 }
 
-// pace is the time between two operations of a client that goes on until a test has seen enough. What the tests show takes hundreds of
-// operations while something happens; as many as fit would take the processors from whatever else runs.
+// pace is the time between two operations of a client that goes on until a test has seen enough. What the tests show
+// takes hundreds of operations while something happens; as many as fit would take the processors from whatever else
+// runs.
 const pace = 10 * time.Millisecond
 
 // deployment is three data centers in two rings. Each part is an operating system process.
@@ -92,7 +94,8 @@ func two() *topology.File {
 	return &topology.File{
 		Epoch:       7,
 		DataCenters: []topology.FileDataCenter{{Name: "a"}, {Name: "b"}, {Name: "c"}},
-		Rings:       []topology.FileRing{{Name: "one", DataCenters: []string{"a", "b"}}, {Name: "two", DataCenters: []string{"c"}}},
+		Rings: []topology.FileRing{{Name: "one", DataCenters: []string{"a", "b"}},
+			{Name: "two", DataCenters: []string{"c"}}},
 		RoundTripMs: map[string]map[string]float64{"a": {"b": 8, "c": 20}, "b": {"c": 16}},
 	}
 }
@@ -124,7 +127,8 @@ func planDeployment(t *testing.T, certs *certificates, change func(*contract.Con
 	d := &deployment{t: t, dir: shortDir(t), file: "causalstore.yaml", certs: certs, procs: map[string]*proc{}}
 	d.config = contract.Config{
 		Topology: two(), Addresses: map[string]contract.Addresses{},
-		Session: contract.Session{Scope: "Connection"}, Storage: contract.Storage{Engine: "embedded"}, Log: contract.Log{Level: "info"},
+		Session: contract.Session{Scope: "Connection"}, Storage: contract.Storage{Engine: "embedded"},
+		Log: contract.Log{Level: "info"},
 	}
 	if certs == nil {
 		d.config.TokenKeyFile = d.path("token.key")
@@ -132,7 +136,8 @@ func planDeployment(t *testing.T, certs *certificates, change func(*contract.Con
 	}
 	for _, dc := range []string{"a", "b", "c"} {
 		d.config.Addresses[dc] = contract.Addresses{
-			Coordinators: []string{ports.ForTest(t)}, Middlemen: []string{ports.ForTest(t)}, Caches: []string{ports.ForTest(t)}}
+			Coordinators: []string{ports.ForTest(t)}, Middlemen: []string{ports.ForTest(t)},
+			Caches: []string{ports.ForTest(t)}}
 		for _, part := range parts {
 			d.plan(dc, part)
 		}
@@ -143,7 +148,8 @@ func planDeployment(t *testing.T, certs *certificates, change func(*contract.Con
 	return d
 }
 
-// shortDir returns a directory that is removed at the end. That of testing has the name of the test in it, and so may be too long for a socket.
+// shortDir returns a directory that is removed at the end. That of testing has the name of the test in it, and so may
+// be too long for a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "deployment") //nolint:usetesting // see above
@@ -174,7 +180,8 @@ func (d *deployment) configPath() string { return d.path(d.file) }
 func (d *deployment) plan(dc, part string) {
 	name := dc + "-" + part
 	p := &proc{name: name, http: ports.ForTest(d.t), log: d.path(name + ".log")}
-	p.args = []string{part, "--config", d.configOf(dc, part), "--data-center", dc, "--listen-http", p.http, "--drain-timeout", "5s"}
+	p.args = []string{part, "--config", d.configOf(dc, part), "--data-center", dc, "--listen-http", p.http,
+		"--drain-timeout", "5s"}
 	switch part {
 	case "sidecar":
 		p.redis = ports.ForTest(d.t)
@@ -237,8 +244,9 @@ func (d *deployment) start(p *proc) {
 	}
 	defer log.Close()
 	p.cmd = exec.Command(cmp.Or(p.program, os.Args[0]), p.args...)
-	// With one processor for each process of a deployment, a message wakes fewer threads: that takes a sixth less processor time. Parts that
-	// use several at a time are tested in lab/local and sidecar/node, with the race detector.
+	// With one processor for each process of a deployment, a message wakes fewer threads: that takes a sixth less
+	// processor time. Parts that use several at a time are tested in lab/local and sidecar/node, with the race
+	// detector.
 	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOMAXPROCS=1"), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr, p.started = log, log, time.Now()
 	if err := p.cmd.Start(); err != nil {

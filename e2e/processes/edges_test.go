@@ -55,14 +55,15 @@ func (e *envoy) kill() {
 	e.cmd = nil
 }
 
-// startEdges gives each data center an edge. Data centers a and b are in one region, and dial each other directly; c is in
-// another one, of another trust domain.
+// startEdges gives each data center an edge. Data centers a and b are in one region, and dial each other directly; c is
+// in another one, of another trust domain.
 func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	d.t.Helper()
 	edges := map[string]*envoy{}
 	for _, dc := range []string{"a", "b", "c"} {
-		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: ports.ForTest(d.t), EgressParts: ports.ForTest(d.t),
-			Ingress: ports.ForTest(d.t), HTTP: ports.ForTest(d.t)}}
+		e := &envoy{t: d.t, Edge: &labenvoy.Edge{Dir: d.t.TempDir(), Egress: ports.ForTest(d.t),
+			EgressParts: ports.ForTest(d.t),
+			Ingress:     ports.ForTest(d.t), HTTP: ports.ForTest(d.t)}}
 		edges[dc] = e
 		d.t.Cleanup(func() {
 			e.kill()
@@ -81,7 +82,8 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 		in := edge.Input{StoreID: "test", DataCenter: dc}
 		in.TrustDomain, in.Bundle = domain(dc)
 		own := d.config.Addresses[dc]
-		for role, addr := range map[contract.Role]string{contract.RoleCoordinator: own.Coordinators[0], contract.RoleMiddleman: own.Middlemen[0], contract.RoleCache: own.Caches[0]} {
+		for role, addr := range map[contract.Role]string{contract.RoleCoordinator: own.Coordinators[0],
+			contract.RoleMiddleman: own.Middlemen[0], contract.RoleCache: own.Caches[0]} {
 			in.Parts = append(in.Parts, edge.Part{Name: contract.PartName(role, 0, dc, "test"), Address: addr})
 		}
 		for other := range edges {
@@ -97,8 +99,11 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	d.seenFrom = func(dc, part string, c *contract.Config) {
 		for other := range edges {
 			if authorities[other] != authorities[dc] {
-				at := func(role contract.Role) []string { return []string{contract.PartAddress(role, 0, other, "test")} }
-				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache),
+				at := func(role contract.Role) []string {
+					return []string{contract.PartAddress(role, 0, other, "test")}
+				}
+				c.Addresses[other] = contract.Addresses{Coordinators: at(contract.RoleCoordinator),
+					Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache),
 					Via: edges[dc].Via(contract.Role(part))}
 			}
 		}
@@ -106,7 +111,8 @@ func (d *deployment) startEdges(eu, us string) map[string]*envoy {
 	return edges
 }
 
-// deployRegions starts a deployment of two regions: a and b are in one, c is in the other. It returns when they are connected.
+// deployRegions starts a deployment of two regions: a and b are in one, c is in the other. It returns when they are
+// connected.
 func deployRegions(t *testing.T) (*deployment, map[string]*envoy) {
 	t.Helper()
 	certs := newCertificates(t)
@@ -119,7 +125,8 @@ func deployRegions(t *testing.T) (*deployment, map[string]*envoy) {
 		}
 		certs.issue(us, "c", role, member)
 	}
-	certs.run("trust", "--store-id", "test", "--out", certs.trustFile(), "--data-center", "a="+eu, "--data-center", "b="+eu, "--data-center", "c="+us)
+	certs.run("trust", "--store-id", "test", "--out", certs.trustFile(), "--data-center", "a="+eu, "--data-center",
+		"b="+eu, "--data-center", "c="+us)
 	d := planDeployment(t, certs, waitLong)
 	edges := d.startEdges(eu, us)
 	d.startAll()
@@ -153,7 +160,9 @@ func TestRegionsAreJoinedByTheirEdgesOnly(t *testing.T) {
 	acknowledged := writer.stop()
 	for _, dc := range []string{"a", "b", "c"} {
 		client := d.client(dc)
-		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error { return missing(t.Context(), client, acknowledged) })
+		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error {
+			return missing(t.Context(), client, acknowledged)
+		})
 	}
 	result := <-recorded
 	must(t, result.err)

@@ -33,7 +33,8 @@ func awaitComplete(t *testing.T, c *goredis.Client) {
 	must(t, c.Do(t.Context(), "CAUSAL", "WAIT", "ALL", "30000").Err())
 }
 
-// While a coordinator is away, a middleman that has lost its data waits for it, and others answer. Then it gets everything back.
+// While a coordinator is away, a middleman that has lost its data waits for it, and others answer. Then it gets
+// everything back.
 func TestAMiddlemanWithAnEmptiedStorageIsRefilledFromAnotherRing(t *testing.T) {
 	d := deploy(t, nil)
 	a := d.client("a")
@@ -47,7 +48,8 @@ func TestAMiddlemanWithAnEmptiedStorageIsRefilledFromAnotherRing(t *testing.T) {
 		for _, dc := range []string{"a", "b", "c"} {
 			client := d.client(dc)
 			for i := range keys - 1 {
-				if got, err := client.Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint(i) {
+				if got, err := client.Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil ||
+					got != fmt.Sprint(i) {
 					t.Fatalf("%s: GET k%d in %s: %q, %v", round, i, dc, got, err)
 				}
 			}
@@ -66,7 +68,8 @@ func TestAMiddlemanWithAnEmptiedStorageIsRefilledFromAnotherRing(t *testing.T) {
 			must(t, os.RemoveAll(d.path("a-middleman")))
 		}
 		d.startUnready("a-middleman", "to report that it has lost its data", func(r contract.Readiness) bool {
-			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "data lost") && strings.Contains(r.Reason, "coordinator 0 of c")
+			return r.State == contract.StateDataLost && strings.Contains(r.Reason, "data lost") &&
+				strings.Contains(r.Reason, "coordinator 0 of c")
 		})
 		if lost, ok := d.procs["a-middleman"].metric("causalstore_data_lost{"); !ok || lost != 1 {
 			t.Errorf("%s: causalstore_data_lost is %v, %v", round, lost, ok)
@@ -92,8 +95,8 @@ func TestAMiddlemanWithAnEmptiedStorageIsRefilledFromAnotherRing(t *testing.T) {
 	}
 }
 
-// One half of the data comes from the one shard of the other ring, which is up, the other half from the one that is not. In between the middleman is
-// killed, and everything is written on.
+// One half of the data comes from the one shard of the other ring, which is up, the other half from the one that is
+// not. In between the middleman is killed, and everything is written on.
 func TestAMiddlemanThatIsKilledWhileItCopiesBeginsAgain(t *testing.T) {
 	certs := newCertificates(t)
 	ca := certs.authority("eu", "eu.example.com")
@@ -137,7 +140,9 @@ func TestAMiddlemanThatIsKilledWhileItCopiesBeginsAgain(t *testing.T) {
 	awaitComplete(t, b)
 	d.kill("a-middleman") // what c has now, it has itself
 	d.kill("b-middleman")
-	eventually(t, "everything to be in the refilled ring", func() error { return missing(t.Context(), c, acknowledged) })
+	eventually(t, "everything to be in the refilled ring", func() error {
+		return missing(t.Context(), c, acknowledged)
+	})
 }
 
 func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
@@ -153,7 +158,8 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	d.kill("a-coordinator")
 	must(t, os.RemoveAll(d.path("a-coordinator")))
 	d.startUnready("a-coordinator", "to report that its log is lost", func(r contract.Readiness) bool {
-		return r.State == contract.StateDataLost && r.Membership == contract.MembershipLogLost && strings.Contains(r.Reason, "middleman 0 of")
+		return r.State == contract.StateDataLost && r.Membership == contract.MembershipLogLost &&
+			strings.Contains(r.Reason, "middleman 0 of")
 	})
 	eventually(t, "writes of its clients to go through another data center", func() error {
 		return d.client("a").Set(t.Context(), "y", "2", 0).Err()
@@ -184,10 +190,12 @@ func TestARedisThatIsEmptiedBehindItsMiddlemanIsNotAnsweredFrom(t *testing.T) {
 	defer server.Kill()
 	d := deploy(t, nil)
 	d.kill("a-middleman")
-	d.file, d.config.Storage = "redis.yaml", contract.Storage{Engine: "redis", Redis: contract.RedisStorage{Socket: server.Socket}}
+	d.file, d.config.Storage = "redis.yaml", contract.Storage{Engine: "redis",
+		Redis: contract.RedisStorage{Socket: server.Socket}}
 	d.writeConfig()
 	p := d.procs["a-middleman"]
-	p.args = []string{"middleman", "--config", d.configPath(), "--data-center", "a", "--listen-http", p.http, "--drain-timeout", "5s"}
+	p.args = []string{"middleman", "--config", d.configPath(), "--data-center", "a", "--listen-http", p.http,
+		"--drain-timeout", "5s"}
 	d.restart("a-middleman")
 	a := d.client("a")
 	const keys = 60
@@ -215,6 +223,8 @@ func TestARedisThatIsEmptiedBehindItsMiddlemanIsNotAnsweredFrom(t *testing.T) {
 	d.awaitReady(p)
 	d.kill("c-middleman") // the ring of a and b has everything by itself
 	for i := range keys {
-		eventually(t, fmt.Sprintf("GET k%d in the refilled ring", i), func() error { return d.client("a").Get(t.Context(), fmt.Sprint("k", i)).Err() })
+		eventually(t, fmt.Sprintf("GET k%d in the refilled ring", i), func() error {
+			return d.client("a").Get(t.Context(), fmt.Sprint("k", i)).Err()
+		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 )
 
-// What a group reports, in /readyz and /metrics, while it is whole, lacks a member, has no register and is frozen; and a person lets it go on
-// with an empty etcd in the place of the lost one. Writes go on all the time.
+// What a group reports, in /readyz and /metrics, while it is whole, lacks a member, has no register and is frozen; and
+// a person lets it go on with an empty etcd in the place of the lost one. Writes go on all the time.
 func TestAGroupReportsAndRecovers(t *testing.T) {
 	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
@@ -24,7 +24,8 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	defer w.stop()
 	w.await(t, 100)
 	d.awaitGroup(t, "that is whole", func(g *contract.Group) error {
-		if g.IsShort() || g.Problem != "" || g.Primary != g.Member || len(g.Members) != 2 || len(g.Others) != 1 || g.Others[0].State != contract.MemberInStep ||
+		if g.IsShort() || g.Problem != "" || g.Primary != g.Member || len(g.Members) != 2 || len(g.Others) != 1 ||
+			g.Others[0].State != contract.MemberInStep ||
 			g.Others[0].HeardMsAgo == nil || g.Register == nil || g.Register.UnreachableForMs != nil {
 			return fmt.Errorf("it says %s", show(g))
 		}
@@ -64,17 +65,20 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	etcd.Empty()
 	etcd.Start()
 	d.awaitGroup(t, "that is frozen", func(g *contract.Group) error {
-		if g.Problem != contract.GroupFrozen || g.ProblemForMs == nil || g.Reason == "" || g.Register.UnreachableForMs != nil {
+		if g.Problem != contract.GroupFrozen || g.ProblemForMs == nil || g.Reason == "" ||
+			g.Register.UnreachableForMs != nil {
 			return fmt.Errorf("it says %s", show(g))
 		}
 		return nil
 	})
 	w.await(t, 100)
 	serving := d.serving("a")
-	if out, err := d.program("recover", "--data-dir", d.path(serving)); err != nil || !strings.Contains(out, "frozen: the register is another one") {
+	if out, err := d.program("recover", "--data-dir", d.path(serving)); err != nil ||
+		!strings.Contains(out, "frozen: the register is another one") {
 		t.Errorf("recover shows: %s, %v", out, err)
 	}
-	if out, err := d.program("recover", "--data-dir", d.path(serving), "--accept-register"); err == nil || !strings.Contains(out, "nothing was changed") {
+	if out, err := d.program("recover", "--data-dir", d.path(serving), "--accept-register"); err == nil ||
+		!strings.Contains(out, "nothing was changed") {
 		t.Errorf("recover without an answer: %s, %v", out, err)
 	}
 	follower := "a-coordinator"
@@ -100,15 +104,16 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	d.awaitWhole(t, "a")
 }
 
-// All volumes of a group are lost, and a person gives its log up, in so many words. The group begins anew with two members, what a ring had of the lost
-// log is in all rings, and writes go on. It can be lost again.
+// All volumes of a group are lost, and a person gives its log up, in so many words. The group begins anew with two
+// members, what a ring had of the lost log is in all rings, and writes go on. It can be lost again.
 func TestAGroupWhoseVolumesAreAllLostIsGivenUp(t *testing.T) {
 	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
 	d.addMember("a", etcd.Endpoint)
 	d.startAll()
 	d.awaitWhole(t, "a")
-	if out, err := d.program("recover", "--data-dir", d.path(d.serving("a")), "--accept-loss", "--confirm", "a/0"); err == nil || !strings.Contains(out, "not known to be lost") {
+	if out, err := d.program("recover", "--data-dir", d.path(d.serving("a")), "--accept-loss", "--confirm",
+		"a/0"); err == nil || !strings.Contains(out, "not known to be lost") {
 		t.Errorf("a log that is there is given up: %s, %v", out, err)
 	}
 	for i, value := range []string{"1", "2"} {
@@ -135,14 +140,16 @@ func (d *deployment) loseGroup(t *testing.T) {
 		must(t, os.RemoveAll(d.path(name)))
 	}
 	d.start(d.procs[members[0]])
-	if out, err := d.program("recover", "--data-dir", d.path(members[0]), "--accept-loss", "--confirm", "a/0"); err == nil {
+	if out, err := d.program("recover", "--data-dir", d.path(members[0]), "--accept-loss", "--confirm",
+		"a/0"); err == nil {
 		t.Errorf("a group is given up while a member does not answer: %s", out)
 	}
 	d.start(d.procs[members[1]])
 	for _, name := range members {
 		eventually(t, name+" to know that all volumes are lost", func() error {
 			r, err := d.procs[name].readiness()
-			if err == nil && (r.Ready || r.Group == nil || r.Group.Problem != contract.GroupLost || r.Group.ProblemForMs == nil) {
+			if err == nil && (r.Ready || r.Group == nil || r.Group.Problem != contract.GroupLost ||
+				r.Group.ProblemForMs == nil) {
 				err = fmt.Errorf("%+v of %+v", r.Group, r)
 			}
 			return err
@@ -156,22 +163,28 @@ func (d *deployment) loseGroup(t *testing.T) {
 	}
 }
 
-// giveUp gives up the lost log of a coordinator, and waits until it serves, in two commands. Without its name, nothing is changed.
+// giveUp gives up the lost log of a coordinator, and waits until it serves, in two commands. Without its name, nothing
+// is changed.
 func (d *deployment) giveUp(t *testing.T, process, coordinator string) {
 	t.Helper()
-	if out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss"); err == nil || !strings.Contains(out, "nothing was changed") {
+	if out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss"); err == nil ||
+		!strings.Contains(out, "nothing was changed") {
 		t.Errorf("a log is given up without an answer: %s, %v", out, err)
 	}
-	if out, err := d.program("recover", "--data-dir", d.path(process)); err != nil || !strings.Contains(out, "--accept-loss") {
+	if out, err := d.program("recover", "--data-dir", d.path(process)); err != nil ||
+		!strings.Contains(out, "--accept-loss") {
 		t.Errorf("it is not said what can be done: %s, %v", out, err)
 	}
-	out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "3s")
+	out, err := d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator,
+		"--wait", "3s")
 	if err == nil || !strings.Contains(out, "accepted\n") || !strings.Contains(out, "it goes on without this command") {
 		t.Errorf("recover within 3s: %s, %v", out, err)
 	}
 	d.expectSalvaging(t, process, 1)
-	out, err = d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator, "--wait", "2m")
-	if err != nil || !strings.Contains(out, "the log of coordinator "+coordinator+" was given up before") || !strings.Contains(out, "done: it serves") {
+	out, err = d.program("recover", "--data-dir", d.path(process), "--accept-loss", "--confirm", coordinator,
+		"--wait", "2m")
+	if err != nil || !strings.Contains(out, "the log of coordinator "+coordinator+" was given up before") ||
+		!strings.Contains(out, "done: it serves") {
 		t.Fatalf("recover: %s, %v", out, err)
 	}
 	d.expectSalvaging(t, process, 0)

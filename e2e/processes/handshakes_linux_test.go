@@ -42,7 +42,10 @@ func attackHandshakes(t *testing.T, addr string, cert *tls.Certificate, protocol
 		attackers.Go(func() {
 			for range 4 {
 				c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols,
-					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }})
+					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+						return cert,
+							nil
+					}})
 				if err != nil {
 					continue // it was closed while it sent
 				}
@@ -112,7 +115,8 @@ func TestHandshakesOfStrangersTakeABoundedAmountOfMemory(t *testing.T) {
 func (d *deployment) listenTLS(f redisTLS, more ...string) string {
 	d.t.Helper()
 	p, addr := d.procs["a-sidecar"], ports.ForTest(d.t)
-	p.args = append(p.args, "--listen-redis-tls", addr, "--redis-tls-cert", f.path("tls.crt"), "--redis-tls-key", f.path("tls.key"))
+	p.args = append(p.args, "--listen-redis-tls", addr, "--redis-tls-cert", f.path("tls.crt"), "--redis-tls-key",
+		f.path("tls.key"))
 	p.args = append(p.args, more...)
 	return addr
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAProcessThatWaitsForOthersToSeeAChangeIsReadyAndReportsIt configures a new number of shards in the new middleman and one
-// coordinator only, so that the change cannot proceed.
+// TestAProcessThatWaitsForOthersToSeeAChangeIsReadyAndReportsIt configures a new number of shards in the new middleman
+// and one coordinator only, so that the change cannot proceed.
 func TestAProcessThatWaitsForOthersToSeeAChangeIsReadyAndReportsIt(t *testing.T) {
 	d := deploy(t, waitLong)
 	old := d.configPath()

@@ -26,8 +26,8 @@ func (p *proc) liveHeap(t *testing.T) int {
 	return int(bytes) >> 20
 }
 
-// readBeside reads and writes few keys over a connection of its own until stop is called, which returns how many commands were
-// answered, and the first error.
+// readBeside reads and writes few keys over a connection of its own until stop is called, which returns how many
+// commands were answered, and the first error.
 func (d *deployment) readBeside(t *testing.T) (stop func() (int64, error)) {
 	var done atomic.Bool
 	var answered atomic.Int64

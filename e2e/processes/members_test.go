@@ -11,11 +11,11 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/lab/ports"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Each coordinator of a has two members, and the configurations of their groups are in a real etcd. Each member is killed under load, once with
-// its folder; so is etcd. Every write succeeds, and nothing that was acknowledged is lost.
+// Each coordinator of a has two members, and the configurations of their groups are in a real etcd. Each member is
+// killed under load, once with its folder; so is etcd. Every write succeeds, and nothing that was acknowledged is lost.
 func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)
@@ -26,7 +26,8 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 	defer w.stop()
 	w.await(t, 200)
 	for _, name := range []string{"a-coordinator", "a-coordinator-2"} {
-		if text, err := os.ReadFile(d.procs[name].log); err != nil || d.serves(name) && !strings.Contains(string(text), "this member serves") {
+		if text, err := os.ReadFile(d.procs[name].log); err != nil ||
+			d.serves(name) && !strings.Contains(string(text), "this member serves") {
 			t.Errorf("%s serves, and its log does not say so: %v", name, err)
 		}
 	}
@@ -38,7 +39,8 @@ func TestNoWriteFailsWhileMembersOfACoordinatorAreKilled(t *testing.T) {
 		serving := d.serves(lost.member)
 		d.kill(lost.member)
 		w.await(t, 200) // without it
-		t.Logf("%s was killed (it served: %v, its folder was removed: %v); the slowest write took %v", lost.member, serving, lost.wipe, w.slowest())
+		t.Logf("%s was killed (it served: %v, its folder was removed: %v); the slowest write took %v", lost.member,
+			serving, lost.wipe, w.slowest())
 		if lost.wipe {
 			must(t, os.RemoveAll(d.path(lost.member)))
 		}
@@ -126,8 +128,9 @@ func (d *deployment) awaitWholeGroup(t *testing.T, dc, part string) {
 	})
 }
 
-// followsSinceItsStart returns why the process that serves has not heard the other member since that was started; nil: it has. A member that was killed
-// and started within a second is in the group all the time, by its own log and for the one that serves, which may be about to do without it.
+// followsSinceItsStart returns why the process that serves has not heard the other member since that was started; nil:
+// it has. A member that was killed and started within a second is in the group all the time, by its own log and for the
+// one that serves, which may be about to do without it.
 func followsSinceItsStart(serving, other *proc) error {
 	age := time.Since(other.started)
 	r, err := serving.readiness()

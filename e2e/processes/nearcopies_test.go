@@ -7,7 +7,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// A near copy answers a stock client's reads of a hot key, which then do not reach the cache, until the key is written elsewhere.
+// A near copy answers a stock client's reads of a hot key, which then do not reach the cache, until the key is written
+// elsewhere.
 func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	certs := newCertificates(t)
 	ca := certs.authority("eu", "eu.example.com")
@@ -46,7 +47,8 @@ func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	for _, m := range []struct {
 		of   *proc
 		name string
-	}{{sidecar, "causalstore_sidecar_near_copies_inserted_total"}, {sidecar, "causalstore_sidecar_near_copies_invalidated_total"},
+	}{{sidecar, "causalstore_sidecar_near_copies_inserted_total"},
+		{sidecar, "causalstore_sidecar_near_copies_invalidated_total"},
 		{cache, "causalstore_cache_near_copies_total"}, {cache, "causalstore_cache_near_copies_invalidated_total"}} {
 		if n, ok := m.of.metric(m.name); !ok || n == 0 {
 			t.Errorf("%s of %s is %v, reported: %t", m.name, m.of.name, n, ok)
@@ -54,13 +56,15 @@ func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	}
 	reads := func() (near, other float64) {
 		for _, source := range []string{"own", "cache", "local", "remote"} {
-			n, _ := sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="` + source + `"}`)
+			n, _ := sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="` +
+				source + `"}`)
 			other += n
 		}
 		near, _ = sidecar.metric(`causalstore_sidecar_reads_total{data_center="a",ring="one",source="near"}`)
 		return near, other
 	}
-	// Nobody writes now. The lease may end while the machine is busy, so not every read has to be a hit, but a run of 50 must come.
+	// Nobody writes now. The lease may end while the machine is busy, so not every read has to be a hit, but a run of
+	// 50 must come.
 	eventually(t, "50 reads in a row do not leave the sidecar", func() error {
 		near, other := reads()
 		for range 50 {

@@ -16,14 +16,15 @@ import (
 	"github.com/causalstore/causalstore/controllers/outage"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/lab/ports"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // answersLate is how long an operation may take in these tests: longer than another member takes to serve.
 const answersLate = 5 * time.Second
 
-// TestWhatIsSaidToBeSafeIs: kubectl causal doctor says of each pod and node what clients notice while it is away, and calls safe what fails no operation.
-// Here one process after the other is killed in stores of several layouts, and operations fail exactly if that was said.
+// TestWhatIsSaidToBeSafeIs: kubectl causal doctor says of each pod and node what clients notice while it is away, and
+// calls safe what fails no operation. Here one process after the other is killed in stores of several layouts, and
+// operations fail exactly if that was said.
 func TestWhatIsSaidToBeSafeIs(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *deployment) outage.Store{
 		"one data center":    oneDataCenter,
@@ -32,7 +33,8 @@ func TestWhatIsSaidToBeSafeIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := planDeployment(t, nil, func(c *contract.Config) {
-				c.Session.ReadTimeout, c.Session.WriteTimeout = contract.Duration(answersLate), contract.Duration(answersLate)
+				c.Session.ReadTimeout, c.Session.WriteTimeout = contract.Duration(answersLate),
+					contract.Duration(answersLate)
 			})
 			store := change(t, d)
 			d.startAll()
@@ -60,7 +62,8 @@ func TestWhatIsSaidToBeSafeIs(t *testing.T) {
 // oneDataCenter makes a deployment a single data center with two shards.
 func oneDataCenter(t *testing.T, d *deployment) outage.Store {
 	two := 2
-	d.config.Topology = &topology.File{Epoch: 7, DataCenters: []topology.FileDataCenter{{Name: "a", Shards: &two}}, Rings: []topology.FileRing{{Name: "one", DataCenters: []string{"a"}}}}
+	d.config.Topology = &topology.File{Epoch: 7, DataCenters: []topology.FileDataCenter{{Name: "a", Shards: &two}},
+		Rings: []topology.FileRing{{Name: "one", DataCenters: []string{"a"}}}}
 	at := d.config.Addresses["a"]
 	at.Middlemen = append(at.Middlemen, ports.ForTest(t))
 	d.config.Addresses = map[string]contract.Addresses{"a": at}
@@ -91,8 +94,9 @@ func (d *deployment) layout() outage.Store {
 	var s outage.Store
 	for i := range d.config.Topology.DataCenters {
 		c := d.config.Topology.DataCenters[i].Counts()
-		s.DataCenters = append(s.DataCenters, outage.DataCenter{Name: c.Name, Coordinators: c.Coordinators, CoordinatorMembers: c.DesiredMembers(topology.Coordinator),
-			Shards: c.Shards, ShardMembers: c.DesiredMembers(topology.Middleman), Caches: c.Caches})
+		s.DataCenters = append(s.DataCenters, outage.DataCenter{Name: c.Name, Coordinators: c.Coordinators,
+			CoordinatorMembers: c.DesiredMembers(topology.Coordinator),
+			Shards:             c.Shards, ShardMembers: c.DesiredMembers(topology.Middleman), Caches: c.Caches})
 	}
 	for _, r := range d.config.Topology.Rings {
 		s.Rings = append(s.Rings, r.DataCenters)

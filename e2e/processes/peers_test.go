@@ -35,7 +35,8 @@ func TestAFirstCoordinatorReportsWhatIsWrongWithAnotherDataCenter(t *testing.T) 
 	d := deployWith(t, certs, nil)
 	for _, to := range []string{"b", "c"} {
 		eventually(t, "a round trip", func() error {
-			if p := d.awaitPeer("a", to, contract.PeerConnected); p.LinksUp != p.Links || p.LinksUp == 0 || p.RoundTripMs == nil {
+			if p := d.awaitPeer("a", to, contract.PeerConnected); p.LinksUp != p.Links || p.LinksUp == 0 ||
+				p.RoundTripMs == nil {
 				return fmt.Errorf("%+v", p)
 			}
 			return nil
@@ -62,7 +63,8 @@ func TestAFirstCoordinatorReportsWhatIsWrongWithAnotherDataCenter(t *testing.T) 
 		d.start(d.procs[name])
 	}
 	for _, pair := range [][2]string{{"a", "c"}, {"b", "c"}, {"c", "a"}, {"c", "b"}} {
-		if p := d.awaitPeer(pair[0], pair[1], contract.PeerOtherManifest); !strings.Contains(p.Error, "another binding; apply the same manifest in all regions") {
+		if p := d.awaitPeer(pair[0], pair[1], contract.PeerOtherManifest); !strings.Contains(p.Error,
+			"another binding; apply the same manifest in all regions") {
 			t.Errorf("%s of %s: %+v", pair[0], pair[1], p)
 		}
 	}
@@ -77,7 +79,8 @@ func TestAFirstCoordinatorReportsWhatIsWrongWithAnotherDataCenter(t *testing.T) 
 			t.Errorf("%s is %v, %v", series, v, ok)
 		}
 	}
-	if v, ok := d.procs["a-coordinator"].metric(`causalstore_transport_violations_total{data_center="a",index="0",kind="manifest",member="1",ring="one"}`); !ok || v == 0 {
+	if v, ok := d.procs["a-coordinator"].metric(
+		`causalstore_transport_violations_total{data_center="a",index="0",kind="manifest",member="1",ring="one"}`); !ok || v == 0 {
 		t.Errorf("%v refusals are counted", v)
 	}
 

@@ -18,7 +18,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/ports"
 )
@@ -102,12 +102,19 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 	})
 	t.Run("what the parts do can be measured", func(t *testing.T) {
 		for name, series := range map[string][]string{
-			"a-sidecar": {`causalstore_sidecar_puts_total{data_center="a",ring="one"}`, `causalstore_redis_command_duration_seconds_count{command="set"`,
+			"a-sidecar": {`causalstore_sidecar_puts_total{data_center="a",ring="one"}`,
+				`causalstore_redis_command_duration_seconds_count{command="set"`,
 				`causalstore_build_info{`},
-			"c-sidecar":     {`causalstore_sidecar_gets_total{data_center="c",ring="two"}`, `causalstore_sidecar_stability_lag_seconds{`},
-			"a-coordinator": {`causalstore_coordinator_log_bytes{data_center="a",index="0",member="1",ring="one"}`, `causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",member="1",ring="one",to_ring="two"}`},
-			"c-middleman":   {`causalstore_middleman_puts_total{`, `causalstore_transport_messages_received_total{data_center="c",index="0",kind="put-after",member="1",ring="two"}`, `causalstore_ready{`},
-			"c-cache":       {`causalstore_transport_links{data_center="c",direction="accepted",index="0",ring="two",state="up"}`, `causalstore_topology_epoch{`},
+			"c-sidecar": {`causalstore_sidecar_gets_total{data_center="c",ring="two"}`,
+				`causalstore_sidecar_stability_lag_seconds{`},
+			"a-coordinator": {`causalstore_coordinator_log_bytes{data_center="a",index="0",member="1",ring="one"}`,
+				`causalstore_coordinator_ring_lag_seconds{data_center="a",index="0",member="1",ring="one",to_ring="two"}`},
+			"c-middleman": {`causalstore_middleman_puts_total{`,
+				`causalstore_transport_messages_received_total{data_center="c",index="0",kind="put-after",member="1",ring="two"}`, `causalstore_ready{`},
+			"c-cache": {
+				`causalstore_transport_links{data_center="c",direction="accepted",index="0",ring="two",state="up"}`,
+				`causalstore_topology_epoch{`,
+			},
 		} {
 			for _, s := range series {
 				mayBeZero := strings.Contains(s, "_lag_seconds") // when everything is acknowledged
@@ -117,7 +124,9 @@ func TestProcessesWithMutualTLSMakeOneCausalDeployment(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SIGTERM ends every process with 0", func(t *testing.T) { d.terminate(t, "sidecar", "coordinator", "middleman", "cache") })
+	t.Run("SIGTERM ends every process with 0", func(t *testing.T) {
+		d.terminate(t, "sidecar", "coordinator", "middleman", "cache")
+	})
 }
 
 func (d *deployment) authenticated(dc string) *goredis.Client {
@@ -185,7 +194,9 @@ func TestKillsLoseNothingAcknowledgedAndBreakNoCausality(t *testing.T) {
 	acknowledged := writer.stop()
 	for _, dc := range []string{"a", "b", "c"} {
 		c := d.client(dc)
-		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error { return missing(t.Context(), c, acknowledged) })
+		eventually(t, fmt.Sprintf("%d acknowledged writes in %s", len(acknowledged), dc), func() error {
+			return missing(t.Context(), c, acknowledged)
+		})
 	}
 	result := <-recorded
 	if result.err != nil {
@@ -286,8 +297,9 @@ type outcome struct {
 
 // startLoad runs sessions in all data centers and checks their history.
 func (d *deployment) startLoad(duration time.Duration) <-chan outcome {
-	c := load.Config{Sessions: 6, Duration: duration, Rate: 200, Keys: 30, Theta: 0.9, ReadRatio: 0.5, MGetRatio: 0.1, DeleteRatio: 0.05,
-		Timeout: 10 * time.Second, CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1}
+	c := load.Config{Sessions: 6, Duration: duration, Rate: 200, Keys: 30, Theta: 0.9, ReadRatio: 0.5, MGetRatio: 0.1,
+		DeleteRatio: 0.05,
+		Timeout:     10 * time.Second, CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1}
 	for _, dc := range []string{"a", "b", "c"} {
 		c.Endpoints = append(c.Endpoints, load.Endpoint{Name: dc, Addr: d.procs[dc+"-sidecar"].redis})
 	}
@@ -298,7 +310,8 @@ func (d *deployment) startLoad(duration time.Duration) <-chan outcome {
 	go func() {
 		result, err := load.Run(ctx, c)
 		h, readErr := history.ReadAll(&recorded)
-		out <- outcome{ops: result.Ops, failed: result.Failed + result.Unknown, text: result.String(), report: history.Check(h, history.Options{}), err: errors.Join(err, readErr)}
+		out <- outcome{ops: result.Ops, failed: result.Failed + result.Unknown, text: result.String(),
+			report: history.Check(h, history.Options{}), err: errors.Join(err, readErr)}
 	}()
 	return out
 }
@@ -332,7 +345,8 @@ func TestTheConfigurationFileIsFollowedWhileTheProcessesRun(t *testing.T) {
 		d.awaitState(t, "refusal", func(r contract.Readiness) bool {
 			return r.Ready && strings.Contains(r.ConfigProblem, "epoch 6 is lower than 7")
 		})
-		if v, ok := d.procs["a-cache"].metric(`causalstore_config_reloads_total{data_center="a",index="0",outcome="refused",ring="one"}`); !ok || v < 1 {
+		if v, ok := d.procs["a-cache"].metric(
+			`causalstore_config_reloads_total{data_center="a",index="0",outcome="refused",ring="one"}`); !ok || v < 1 {
 			t.Errorf("refused reloads: %v, %v", v, ok)
 		}
 	})
@@ -341,7 +355,8 @@ func TestTheConfigurationFileIsFollowedWhileTheProcessesRun(t *testing.T) {
 		d.config.Topology.RoundTripMs = map[string]map[string]float64{"a": {"c": 33}}
 		d.writeConfig()
 		d.awaitState(t, "the need of a restart", func(r contract.Readiness) bool {
-			return r.Ready && r.ConfigProblem == "" && len(r.RestartNeeded) == 1 && strings.Contains(r.RestartNeeded[0], "epoch 8") && r.Epoch == 7
+			return r.Ready && r.ConfigProblem == "" && len(r.RestartNeeded) == 1 &&
+				strings.Contains(r.RestartNeeded[0], "epoch 8") && r.Epoch == 7
 		})
 		d.stop("a-coordinator")
 		d.restart("a-coordinator")

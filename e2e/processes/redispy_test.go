@@ -11,7 +11,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// pythonScript uses a sidecar over TLS, at its address, with an authority that has signed its certificate and one that has not.
+// pythonScript uses a sidecar over TLS, at its address, with an authority that has signed its certificate and one that
+// has not.
 const pythonScript = `
 import sys, redis
 addr, plain, ca, other = sys.argv[1:]
@@ -56,7 +57,9 @@ func TestRedisPyWorksOverTLS(t *testing.T) {
 		t.Skip("no python3 in PATH: apt-get install python3 python3-redis")
 	}
 	if err := exec.CommandContext(t.Context(), python, "-c", "import redis, ssl").Run(); err != nil {
-		t.Skipf("%s has no redis-py; apt-get install python3-redis, or pip install redis and CAUSALSTORE_PYTHON=<that python>", python)
+		t.Skipf(
+			"%s has no redis-py; apt-get install python3-redis, or pip install redis and CAUSALSTORE_PYTHON=<that "+
+				"python>", python)
 	}
 	d := deploy(t, func(c *contract.Config) {
 		c.Auth = &contract.Auth{UsersFile: usersFile(t, "user app on >secret ~* &* +@all")}
@@ -68,7 +71,8 @@ func TestRedisPyWorksOverTLS(t *testing.T) {
 	d.awaitReady(d.procs["a-sidecar"])
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-", addr, d.procs["a-sidecar"].redis, f.path("ca.crt"), other.path("ca.crt"))
+	cmd := exec.CommandContext(ctx, python, "-", addr, d.procs["a-sidecar"].redis, f.path("ca.crt"),
+		other.path("ca.crt"))
 	cmd.Stdin = strings.NewReader(pythonScript)
 	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "ok" {
 		t.Errorf("%v\n%s", err, out)

@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/signature"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // threeRegions starts three data centers, each a region with an authority of its own and a trust file of its own.
@@ -43,7 +43,8 @@ func threeRegions(t *testing.T) *deployment {
 
 func (d *deployment) trustOf(dc string) string { return d.path("trust-" + dc + ".yaml") }
 
-// cutLeaders makes the first coordinators of two data centers unable to reach each other. Everybody else still reaches both.
+// cutLeaders makes the first coordinators of two data centers unable to reach each other. Everybody else still reaches
+// both.
 func (d *deployment) cutLeaders(a, b string) {
 	d.t.Helper()
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
@@ -131,7 +132,8 @@ func TestWhatADataCenterCannotHearReachesItThroughAnotherOne(t *testing.T) {
 	}
 }
 
-// attackAs joins the network of a deployment as the first coordinator of a data center, with its certificate, and sends what it is given.
+// attackAs joins the network of a deployment as the first coordinator of a data center, with its certificate, and sends
+// what it is given.
 func (d *deployment) attackAs(dc string) (send func(causal.Message), own topology.Node, top *topology.Topology) {
 	d.t.Helper()
 	top, err := d.config.Topology.Topology()
@@ -141,7 +143,8 @@ func (d *deployment) attackAs(dc string) (send func(causal.Message), own topolog
 	files := d.certs.of(dc, "coordinator")
 	files.Trust = d.trustOf(dc)
 	net, err := transport.NewGRPC(transport.Config{
-		Process: "attacker", Nodes: []topology.Node{own.WithMember(1)}, Handler: func([]causal.Message) {}, TLS: files, Log: slog.New(slog.DiscardHandler),
+		Process: "attacker", Nodes: []topology.Node{own.WithMember(1)}, Handler: func([]causal.Message) {}, TLS: files,
+		Log:      slog.New(slog.DiscardHandler),
 		Topology: func() *topology.Topology { return top }, Members: top.MembersOf, Binding: contract.BindingDynamic,
 		Resolve: func(n topology.Node) (string, bool) {
 			if n.Part != topology.Coordinator || n.Member != 1 || n.DC == own.DC {
@@ -163,7 +166,8 @@ func TestALeaderCannotSayThatTheWritesOfAnotherDataCenterAreComplete(t *testing.
 	send, own, top := d.attackAs("b")
 	victim, c := top.Leader(0), topology.DC(2)
 	first := top.OriginOf(top.Leader(c))
-	claim := []causal.VectorEntry{{Origin: first, Last: first + topology.MaxCoordinators - 1, SV: causal.HLCAt(time.Now().Add(30 * time.Second).UnixMilli())}}
+	claim := []causal.VectorEntry{{Origin: first, Last: first + topology.MaxCoordinators - 1,
+		SV: causal.HLCAt(time.Now().Add(30 * time.Second).UnixMilli())}}
 	attack := func(series string, m causal.Message) {
 		t.Helper()
 		before, _ := d.procs["a-coordinator"].metric(series)
@@ -184,7 +188,8 @@ func TestALeaderCannotSayThatTheWritesOfAnotherDataCenterAreComplete(t *testing.
 	attack(violations, causal.Vectors{Entries: claim}.Message(own, victim))
 	log, err := os.ReadFile(d.procs["a-coordinator"].log)
 	must(t, err)
-	if n := bytes.Count(log, []byte("the peer must not do this")); n != 1 || !bytes.Contains(log, []byte("vectors from coordinator-0@dc1 to coordinator-0@dc0: foreign content")) {
+	if n := bytes.Count(log, []byte("the peer must not do this")); n != 1 ||
+		!bytes.Contains(log, []byte("vectors from coordinator-0@dc1 to coordinator-0@dc0: foreign content")) {
 		t.Errorf("the violation is logged %d times: %s", n, log)
 	}
 
@@ -196,7 +201,9 @@ func TestALeaderCannotSayThatTheWritesOfAnotherDataCenterAreComplete(t *testing.
 	must(t, err)
 	trust, err := identity.ParseTrust(text)
 	must(t, err)
-	signer := signature.NewVectors(func() (*tls.Certificate, *identity.Trust) { return &cert, trust }, func() *topology.Topology { return top }, time.Now,
+	signer := signature.NewVectors(func() (*tls.Certificate, *identity.Trust) {
+		return &cert, trust
+	}, func() *topology.Topology { return top }, time.Now,
 		slog.New(slog.DiscardHandler))
 	forged := causal.SignedVectors{DC: c, Entries: claim}
 	forged.Seal, err = signer.Sign(forged.Statement())

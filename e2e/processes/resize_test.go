@@ -10,7 +10,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/lab/ports"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // resizing is a group of data center a, that of its coordinator or its shard, whose number of members changes.
@@ -49,7 +49,8 @@ func (r resizing) planMember(m int) {
 	r.procs[name], r.procs[p.name] = first, p
 }
 
-// setMembers changes the number of members in the configuration of all processes. The number before is 0 unless some leave.
+// setMembers changes the number of members in the configuration of all processes. The number before is 0 unless some
+// leave.
 func (r resizing) setMembers(n, before int) {
 	r.t.Helper()
 	r.config.Topology.Epoch++
@@ -71,12 +72,14 @@ func (r resizing) setMembers(n, before int) {
 	r.writeConfig()
 }
 
-// awaitSize waits until the first member serves, and says that the group has n members, as it should, and that nobody else is waited for.
+// awaitSize waits until the first member serves, and says that the group has n members, as it should, and that nobody
+// else is waited for.
 func (r resizing) awaitSize(t *testing.T, n float64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a group with %v members", n), func() error {
 		var is []float64
-		for _, name := range []string{contract.MetricServes(r.part), contract.MetricGroupMembers(r.part), contract.MetricGroupMembersWanted(r.part),
+		for _, name := range []string{contract.MetricServes(r.part), contract.MetricGroupMembers(r.part),
+			contract.MetricGroupMembersWanted(r.part),
 			contract.MetricGroupMembersLeaving(r.part)} {
 			v, _ := r.procs[r.proc(1)].metric(name + "{")
 			is = append(is, v)
@@ -97,9 +100,9 @@ func (r resizing) lose(t *testing.T, m int) {
 	}
 }
 
-// The group of a's coordinator, and that of its shard, goes from one member without a register to two, three, one and two again, while clients
-// write through it. Members are killed on the way; the first one even with its folders, at the moment when all others are told to leave. Every
-// write succeeds, and nothing that was acknowledged is lost.
+// The group of a's coordinator, and that of its shard, goes from one member without a register to two, three, one and
+// two again, while clients write through it. Members are killed on the way; the first one even with its folders, at the
+// moment when all others are told to leave. Every write succeeds, and nothing that was acknowledged is lost.
 func TestMembersComeAndGoWhileClientsWrite(t *testing.T) {
 	for _, part := range []topology.Part{topology.Coordinator, topology.Middleman} {
 		t.Run(part.String(), func(t *testing.T) { resizeWhileClientsWrite(t, part) })

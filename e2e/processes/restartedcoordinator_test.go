@@ -28,14 +28,15 @@ func waitForCoordinators(c *contract.Config) {
 	c.Session.WriteTimeout = contract.Duration(2 * time.Minute)
 }
 
-// waitForMembers makes reads wait for such a machine as well. An operation without an answer fails all the same, or the test does, which waits for
-// later ones.
+// waitForMembers makes reads wait for such a machine as well. An operation without an answer fails all the same, or the
+// test does, which waits for later ones.
 func waitForMembers(c *contract.Config) {
 	waitForCoordinators(c)
 	c.Session.ReadTimeout = c.Session.WriteTimeout
 }
 
-// frequentWriters write to a key each, again and again. Every write must succeed, and each reads its last one at the end.
+// frequentWriters write to a key each, again and again. Every write must succeed, and each reads its last one at the
+// end.
 type frequentWriters struct {
 	answered atomic.Int64
 	stopped  atomic.Bool

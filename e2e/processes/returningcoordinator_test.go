@@ -11,7 +11,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// etcd still has the group of before, whose volumes are all gone. No person is asked: the first coordinator of the data center knows that it has left.
+// etcd still has the group of before, whose volumes are all gone. No person is asked: the first coordinator of the data
+// center knows that it has left.
 func TestACoordinatorWithMembersThatHasLeftComesBackWithNewFolders(t *testing.T) {
 	etcd := etcdserver.Start(t)
 	d := planDeployment(t, nil, waitForCoordinators)

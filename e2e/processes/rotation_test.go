@@ -58,7 +58,8 @@ func (d *deployment) checkViolations() {
 		_, page, err := p.get("/metrics")
 		must(d.t, err)
 		for line := range bytes.Lines(page) {
-			if bytes.HasPrefix(line, []byte("causalstore_transport_violations_total{")) && !bytes.HasSuffix(line, []byte(" 0\n")) {
+			if bytes.HasPrefix(line, []byte("causalstore_transport_violations_total{")) &&
+				!bytes.HasSuffix(line, []byte(" 0\n")) {
 				d.t.Errorf("%s: %s", p.name, line)
 			}
 		}
@@ -107,7 +108,8 @@ func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	must(t, err)
 	p := d.procs["a-coordinator"]
 	for range 3 {
-		conn, err := tls.Dial("tcp", d.config.Addresses["a"].Coordinators[0], &tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		conn, err := tls.Dial("tcp", d.config.Addresses["a"].Coordinators[0],
+			&tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 		if err == nil { // the server refuses after the client has finished the handshake
 			_, err = conn.Read(make([]byte, 1))
 			conn.Close()
@@ -117,7 +119,8 @@ func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 		}
 	}
 	eventually(t, "the refusals to be counted", func() error {
-		if n, ok := p.metric(`causalstore_transport_violations_total{data_center="a",index="0",kind="certificate"`); !ok || n < 3 {
+		if n, ok := p.metric(
+			`causalstore_transport_violations_total{data_center="a",index="0",kind="certificate"`); !ok || n < 3 {
 			return fmt.Errorf("%v", n)
 		}
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// deployShardMembers starts a deployment with TLS in which the shard of a has two members, and the configuration of their
-// group is in a real etcd.
+// deployShardMembers starts a deployment with TLS in which the shard of a has two members, and the configuration of
+// their group is in a real etcd.
 func deployShardMembers(t *testing.T) *deployment {
 	t.Helper()
 	certs := newCertificates(t)
@@ -27,7 +27,8 @@ func deployShardMembers(t *testing.T) *deployment {
 	certs.issueAll(ours)
 	certs.trust(ours)
 	server := certs.issue(ours, "a", "etcd", "0")
-	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth", "--trusted-ca-file", filepath.Join(ours, "authority.crt"))
+	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth",
+		"--trusted-ca-file", filepath.Join(ours, "authority.crt"))
 	d := planDeployment(t, certs, waitForMembers)
 	d.addShardMember("a")
 	d.seenFrom = func(dc, part string, c *contract.Config) {
@@ -40,8 +41,8 @@ func deployShardMembers(t *testing.T) *deployment {
 	return d
 }
 
-// The shard of a has two members, with TLS, and the configuration of their group is in a real etcd. Each member is killed under load, once with its
-// log and its storage. Every write and every read succeeds, and no read goes back.
+// The shard of a has two members, with TLS, and the configuration of their group is in a real etcd. Each member is
+// killed under load, once with its log and its storage. Every write and every read succeeds, and no read goes back.
 func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 	d := deployShardMembers(t)
 	d.checkRecoverOfAShard(t, "a-middleman.log.d")
@@ -69,7 +70,9 @@ func TestNoWriteOrReadFailsWhileMembersOfAShardAreKilled(t *testing.T) {
 		took := time.Since(began)
 		w.await(t, 100) // without it
 		r.await(t, 100)
-		t.Logf("%s was killed (it served: %v, its folders were removed: %v); the other one served after %v; the slowest write took %v, the slowest read %v",
+		t.Logf(
+			"%s was killed (it served: %v, its folders were removed: %v); the other one served after %v; the slowest "+
+				"write took %v, the slowest read %v",
 			lost.member, serving, lost.wipe, took, w.slowest(), r.slowest())
 		if lost.wipe {
 			must(t, errors.Join(os.RemoveAll(d.path(lost.member)), os.RemoveAll(d.path(lost.member+".log.d"))))
@@ -112,8 +115,8 @@ type frequentReaders struct {
 	running           sync.WaitGroup
 }
 
-// readOften reads in one data center what is written in another one. It is written twice as often as each reads: what is read is in flight mostly, so
-// readers are bound.
+// readOften reads in one data center what is written in another one. It is written twice as often as each reads: what
+// is read is in flight mostly, so readers are bound.
 func (d *deployment) readOften(t *testing.T, dc, from string, readers int) *frequentReaders {
 	r := &frequentReaders{}
 	writer := d.client(from)
@@ -169,9 +172,10 @@ func (r *frequentReaders) stop() {
 	r.running.Wait()
 }
 
-// Both members of the shard of a are lost under load, with all that is on their disks. Nobody can have it any more, and b has a copy, so the shard begins
-// anew by itself. Meanwhile no read or write fails, and none goes back. Then both lose their logs and keep their storages, so that a person has to decide. A
-// former volume that is put back is emptied, and gets a copy.
+// Both members of the shard of a are lost under load, with all that is on their disks. Nobody can have it any more, and
+// b has a copy, so the shard begins anew by itself. Meanwhile no read or write fails, and none goes back. Then both
+// lose their logs and keep their storages, so that a person has to decide. A former volume that is put back is emptied,
+// and gets a copy.
 func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
 	d := planDeployment(t, nil, waitForMembers)
 	etcd := etcdserver.Start(t)
@@ -201,7 +205,9 @@ func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
 	}
 	d.awaitAllReady(members)
 	d.awaitWholeGroup(t, "a", "middleman")
-	t.Logf("both members were lost, and the shard had its data again after %v; the slowest write took %v, the slowest read %v", time.Since(began), w.slowest(), r.slowest())
+	t.Logf(
+		"both members were lost, and the shard had its data again after %v; the slowest write took %v, the slowest "+
+			"read %v", time.Since(began), w.slowest(), r.slowest())
 	w.await(t, 100)
 	r.await(t, 100)
 
@@ -221,10 +227,12 @@ func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
 		}
 		return err
 	})
-	if out, err := d.program("recover", "--data-dir", log, "--accept-loss"); err == nil || !strings.Contains(out, "nothing was changed") {
+	if out, err := d.program("recover", "--data-dir", log, "--accept-loss"); err == nil ||
+		!strings.Contains(out, "nothing was changed") {
 		t.Errorf("a shard is given up without an answer: %s, %v", out, err)
 	}
-	if out, err := d.program("recover", "--data-dir", log, "--accept-loss", "--confirm", "a/0", "--wait", "1m"); err != nil || !strings.Contains(out, "done: it takes writes") {
+	if out, err := d.program("recover", "--data-dir", log, "--accept-loss", "--confirm", "a/0", "--wait",
+		"1m"); err != nil || !strings.Contains(out, "done: it takes writes") {
 		t.Fatalf("recover: %s, %v", out, err)
 	}
 	d.awaitAllReady(members)
@@ -235,7 +243,8 @@ func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {
 	former := members[1]
 	d.kill(former)
 	must(t, errors.Join(os.RemoveAll(d.path(former)), os.RemoveAll(d.path(former+".log.d"))))
-	must(t, errors.Join(os.Rename(d.path(former+".former"), d.path(former)), os.Rename(d.path(former+".former.log.d"), d.path(former+".log.d"))))
+	must(t, errors.Join(os.Rename(d.path(former+".former"), d.path(former)),
+		os.Rename(d.path(former+".former.log.d"), d.path(former+".log.d"))))
 	d.start(d.procs[former])
 	d.awaitWholeGroup(t, "a", "middleman")
 	w.stop()
@@ -257,10 +266,12 @@ func (d *deployment) awaitAllReady(names []string) {
 // checkRecoverOfAShard checks that a person sees the group of a shard, and cannot give it up while it has its data.
 func (d *deployment) checkRecoverOfAShard(t *testing.T, name string) {
 	t.Helper()
-	if out, err := d.program("recover", "--data-dir", d.path(name)); err != nil || !strings.Contains(out, "members [1 2] of [1 2]") {
+	if out, err := d.program("recover", "--data-dir", d.path(name)); err != nil ||
+		!strings.Contains(out, "members [1 2] of [1 2]") {
 		t.Errorf("recover: %s, %v", out, err)
 	}
-	if out, err := d.program("recover", "--data-dir", d.path(name), "--accept-loss", "--confirm", "a/0"); err == nil || !strings.Contains(out, "not known to be lost") {
+	if out, err := d.program("recover", "--data-dir", d.path(name), "--accept-loss", "--confirm", "a/0"); err == nil ||
+		!strings.Contains(out, "not known to be lost") {
 		t.Errorf("recover --accept-loss: %s, %v", out, err)
 	}
 }

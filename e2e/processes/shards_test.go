@@ -61,7 +61,8 @@ func (w *writers) stop(t *testing.T, d *deployment) {
 	}
 }
 
-// setShards changes the number of shards of b in the configuration of all processes. The number before is 0 after the change.
+// setShards changes the number of shards of b in the configuration of all processes. The number before is 0 after the
+// change.
 func (d *deployment) setShards(n, before int) {
 	d.t.Helper()
 	d.config.Topology.Epoch++
@@ -132,7 +133,8 @@ func TestShardsAreAddedAndRemovedWhileClientsWrite(t *testing.T) {
 		if p.cmd == nil {
 			continue
 		}
-		if r, err := p.readiness(); err != nil || r.Epoch != d.config.Topology.Epoch || r.RestartNeeded != nil || r.ConfigProblem != "" {
+		if r, err := p.readiness(); err != nil || r.Epoch != d.config.Topology.Epoch || r.RestartNeeded != nil ||
+			r.ConfigProblem != "" {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}

@@ -17,9 +17,9 @@ import (
 // deployment.
 const earlierProgram = "CAUSALSTORE_EARLIER"
 
-// A deployment of an earlier version is upgraded process by process under load, in the documented order and in the opposite
-// one. No operation fails, no peer is taken for an offender, and nothing acknowledged is lost. The coordinator and the shard of
-// a have two members each.
+// A deployment of an earlier version is upgraded process by process under load, in the documented order and in the
+// opposite one. No operation fails, no peer is taken for an offender, and nothing acknowledged is lost. The coordinator
+// and the shard of a have two members each.
 func TestAnEarlierVersionIsUpgradedUnderLoad(t *testing.T) {
 	earlier := os.Getenv(earlierProgram)
 	if earlier == "" {

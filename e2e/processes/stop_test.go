@@ -97,7 +97,8 @@ func TestASidecarServesUntilLoadBalancersHaveNoticedThatItStopsAndCutsNoCommand(
 	if err := <-waiting; err != nil {
 		t.Errorf("the command under way was cut: %v", err)
 	}
-	if err := <-stopped; !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "refused") && !strings.Contains(err.Error(), "reset") {
+	if err := <-stopped; !strings.Contains(err.Error(), "EOF") && !strings.Contains(err.Error(), "refused") &&
+		!strings.Contains(err.Error(), "reset") {
 		t.Errorf("the busy client ended with %v", err)
 	}
 	if lost := sent.Load() - answered.Load(); lost != 1 { // the one that met a closed connection

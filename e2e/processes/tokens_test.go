@@ -41,7 +41,8 @@ func TestATokenOfOneRegionIsResumedInTheOtherUntilThatDoesNotTrustItAnyMore(t *t
 	certs.issueDC(east, "a")
 	certs.issueDC(east, "b")
 	certs.issueDC(west, "c")
-	certs.run("trust", "--store-id", "test", "--out", certs.trustFile(), "--data-center", "a="+east, "--data-center", "b="+east, "--data-center", "c="+west)
+	certs.run("trust", "--store-id", "test", "--out", certs.trustFile(), "--data-center", "a="+east, "--data-center",
+		"b="+east, "--data-center", "c="+west)
 	d := deployWith(t, certs, nil)
 	a, c := d.client("a"), d.client("c")
 	resume := func(at *goredis.Client, token, key, want string) {
@@ -80,7 +81,8 @@ func TestATokenOfOneRegionIsResumedInTheOtherUntilThatDoesNotTrustItAnyMore(t *t
 	resume(c, second, "k", "1")
 
 	// What is not a token of this store costs nobody anything else.
-	if err := c.Do(t.Context(), "CAUSAL", "RESUME", second+"AAAA").Err(); err == nil || !strings.Contains(err.Error(), "altered") {
+	if err := c.Do(t.Context(), "CAUSAL", "RESUME", second+"AAAA").Err(); err == nil ||
+		!strings.Contains(err.Error(), "altered") {
 		t.Errorf("an altered token: %v", err)
 	}
 
@@ -95,7 +97,8 @@ func TestATokenOfOneRegionIsResumedInTheOtherUntilThatDoesNotTrustItAnyMore(t *t
 		}
 		return nil
 	})
-	if err := c.Do(t.Context(), "CAUSAL", "RESUME", token(t, c)).Err(); err != nil && !strings.HasPrefix(err.Error(), "UNAVAILABLE") {
+	if err := c.Do(t.Context(), "CAUSAL", "RESUME", token(t, c)).Err(); err != nil &&
+		!strings.HasPrefix(err.Error(), "UNAVAILABLE") {
 		t.Errorf("a token of its own: %v", err)
 	}
 	for name, p := range d.procs {

@@ -50,8 +50,10 @@ func TestAStoreOfSeveralRegionsFromHelmInstallToAnotherAuthority(t *testing.T) {
 
 func (j *journey) install(regions []region) {
 	for _, r := range regions {
-		r.operator().Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region="+r.name,
-			"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EdgeImageValues(kube.ImageEnvoy), "--set", "replicas=1", "--wait", "--timeout", kube.Patience.String())
+		r.operator().Helm("upgrade", "--install", "causalstore", "charts/causalstore", "--create-namespace", "--set",
+			"region="+r.name,
+			"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EdgeImageValues(kube.ImageEnvoy), "--set",
+			"replicas=1", "--wait", "--timeout", kube.Patience.String())
 		r.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + "}}")
 	}
 }
@@ -70,7 +72,8 @@ func (j *journey) create(regions []region) {
 		r.AwaitReady(storeName)
 		r.awaitConditions("True", "PeersTrusted", "PeersConnected", "EdgesReady")
 	}
-	if screen := plugin(regions[0].T, regions, "status", storeName, "--namespace", namespace); strings.Contains(screen, "MANIFESTS DIFFER") || !strings.Contains(screen, "ring-eu") {
+	if screen := plugin(regions[0].T, regions, "status", storeName, "--namespace", namespace); strings.Contains(screen,
+		"MANIFESTS DIFFER") || !strings.Contains(screen, "ring-eu") {
 		regions[0].Error("the status over all regions is not what it should be")
 	}
 	for _, command := range []string{"top", "topology"} {
@@ -83,7 +86,8 @@ func (j *journey) create(regions []region) {
 func (r region) awaitConditions(status string, conditions ...string) {
 	r.Helper()
 	for _, c := range conditions {
-		r.AwaitOutput(status, "get", "causalstore", storeName, "-o", fmt.Sprintf(`jsonpath={.status.conditions[?(@.type=="%s")].status}`, c))
+		r.AwaitOutput(status, "get", "causalstore", storeName, "-o",
+			fmt.Sprintf(`jsonpath={.status.conditions[?(@.type=="%s")].status}`, c))
 	}
 }
 
@@ -116,8 +120,8 @@ func (j *journey) exchange(regions []region) {
 	}
 }
 
-// underLoad does something while clients in all regions load the store. No operation may fail, and afterwards what is written in one region is
-// read in the other.
+// underLoad does something while clients in all regions load the store. No operation may fail, and afterwards what is
+// written in one region is read in the other.
 func (j *journey) underLoad(do func([]region)) func([]region) {
 	return func(regions []region) {
 		t := regions[0].T
@@ -159,7 +163,8 @@ func congest(regions []region) {
 	client := r.client().Conn()
 	wan(r.T, "congest", "100k")
 	for i := range 20 { // 1 MB in all, beside the load
-		if err := client.Set(r.Context(), fmt.Sprint("congested-", i), strings.Repeat("x", 50_000), 0).Err(); err != nil {
+		if err := client.Set(r.Context(), fmt.Sprint("congested-", i), strings.Repeat("x", 50_000),
+			0).Err(); err != nil {
 			r.Fatal(err)
 		}
 		r.Await("a write over the congested WAN to be in every ring", func() string {
@@ -181,7 +186,8 @@ func stopOperator(regions []region) {
 	o.Kubectl("scale", "deployment/causalstore", "--replicas=0")
 	o.AwaitOutput("", "get", "pods", "-o", "name")
 	for _, r := range regions {
-		r.Kubectl("delete", "pod", "-l", "app.kubernetes.io/component=edge", "--wait") // nothing that they need is in the operator
+		// nothing that they need is in the operator
+		r.Kubectl("delete", "pod", "-l", "app.kubernetes.io/component=edge", "--wait")
 		r.awaitEdges()
 	}
 	o.Kubectl("scale", "deployment/causalstore", "--replicas=1")
@@ -203,7 +209,8 @@ func rollEdges(regions []region) {
 	}
 }
 
-// rotateAuthority replaces the authority of the first region, which issues once the parts in both regions have said that they accept it.
+// rotateAuthority replaces the authority of the first region, which issues once the parts in both regions have said
+// that they accept it.
 func rotateAuthority(regions []region) {
 	t, r := regions[0].T, regions[0]
 	coordinator := storeName + "-" + r.dataCenter() + "-cc-0"
@@ -221,7 +228,8 @@ func rotateAuthority(regions []region) {
 
 var expires = regexp.MustCompile(`"loaded new TLS files".*"expires":"([^"]+)"`)
 
-// usedUntil returns when the certificate expires that a coordinator has loaded last; zero if it has loaded none since its start.
+// usedUntil returns when the certificate expires that a coordinator has loaded last; zero if it has loaded none since
+// its start.
 func (r region) usedUntil(pod string) (until time.Time) {
 	for _, m := range expires.FindAllStringSubmatch(r.Kubectl("logs", pod, "-c", "coordinator"), -1) {
 		var err error
@@ -261,7 +269,8 @@ func revoke(regions []region) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Logf("the first coordinator has no link to the revoked region %.1f s after the command has ended", time.Since(began).Seconds())
+	t.Logf("the first coordinator has no link to the revoked region %.1f s after the command has ended",
+		time.Since(began).Seconds())
 	for _, r := range regions {
 		r.awaitConditions("False", "PeersConnected")
 	}

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package regions_test runs one store in two real clusters that a WAN joins, as its users do: with Helm, kubectl and the plugin in each.
-// It starts the clusters on this machine. `make e2e-regions` runs it.
+// Package regions_test runs one store in two real clusters that a WAN joins, as its users do: with Helm, kubectl and
+// the plugin in each. It starts the clusters on this machine. `make e2e-regions` runs it.
 package regions_test
 
 import (

@@ -55,7 +55,8 @@ func (r region) dataCenter() string { return r.name + "-1" }
 func openRegions(t *testing.T) (all []region) {
 	for i, name := range regionNames {
 		cluster := fmt.Sprintf("cluster-%d", i+1)
-		all = append(all, region{kube.User{T: t, Namespace: namespace, Kubeconfig: bed.kubeconfigs[cluster]}, name, cluster})
+		all = append(all, region{kube.User{T: t, Namespace: namespace, Kubeconfig: bed.kubeconfigs[cluster]},
+			name, cluster})
 	}
 	return all
 }
@@ -66,11 +67,13 @@ func (r region) operator() kube.User { return r.In(kube.OperatorNamespace) }
 // edgePort is the port of the edges on all nodes.
 const edgePort = 31443
 
-// manifest returns the manifest of the store, which is the same in all regions. Each region is a data center with a ring of its own.
+// manifest returns the manifest of the store, which is the same in all regions. Each region is a data center with a
+// ring of its own.
 func manifest(regions []region) string {
 	var dcs, rings strings.Builder
 	for _, r := range regions {
-		node := strings.Fields(r.Kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))[0]
+		node := strings.Fields(r.Kubectl("get", "nodes", "-o",
+			`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))[0]
 		zones := r.Zones()
 		fmt.Fprintf(&dcs, `  - name: %s
     region: %s
@@ -135,7 +138,8 @@ func wan(t *testing.T, args ...string) {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forwardClients makes the Service of the region's data center reachable from the host until the test ends, and returns its address there.
+// forwardClients makes the Service of the region's data center reachable from the host until the test ends, and returns
+// its address there.
 func (r region) forwardClients() string {
 	r.Helper()
 	return r.forward("service/"+storeName+"-"+r.dataCenter(), 6379)
@@ -144,7 +148,8 @@ func (r region) forwardClients() string {
 // forward makes a port of a Service or pod reachable from the host until the test ends, and returns its address there.
 func (r region) forward(target string, port int) string {
 	r.Helper()
-	cmd, err := kube.Kubectl(r.Context(), "--namespace", r.Namespace, "port-forward", "--address=127.0.0.1", target, fmt.Sprint(":", port))
+	cmd, err := kube.Kubectl(r.Context(), "--namespace", r.Namespace, "port-forward", "--address=127.0.0.1", target,
+		fmt.Sprint(":", port))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -20,8 +20,9 @@ const (
 	backlogBytes  = backlogWrites * 1024
 )
 
-// TestThroughputOfABacklogBetweenTwoDataCenters prints how fast 100 MB of writes that have waited for a cut WAN reach the other region, over
-// one coordinator's link through both edges, beside what one TCP connection carries over the same WAN.
+// TestThroughputOfABacklogBetweenTwoDataCenters prints how fast 100 MB of writes that have waited for a cut WAN reach
+// the other region, over one coordinator's link through both edges, beside what one TCP connection carries over the
+// same WAN.
 func TestThroughputOfABacklogBetweenTwoDataCenters(t *testing.T) {
 	if os.Getenv(envMeasure) == "" {
 		t.Skip("a measurement: set " + envMeasure)
@@ -29,7 +30,8 @@ func TestThroughputOfABacklogBetweenTwoDataCenters(t *testing.T) {
 	regions := openRegions(t)
 	us, eu := regions[0], regions[1]
 	eu.serveBytes()
-	node := strings.Fields(eu.Kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))[0]
+	node := strings.Fields(eu.Kubectl("get", "nodes", "-o",
+		`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`))[0]
 	us.Apply(plainPod("reader", kube.ImageApp, `[sleep, "86400"]`))
 	us.Kubectl("wait", "--for=condition=Ready", "pod/reader", "--timeout="+kube.Patience.String())
 	for _, delay := range []time.Duration{40 * time.Millisecond, 125 * time.Millisecond} {
@@ -51,7 +53,9 @@ func TestThroughputOfABacklogBetweenTwoDataCenters(t *testing.T) {
 			return ""
 		})
 		rate := backlogBytes / time.Since(began).Seconds()
-		t.Logf("round trip %s: %.1f MB/s of values, from the heal to the last acknowledgement; one TCP connection %.1f MB/s; share %.0f %%", 2*delay, rate/1e6, ceiling/1e6, 100*rate/ceiling)
+		t.Logf(
+			"round trip %s: %.1f MB/s of values, from the heal to the last acknowledgement; one TCP connection %.1f "+
+				"MB/s; share %.0f %%", 2*delay, rate/1e6, ceiling/1e6, 100*rate/ceiling)
 		if err := client.Close(); err != nil {
 			t.Error(err)
 		}
@@ -76,8 +80,13 @@ const bytesPort = 31444
 // serveBytes starts a server that sends as many bytes as the backlog has to each connection.
 func (r region) serveBytes() {
 	r.Helper()
-	r.Apply(plainPod("bytes", kube.ImageApp, fmt.Sprintf(`[sh, -c, "while true; do nc -l -p 8080 -e head -c %d /dev/zero; done"]`, backlogBytes)))
-	r.Apply(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: bytes}, spec: {type: NodePort, selector: {app: bytes}, ports: [{port: 8080, nodePort: %d}]}}", bytesPort))
+	r.Apply(
+		plainPod("bytes", kube.ImageApp,
+			fmt.Sprintf(`[sh, -c, "while true; do nc -l -p 8080 -e head -c %d /dev/zero; done"]`, backlogBytes)))
+	r.Apply(
+		fmt.Sprintf(
+			"{apiVersion: v1, kind: Service, metadata: {name: bytes}, spec: {type: NodePort, selector: {app: bytes}, "+
+				"ports: [{port: 8080, nodePort: %d}]}}", bytesPort))
 	r.Kubectl("wait", "--for=condition=Ready", "pod/bytes", "--timeout="+kube.Patience.String())
 }
 
@@ -87,7 +96,8 @@ func (r region) readBytes(node string) (best float64) {
 	for range 3 {
 		r.Await("bytes of the other region", func() string {
 			began := time.Now()
-			out, err := r.Try("", "exec", "reader", "--", "sh", "-c", fmt.Sprintf("nc %s %d </dev/null | wc -c", node, bytesPort))
+			out, err := r.Try("", "exec", "reader", "--", "sh", "-c",
+				fmt.Sprintf("nc %s %d </dev/null | wc -c", node, bytesPort))
 			if err != nil || out != fmt.Sprint(backlogBytes) {
 				return fmt.Sprintf("%q (%v)", out, err)
 			}
@@ -103,7 +113,8 @@ func (r region) writeBacklog(delay time.Duration) {
 	r.Helper()
 	name := "backlog-" + delay.String()
 	workload := "{operations: {set: 1}, keys: {count: 1000}, values: {bytes: 1024}}"
-	r.Apply(fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: workload}, data: {workload.yaml: %q}}", workload))
+	r.Apply(fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: workload}, data: {workload.yaml: %q}}",
+		workload))
 	r.Apply(fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s, annotations: {causalstore.io/inject: "false"}}

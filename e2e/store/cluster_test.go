@@ -24,7 +24,8 @@ func (u user) awaitReady() {
 	u.AwaitReady("rings")
 }
 
-// sample returns the sample manifest of three rings, with the cluster's images and zones. It admits helm test, which writes to it.
+// sample returns the sample manifest of three rings, with the cluster's images and zones. It admits helm test, which
+// writes to it.
 func (u user) sample() string {
 	u.Helper()
 	text, err := os.ReadFile(kube.Root + "/config/samples/three-rings.yaml")
@@ -36,7 +37,8 @@ func (u user) sample() string {
 		u.Fatalf("the sample needs nodes in six zones; the cluster has %q", zones)
 	}
 	replace := []string{"redis:7.4", kube.ImageRedis, "\nspec:\n",
-		"\nspec:\n  access: {namespaces: {matchLabels: {kubernetes.io/metadata.name: " + kube.OperatorNamespace + "}}}\n"}
+		"\nspec:\n  access: {namespaces: {matchLabels: {kubernetes.io/metadata.name: " +
+			kube.OperatorNamespace + "}}}\n"}
 	for i, zone := range zones[:6] {
 		replace = append(replace, "[zone-"+string(rune('a'+i))+"]", "["+zone+"]")
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// scaleCoordinators scales the coordinators of one data center from one to two and back. The new one accepts writes, which every ring
-// still has when it is gone. No other pod restarts.
+// scaleCoordinators scales the coordinators of one data center from one to two and back. The new one accepts writes,
+// which every ring still has when it is gone. No other pod restarts.
 func scaleCoordinators(u user) {
 	const keys = 300
 	before, known := strings.Fields(u.pods()), u.origins("north", "east", "south")
@@ -29,7 +29,8 @@ func scaleCoordinators(u user) {
 	})
 	// Over many connections, whose sessions are spread over the coordinators.
 	u.Kubectl("exec", "app", "-c", "main", "--", "sh", "-c", fmt.Sprintf(
-		"i=0; while [ $i -lt %d ]; do n=$((i+10)); while [ $i -lt $n ]; do echo SET regrouped:$i v$i; i=$((i+1)); done | redis-cli -h rings-north; i=$n; done", keys))
+		"i=0; while [ $i -lt %d ]; do n=$((i+10)); while [ $i -lt $n ]; do echo SET regrouped:$i v$i; i=$((i+1)); "+
+			"done | redis-cli -h rings-north; i=$n; done", keys))
 	u.setCoordinators(1)
 	u.assertKeys("regrouped", keys, "after scaling to one coordinator")
 	u.assertNoRestart(before, "on scaling to one coordinator")
@@ -41,7 +42,8 @@ func scaleCoordinators(u user) {
 	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Retain"}}`)
 }
 
-// setCoordinators scales the coordinators of the first data center and waits until exactly those exist, each with a volume.
+// setCoordinators scales the coordinators of the first data center and waits until exactly those exist, each with a
+// volume.
 func (u user) setCoordinators(n int) {
 	u.Helper()
 	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch",
@@ -49,7 +51,8 @@ func (u user) setCoordinators(n int) {
 	u.awaitReady()
 	var pods, claims []string
 	for i := range n {
-		pods, claims = append(pods, fmt.Sprintf("rings-north-cc-%d", i)), append(claims, fmt.Sprintf("data-rings-north-cc-%d", i))
+		pods, claims = append(pods, fmt.Sprintf("rings-north-cc-%d", i)),
+			append(claims, fmt.Sprintf("data-rings-north-cc-%d", i))
 	}
 	const selector = "causalstore.io/data-center=north,app.kubernetes.io/component=coordinator"
 	u.AwaitOutput(strings.Join(pods, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")

@@ -28,8 +28,9 @@ spec:
   - {name: ring-south, dataCenters: [south]}
 `
 
-// loseAVolume deletes the claim of a shard and its pod, in a small store of its own. Until the shard has its data back from the other ring, its
-// keys are answered by that one or not at all; then it serves again, with everything in its storage.
+// loseAVolume deletes the claim of a shard and its pod, in a small store of its own. Until the shard has its data back
+// from the other ring, its keys are answered by that one or not at all; then it serves again, with everything in its
+// storage.
 func (j *journey) loseAVolume(u user) {
 	const lost, claim = "rings-north-shard-0-0", "data-rings-north-shard-0-0"
 	u.Kubectl("create", "namespace", "loss")
@@ -42,7 +43,8 @@ func (j *journey) loseAVolume(u user) {
 		fmt.Fprintf(&writes, "SET key:%d value-%d\n", i, i)
 	}
 	writes.WriteString("CAUSAL WAIT all 60000\n")
-	if replies := loss.converse("rings-north", writes.String()); len(replies) != lossKeys+1 || strings.Join(replies[:lossKeys], "") != strings.Repeat("OK", lossKeys) || replies[lossKeys] != "(integer) 1" {
+	if replies := loss.converse("rings-north", writes.String()); len(replies) != lossKeys+1 ||
+		strings.Join(replies[:lossKeys], "") != strings.Repeat("OK", lossKeys) || replies[lossKeys] != "(integer) 1" {
 		loss.Fatalf("writes and WAIT are answered %q", replies)
 	}
 
@@ -52,7 +54,8 @@ func (j *journey) loseAVolume(u user) {
 	loss.Kubectl("delete", "pod", lost, "--wait=false")
 	loss.Await("the shard to be replaced", func() string {
 		loss.readNeverNil("rings-north")
-		if now, err := loss.Try("", "get", "pod", lost, "-o", "jsonpath={.metadata.uid}"); err != nil || now == "" || now == uid {
+		if now, err := loss.Try("", "get", "pod", lost, "-o", "jsonpath={.metadata.uid}"); err != nil || now == "" ||
+			now == uid {
 			return fmt.Sprintf("pod %s has uid %q, as before", lost, now)
 		}
 		return ""
@@ -82,8 +85,8 @@ func (j *journey) loseAVolume(u user) {
 	loss.Kubectl("delete", "namespace", "loss", "--timeout="+kube.Patience.String())
 }
 
-// readNeverNil reads all keys and tries to create each, and returns how many were read. A key may have its value, or an error; but
-// it must not be missing.
+// readNeverNil reads all keys and tries to create each, and returns how many were read. A key may have its value, or an
+// error; but it must not be missing.
 func (u user) readNeverNil(host string) (answered int) {
 	u.Helper()
 	var commands strings.Builder

@@ -21,8 +21,8 @@ type disturbance struct {
 	elsewhere []string
 }
 
-// disturb does to a store in use what happens to every store. With -short it leaves out what takes minutes: those disturbances need tests
-// of their own that are faster, with the API server or with processes.
+// disturb does to a store in use what happens to every store. With -short it leaves out what takes minutes: those
+// disturbances need tests of their own that are faster, with the API server or with processes.
 func (j *journey) disturb(u user) {
 	for _, d := range []disturbance{
 		{"pods of a cache, a coordinator and a shard are deleted", deletePods, false, true, nil},
@@ -31,7 +31,8 @@ func (j *journey) disturb(u user) {
 		{"volumes grow", growVolumes, false, false, nil},
 		{"shards are added and removed", reshard, false, false, nil},
 		{"coordinators are added and removed", scaleCoordinators, true, false, nil},
-		{"the front zone of a ring is without power for a minute", loseFrontZone, false, false, []string{"east", "south"}},
+		{"the front zone of a ring is without power for a minute", loseFrontZone, false, false,
+			[]string{"east", "south"}},
 		{"coordinators get a second member", addMembers, false, false, nil},
 		{"members are lost, one with its volume", loseMembers, false, false, nil},
 		{"all pods with members restart one by one", rollingUpdate, false, false, nil},
@@ -54,8 +55,9 @@ func (j *journey) disturb(u user) {
 	}
 }
 
-// underLoad calls do while clients load the store: through the Services of all data centers, through a sidecar of north, and, if data centers
-// elsewhere are named, only through the Services of these. When the store is ready again, the clients stop and check their histories.
+// underLoad calls do while clients load the store: through the Services of all data centers, through a sidecar of
+// north, and, if data centers elsewhere are named, only through the Services of these. When the store is ready again,
+// the clients stop and check their histories.
 func underLoad(u user, d disturbance) {
 	type clients struct {
 		name      string
@@ -63,7 +65,8 @@ func underLoad(u user, d disturbance) {
 	}
 	all := []clients{{"load", d.errorFree}, {"load-injected", d.errorFree}}
 	u.Apply(kube.LoadPod("load", "", u.appZone(), endpoints("north", "east", "south")))
-	u.applyInjected("load-injected", kube.LoadPod("load-injected", "north", u.appZone(), "--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
+	u.applyInjected("load-injected", kube.LoadPod("load-injected", "north", u.appZone(),
+		"--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
 	if len(d.elsewhere) > 0 {
 		u.Apply(kube.LoadPod("load-elsewhere", "", u.appZone(), endpoints(d.elsewhere...)))
 		all = append(all, clients{"load-elsewhere", true})
@@ -103,13 +106,14 @@ func endpoints(dataCenters ...string) string {
 	return strings.Join(flags, ", ")
 }
 
-// applyInjected creates a pod that must have a sidecar, through which all its connections are one session. If the webhook does not
-// answer in time, the pod gets none, and is created again.
+// applyInjected creates a pod that must have a sidecar, through which all its connections are one session. If the
+// webhook does not answer in time, the pod gets none, and is created again.
 func (u user) applyInjected(name, manifest string) {
 	u.Helper()
 	u.Await(name+" to get a sidecar", func() string {
 		u.Apply(manifest)
-		if of := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); of != "" {
+		if of := u.Kubectl("get", "pod", name, "-o",
+			`jsonpath={.metadata.annotations.causalstore\.io/injected}`); of != "" {
 			return ""
 		}
 		why := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/not-injected}`)
@@ -130,7 +134,8 @@ func deletePods(u user) {
 func (u user) awaitReplaced(name, oldUID string) {
 	u.Helper()
 	u.Await(name+" to be replaced", func() string {
-		out, err := u.Try("", "get", "pod", name, "-o", `jsonpath={.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}`)
+		out, err := u.Try("", "get", "pod", name, "-o",
+			`jsonpath={.metadata.uid} {.status.conditions[?(@.type=="Ready")].status}`)
 		if fields := strings.Fields(out); err == nil && len(fields) == 2 && fields[0] != oldUID && fields[1] == "True" {
 			return ""
 		}
@@ -176,14 +181,16 @@ func (u user) pods() string {
 // growVolumes expands the volumes of the shards, if their storage class allows it.
 func growVolumes(u user) {
 	const shards = "app.kubernetes.io/instance=rings,app.kubernetes.io/component=shard"
-	class := strings.Fields(u.Kubectl("get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].spec.storageClassName}"))[0]
+	class := strings.Fields(u.Kubectl("get", "pvc", "-l", shards, "-o",
+		"jsonpath={.items[*].spec.storageClassName}"))[0]
 	if u.Kubectl("get", "storageclass", class, "-o", "jsonpath={.allowVolumeExpansion}") != "true" {
 		u.Logf("not tested: storage class %s does not allow expansion", class)
 		return
 	}
 	before := u.pods()
 	u.Apply(grown(u.sample()))
-	u.AwaitOutput("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", shards, "-o", "jsonpath={.items[*].status.capacity.storage}")
+	u.AwaitOutput("2Gi 2Gi 2Gi 2Gi 2Gi 2Gi", "get", "pvc", "-l", shards, "-o",
+		"jsonpath={.items[*].status.capacity.storage}")
 	u.awaitReady()
 	if after := u.pods(); after != before {
 		u.Errorf("expanding volumes replaced pods: before %s, after %s", before, after)
@@ -195,13 +202,17 @@ func grown(sample string) string {
 	return strings.Replace(sample, "\n    volume: {size: 1Gi}\n", "\n    volume: {size: 2Gi}\n", 1)
 }
 
-// upgradeOperator installs an operator of another image, lets it carry out a change, and checks that no pod of the store is replaced.
+// upgradeOperator installs an operator of another image, lets it carry out a change, and checks that no pod of the
+// store is replaced.
 func upgradeOperator(u user) {
 	operator := in(u.T, kube.OperatorNamespace)
 	before := u.pods()
-	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", kube.ImageValues(kube.ImageNext), "--wait", "--timeout", kube.Patience.String())
-	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"access":{"namespaces":{"matchLabels":{"team":"shop"}}}}}`)
-	u.AwaitOutput("shop", "get", "networkpolicy", "rings-front", "-o", "jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
+	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set",
+		kube.ImageValues(kube.ImageNext), "--wait", "--timeout", kube.Patience.String())
+	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch",
+		`{"spec":{"access":{"namespaces":{"matchLabels":{"team":"shop"}}}}}`)
+	u.AwaitOutput("shop", "get", "networkpolicy", "rings-front", "-o",
+		"jsonpath={.spec.ingress[*].from[*].namespaceSelector.matchLabels.team}")
 	operator.AwaitOutput(kube.ImageNext, "get", "pods", "-o", "jsonpath={.items[0].spec.containers[0].image}")
 	u.awaitReady()
 	if after := u.pods(); after != before {

@@ -21,7 +21,9 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 	shop := in(t, "shop")
 	t.Cleanup(func() {
 		if t.Failed() { // the state is kept for analysis
-			t.Logf("to start over: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm uninstall -n %[2]s causalstore", shop.Namespace, kube.OperatorNamespace)
+			t.Logf(
+				"to start over: kubectl delete causalstore -n %[1]s rings; kubectl delete namespace %[1]s; helm "+
+					"uninstall -n %[2]s causalstore", shop.Namespace, kube.OperatorNamespace)
 		}
 	})
 	for _, step := range []struct {
@@ -49,7 +51,8 @@ func TestAStoreOnARealClusterFromHelmInstallToItsDeletion(t *testing.T) {
 
 func (j *journey) install(u user) {
 	operator := in(u.T, kube.OperatorNamespace)
-	operator.Helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local", "--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd),
+	operator.Helm("install", "causalstore", "charts/causalstore", "--create-namespace", "--set", "region=local",
+		"--set", kube.ImageValues(kube.ImageStore), "--set", kube.EtcdImageValues(kube.ImageEtcd),
 		"--wait", "--timeout", kube.Patience.String())
 	u.Logf("the operator is ready %.1f s after helm install", time.Since(j.started).Seconds())
 	operator.Await("an event about the elected operator", func() string {
@@ -66,7 +69,8 @@ func (j *journey) testInstallation(u user) { u.helmTest("CRD", "operator", "lead
 
 func (j *journey) testStore(u user) {
 	operator := in(u.T, kube.OperatorNamespace)
-	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set", "test.store="+u.Namespace+"/rings", "--wait",
+	operator.Helm("upgrade", "causalstore", "charts/causalstore", "--reuse-values", "--set",
+		"test.store="+u.Namespace+"/rings", "--wait",
 		"--timeout", kube.Patience.String())
 	u.helmTest("CRD", "operator", "leader", "webhook", "store")
 }
@@ -89,10 +93,13 @@ func (j *journey) refuse(u user) {
 	sample := u.sample()
 	zones := u.Zones()
 	for _, bad := range []struct{ what, old, new, message string }{
-		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]", "is in both frontend and backend"},
-		{"a data center in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "", "add it to the dataCenters of exactly one ring"},
+		{"a zone that is front and back", "backend: [" + zones[1] + "]", "backend: [" + zones[0] + "]",
+			"is in both frontend and backend"},
+		{"a data center in no ring", "  - {name: ring-south, dataCenters: [south]}\n", "",
+			"add it to the dataCenters of exactly one ring"},
 		{"too many replicas", "engine: Redis\n", "engine: Redis\n    replicas: 4\n", "a shard has 1 to 3 members"},
-		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n", "is not supported yet; use Redis or Embedded"},
+		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n",
+			"is not supported yet; use Redis or Embedded"},
 		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "use a shorter name"},
 	} {
 		manifest := strings.Replace(sample, bad.old, bad.new, 1)
@@ -110,8 +117,10 @@ func (j *journey) create(u user) {
 	applied := time.Now()
 	u.Apply(u.sample())
 	u.awaitReady()
-	u.Logf("the store is ready %.1f s after kubectl apply, %.1f s after helm install", time.Since(applied).Seconds(), time.Since(j.started).Seconds())
-	if rings := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
+	u.Logf("the store is ready %.1f s after kubectl apply, %.1f s after helm install", time.Since(applied).Seconds(),
+		time.Since(j.started).Seconds())
+	if rings := u.Kubectl("get", "causalstore", "rings", "-o",
+		"jsonpath={.status.summary.rings} {.status.summary.dataCenters}"); rings != "3/3 3/3" {
 		u.Errorf("ready rings and data centers: %s, want 3/3 3/3", rings)
 	}
 	// Every pod runs in a zone of its data center.
@@ -131,7 +140,8 @@ func (j *journey) assertZone(u user, pod []string) {
 	if pod[3] == "shard" {
 		kind = "backend"
 	}
-	want := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, pod[2], kind))
+	want := u.Kubectl("get", "causalstore", "rings", "-o",
+		fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, pod[2], kind))
 	if zone != want {
 		u.Errorf("%s is in %s, want %s", pod[0], zone, want)
 	}
@@ -151,7 +161,8 @@ func (j *journey) useService(u user) {
 // startApp starts a pod with a shell and redis-cli, and waits until it is ready.
 func (u user) startApp(name, dataCenter string) {
 	u.Helper()
-	u.Apply(kube.Pod(name, dataCenter, u.appZone(), kube.Container{Name: "main", Image: kube.ImageApp, Run: `command: [sleep, "86400"]`}))
+	u.Apply(kube.Pod(name, dataCenter, u.appZone(),
+		kube.Container{Name: "main", Image: kube.ImageApp, Run: `command: [sleep, "86400"]`}))
 	u.Kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout="+kube.Patience.String())
 }
 
@@ -174,7 +185,8 @@ func (u user) checkDataCenterOfNode(name string) {
 	zone := u.Kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
 	want := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(
 		`jsonpath={range .spec.dataCenters[?(@.zones.frontend[0]=="%[1]s")]}{.name}{end}{range .spec.dataCenters[?(@.zones.backend[0]=="%[1]s")]}{.name}{end}`, zone))
-	if got := u.Kubectl("get", "pod", name, "-o", `jsonpath={.metadata.annotations.causalstore\.io/injected}`); want == "" || got != "rings/"+want {
+	if got := u.Kubectl("get", "pod", name, "-o",
+		`jsonpath={.metadata.annotations.causalstore\.io/injected}`); want == "" || got != "rings/"+want {
 		u.Errorf("on node %s in zone %s the sidecar is of %q, want data center %q", node, zone, got, want)
 	}
 	if host := u.Kubectl("exec", name, "-c", "main", "--", "redis-cli", "-h", "rings", "PING"); host != "PONG" {
@@ -183,7 +195,8 @@ func (u user) checkDataCenterOfNode(name string) {
 }
 
 func (j *journey) useSidecar(u user) {
-	u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject=rings", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+	u.Kubectl("label", "namespace", u.Namespace, "causalstore.io/inject=rings",
+		"pod-security.kubernetes.io/enforce=restricted", "--overwrite")
 	u.startApp("nowhere", "")
 	u.checkDataCenterOfNode("nowhere")
 	u.Kubectl("delete", "pod", "nowhere", "--wait=false")
@@ -192,7 +205,8 @@ func (j *journey) useSidecar(u user) {
 		u.Fatalf("the pod has no sidecar\n%s", u.Diagnostics())
 	}
 	// The store's name resolves to the sidecar, on a loopback address.
-	if host := u.Kubectl("exec", "injected", "-c", "main", "--", "grep", "rings", "/etc/hosts"); !strings.HasPrefix(host, "127.") {
+	if host := u.Kubectl("exec", "injected", "-c", "main", "--", "grep", "rings",
+		"/etc/hosts"); !strings.HasPrefix(host, "127.") {
 		u.Errorf("the store's name resolves to %q", host)
 	}
 	if out := u.redis("injected", "rings", "SET", "from", "sidecar"); out != "OK" {
@@ -204,7 +218,8 @@ func (j *journey) useSidecar(u user) {
 func (j *journey) deleteAndComeBack(u user) {
 	// Those of members that have left, of etcds and of the logs of shards are kept as well.
 	claims := func() string {
-		return u.Kubectl("get", "pvc", "-l", "app.kubernetes.io/component in (coordinator,shard),!causalstore.io/member", "-o",
+		return u.Kubectl("get", "pvc", "-l",
+			"app.kubernetes.io/component in (coordinator,shard),!causalstore.io/member", "-o",
 			"jsonpath={.items[*].spec.volumeName}")
 	}
 	before := claims()
@@ -228,7 +243,8 @@ func (j *journey) deleteAndComeBack(u user) {
 	}
 }
 
-// withEtcds adds the etcds of the store to its sample: groups that have had several members keep using theirs, also in a new store.
+// withEtcds adds the etcds of the store to its sample: groups that have had several members keep using theirs, also in
+// a new store.
 func (u user) withEtcds(sample string) string {
 	u.Helper()
 	parts := strings.SplitAfter(sample, "    region: local\n")
@@ -245,7 +261,8 @@ func (j *journey) deleteAll(u user) {
 	u.Kubectl("patch", "causalstore", "rings", "--type=merge", "--patch", `{"spec":{"deletionPolicy":"Delete"}}`)
 	u.awaitReady()
 	u.Kubectl("delete", "causalstore", "rings", "--timeout="+kube.Patience.String())
-	u.AwaitOutput("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l", "app.kubernetes.io/instance=rings", "-o", "name")
+	u.AwaitOutput("", "get", "all,pvc,secrets,configmaps,networkpolicies,poddisruptionbudgets", "-l",
+		"app.kubernetes.io/instance=rings", "-o", "name")
 	operator := in(u.T, kube.OperatorNamespace)
 	operator.Helm("uninstall", "causalstore", "--wait")
 	operator.Kubectl("get", "crd", "causalstores.causalstore.io") // helm keeps CRDs

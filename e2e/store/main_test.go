@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Package store_test uses CausalStore on a real cluster as its users do, with Helm, kubectl and a stock Redis client. It uses the
-// cluster of KUBECONFIG, or else starts one on this machine for as long as the tests run. `make e2e` runs it.
+// Package store_test uses CausalStore on a real cluster as its users do, with Helm, kubectl and a stock Redis client.
+// It uses the cluster of KUBECONFIG, or else starts one on this machine for as long as the tests run. `make e2e` runs
+// it.
 package store_test
 
 import (

@@ -19,7 +19,8 @@ func addMembers(u user) {
 	}
 }
 
-// loseMembers deletes the pods of both members of a coordinator, one after the other, the second time with their volumes.
+// loseMembers deletes the pods of both members of a coordinator, one after the other, the second time with their
+// volumes.
 func loseMembers(u user) { u.loseMembers("rings-north-cc-0", "rings-north-cc-m2-0", "data-") }
 
 // loseMembers deletes the pods of both members of a group, one after the other, the second time with their volumes.
@@ -44,7 +45,8 @@ func (u user) loseMembers(first, second string, claims ...string) {
 // removeMembers takes the second members away again.
 func removeMembers(u user) {
 	u.setMembers(1)
-	u.AwaitOutput("rings-east-cc-0 rings-north-cc-0 rings-south-cc-0", "get", "pods", "-l", ofCoordinators, "-o", "jsonpath={.items[*].metadata.name}")
+	u.AwaitOutput("rings-east-cc-0 rings-north-cc-0 rings-south-cc-0", "get", "pods", "-l", ofCoordinators, "-o",
+		"jsonpath={.items[*].metadata.name}")
 }
 
 // setMembers changes how many members the coordinators of each data center have, and waits until they do.
@@ -52,15 +54,16 @@ func (u user) setMembers(n int) {
 	u.Helper()
 	var patch []string
 	for i := range 3 {
-		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/coordinators/members","value":%d}`, i, n), u.etcdPatch(i))
+		patch = append(patch, fmt.Sprintf(`{"op":"add","path":"/spec/dataCenters/%d/coordinators/members","value":%d}`,
+			i, n), u.etcdPatch(i))
 	}
 	u.Kubectl("patch", "causalstore", "rings", "--type=json", "--patch", "["+strings.Join(patch, ",")+"]")
 	u.awaitReady()
 	u.awaitReplicated()
 }
 
-// etcdPatch returns a JSON patch of the etcd of a data center: in the first one three pods in three zones, so that any zone may go, and in the
-// others one.
+// etcdPatch returns a JSON patch of the etcd of a data center: in the first one three pods in three zones, so that any
+// zone may go, and in the others one.
 func (u user) etcdPatch(dc int) string {
 	u.Helper()
 	if dc > 0 {
@@ -76,22 +79,26 @@ func (u user) etcdPatch(dc int) string {
 // awaitReplicated waits until every group has all of its members.
 func (u user) awaitReplicated() {
 	u.Helper()
-	u.AwaitOutput("False", "get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="UnderReplicated")].status}`)
+	u.AwaitOutput("False", "get", "causalstore", "rings", "-o",
+		`jsonpath={.status.conditions[?(@.type=="UnderReplicated")].status}`)
 }
 
-// assertMembersApart checks that the members of the coordinator of a data center are on different nodes, and the second in a back zone.
+// assertMembersApart checks that the members of the coordinator of a data center are on different nodes, and the second
+// in a back zone.
 func (u user) assertMembersApart(dc string) {
 	u.Helper()
 	pods := u.podsOf(ofCoordinators + ",causalstore.io/data-center=" + dc)
 	nodes := map[string]bool{}
 	for _, p := range pods {
 		nodes[p.Spec.NodeName] = true
-		zone := u.Kubectl("get", "node", p.Spec.NodeName, "-o", `jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
+		zone := u.Kubectl("get", "node", p.Spec.NodeName, "-o",
+			`jsonpath={.metadata.labels.topology\.kubernetes\.io/zone}`)
 		side := "frontend"
 		if strings.Contains(p.Metadata.Name, "-m2-") {
 			side = "backend"
 		}
-		want := u.Kubectl("get", "causalstore", "rings", "-o", fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, dc, side))
+		want := u.Kubectl("get", "causalstore", "rings", "-o",
+			fmt.Sprintf(`jsonpath={.spec.dataCenters[?(@.name=="%s")].zones.%s[0]}`, dc, side))
 		if zone != want {
 			u.Errorf("%s is in %s, want %s", p.Metadata.Name, zone, want)
 		}

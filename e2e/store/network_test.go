@@ -17,8 +17,9 @@ const (
 	portRedis  = ":6379" // of coordinators' pods, which have a front
 )
 
-// checkNetwork tries connections to every pod of the store: from an app and an app with a sidecar in its namespace, and from a pod of
-// a namespace that the store does not admit. It needs a cluster that enforces NetworkPolicies, as the test bed does.
+// checkNetwork tries connections to every pod of the store: from an app and an app with a sidecar in its namespace, and
+// from a pod of a namespace that the store does not admit. It needs a cluster that enforces NetworkPolicies, as the
+// test bed does.
 func (j *journey) checkNetwork(u user) {
 	if !cluster.IsOurs() && os.Getenv(kube.EnvLoad) == "" {
 		u.Skip("the cluster of KUBECONFIG may not enforce NetworkPolicies")
@@ -53,7 +54,8 @@ func with(port string, addresses []string) []string {
 	return all
 }
 
-// awaitAnswers waits until connections from an app's pod to the addresses are answered by those that are wanted, and by no other.
+// awaitAnswers waits until connections from an app's pod to the addresses are answered by those that are wanted, and by
+// no other.
 func (u user) awaitAnswers(app string, addresses, wanted []string) {
 	u.Helper()
 	// All at once: each one that is not answered takes two seconds.

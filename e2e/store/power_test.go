@@ -14,33 +14,41 @@ import (
 // outage is how long the front zone of a ring stays without power, at least.
 const outage = time.Minute
 
-// loseFrontZone stops the only node of the front zone of the only data center of a ring: its coordinator, which has one member, its cache,
-// its Service's pods, and one of the two name servers of the cluster. No write is complete until they are back, and no other data center needs them.
+// loseFrontZone stops the only node of the front zone of the only data center of a ring: its coordinator, which has one
+// member, its cache, its Service's pods, and one of the two name servers of the cluster. No write is complete until
+// they are back, and no other data center needs them.
 func loseFrontZone(u user) {
 	bed := u.openBed()
 	defer bed.Close()
 	front := u.Zones()[0]
 	node := u.nodeOf(front)
-	if zones := u.Kubectl("get", "causalstore", "rings", "-o", "jsonpath={.spec.dataCenters[0].zones.frontend} {.spec.rings[0].dataCenters}"); zones != fmt.Sprintf(`[%q] ["north"]`, front) {
+	if zones := u.Kubectl("get", "causalstore", "rings", "-o",
+		"jsonpath={.spec.dataCenters[0].zones.frontend} {.spec.rings[0].dataCenters}"); zones != fmt.Sprintf(
+		`[%q] ["north"]`, front) {
 		u.Fatalf("the first front zones and ring are %s: want a ring with one front zone, %s", zones, front)
 	}
 	u.placeNameServer(node)
 	u.power(bed, "stop-node", node)
 	off := time.Now()
-	u.AwaitOutput("True", "get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].status}`)
-	u.Logf("%s off, after %.0f s: %s", node, time.Since(off).Seconds(), u.Kubectl("get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].message}`))
+	u.AwaitOutput("True", "get", "causalstore", "rings", "-o",
+		`jsonpath={.status.conditions[?(@.type=="Degraded")].status}`)
+	u.Logf("%s off, after %.0f s: %s", node, time.Since(off).Seconds(),
+		u.Kubectl("get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="Degraded")].message}`))
 	for n := 1; time.Since(off) < outage; n++ {
 		if got := u.redis("app", "rings-east", "SET", "without-front", fmt.Sprint("v", n)); got != "OK" {
 			u.Errorf("east without %s: SET: %s", node, got)
 		}
-		u.AwaitOutput(fmt.Sprint("v", n), "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-south", "GET", "without-front")
+		u.AwaitOutput(fmt.Sprint("v", n), "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-south", "GET",
+			"without-front")
 	}
 	u.power(bed, "start-node", node)
 	on := time.Now()
-	u.AwaitOutput("OK", "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-north", "SET", "front-is-back", "yes")
+	u.AwaitOutput("OK", "exec", "app", "-c", "main", "--", "redis-cli", "-h", "rings-north", "SET",
+		"front-is-back", "yes")
 	front = fmt.Sprintf("its front took a write %.0f s after that", time.Since(on).Seconds())
 	u.awaitReady()
-	u.Logf("%s was off for %.0f s; %s, and the store was ready after %.0f s", node, on.Sub(off).Seconds(), front, time.Since(on).Seconds())
+	u.Logf("%s was off for %.0f s; %s, and the store was ready after %.0f s", node, on.Sub(off).Seconds(), front,
+		time.Since(on).Seconds())
 }
 
 // placeNameServer makes one of the name servers of the cluster run on a node, and the others elsewhere.
@@ -48,7 +56,8 @@ func (u user) placeNameServer(node string) {
 	u.Helper()
 	dns := in(u.T, "kube-system")
 	servers := func(where string) []string {
-		return strings.Fields(dns.Kubectl("get", "pods", "--selector=k8s-app=kube-dns", "--field-selector=spec.nodeName"+where+node, "-o", "name"))
+		return strings.Fields(dns.Kubectl("get", "pods", "--selector=k8s-app=kube-dns",
+			"--field-selector=spec.nodeName"+where+node, "-o", "name"))
 	}
 	var toMove []string
 	switch here := servers("="); len(here) {
@@ -70,7 +79,8 @@ func (u user) placeNameServer(node string) {
 	}
 }
 
-// openBed returns the program of the test bed. On another cluster the test is skipped: nodes are stopped on a test bed only.
+// openBed returns the program of the test bed. On another cluster the test is skipped: nodes are stopped on a test bed
+// only.
 func (u user) openBed() *kube.Bed {
 	u.Helper()
 	if !cluster.IsOurs() && os.Getenv(kube.EnvLoad) == "" {
@@ -86,7 +96,8 @@ func (u user) openBed() *kube.Bed {
 // nodeOf returns the first node of a zone.
 func (u user) nodeOf(zone string) string {
 	u.Helper()
-	return u.Kubectl("get", "nodes", "-l", "topology.kubernetes.io/zone="+zone, "-o", "jsonpath={.items[0].metadata.name}")
+	return u.Kubectl("get", "nodes", "-l", "topology.kubernetes.io/zone="+zone, "-o",
+		"jsonpath={.items[0].metadata.name}")
 }
 
 // power runs stop-node or start-node.
@@ -97,9 +108,9 @@ func (u user) power(bed *kube.Bed, command, node string) {
 	}
 }
 
-// losePower stops the node that has the first member of a coordinator, and the caches and the Service's pods of its data center, and then the
-// node that has the coordinator's second member and members of shards of two data centers. Each stays off until the rest has served for a
-// while. Shards must have two members.
+// losePower stops the node that has the first member of a coordinator, and the caches and the Service's pods of its
+// data center, and then the node that has the coordinator's second member and members of shards of two data centers.
+// Each stays off until the rest has served for a while. Shards must have two members.
 func losePower(u user) {
 	bed := u.openBed()
 	defer bed.Close()
@@ -116,8 +127,10 @@ func losePower(u user) {
 				}
 			}
 		}
-		u.AwaitOutput("True", "get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="UnderReplicated")].status}`)
-		u.Logf("%s off: %s", node, u.Kubectl("get", "causalstore", "rings", "-o", `jsonpath={.status.conditions[?(@.type=="UnderReplicated")].message}`))
+		u.AwaitOutput("True", "get", "causalstore", "rings", "-o",
+			`jsonpath={.status.conditions[?(@.type=="UnderReplicated")].status}`)
+		u.Logf("%s off: %s", node, u.Kubectl("get", "causalstore", "rings", "-o",
+			`jsonpath={.status.conditions[?(@.type=="UnderReplicated")].message}`))
 		for _, dc := range []string{"east", "south"} {
 			for _, from := range []string{"east", "south"} {
 				key := fmt.Sprintf("power:%d:%s", i, dc)
@@ -129,7 +142,8 @@ func losePower(u user) {
 		u.awaitReady()
 		u.awaitReplicated()
 		for _, dc := range []string{"north", "east", "south"} {
-			u.AwaitOutput("round 19", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET", fmt.Sprintf("power:%d:east", i))
+			u.AwaitOutput("round 19", "exec", "app", "--", "redis-cli", "-h", "rings-"+dc, "GET",
+				fmt.Sprintf("power:%d:east", i))
 		}
 	}
 	removeMembers(u)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// reshard scales the shards of one data center from two to three and back. No pod restarts, and data that is not accessed meanwhile
-// is still in every ring.
+// reshard scales the shards of one data center from two to three and back. No pod restarts, and data that is not
+// accessed meanwhile is still in every ring.
 func reshard(u user) {
 	const keys = 300
 	u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo SET kept:$i v$i; i=$((i+1)); done", keys))
@@ -24,7 +24,8 @@ func reshard(u user) {
 			want = append(want, fmt.Sprintf("rings-north-shard-%d-0", i))
 		}
 		const selector = "causalstore.io/data-center=north,app.kubernetes.io/component=shard"
-		u.AwaitOutput(strings.Join(want, " "), "get", "pods", "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+		u.AwaitOutput(strings.Join(want, " "), "get", "pods", "-l", selector, "-o",
+			"jsonpath={.items[*].metadata.name}")
 		for i := range want {
 			want[i] = "data-" + want[i]
 		}
@@ -39,7 +40,9 @@ func reshard(u user) {
 func (u user) assertKeys(prefix string, keys int, when string) {
 	u.Helper()
 	for _, dc := range []string{"north", "east", "south"} {
-		values := strings.Fields(u.redisScript("app", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo GET %s:$i; i=$((i+1)); done", keys, prefix), "-h", "rings-"+dc))
+		values := strings.Fields(u.redisScript("app",
+			fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo GET %s:$i; i=$((i+1)); done", keys, prefix), "-h",
+			"rings-"+dc))
 		for i, value := range values {
 			if value != fmt.Sprint("v", i) {
 				u.Fatalf("%s, %s:%d is %q in %s", when, prefix, i, value, dc)

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// makeDataDir makes a directory for the data of one measurement in parent, and returns its absolute path. The caller removes it.
+// makeDataDir makes a directory for the data of one measurement in parent, and returns its absolute path. The caller
+// removes it.
 func makeDataDir(parent string) (string, error) {
 	parent, err := filepath.Abs(parent)
 	if err != nil {

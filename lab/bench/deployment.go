@@ -35,7 +35,8 @@ type deployment struct {
 // startDeployment runs `binary local` with args in dir and waits until it is ready.
 func startDeployment(ctx context.Context, binary, dir string, args ...string) (*deployment, error) {
 	ends := filepath.Join(dir, "endpoints.json")
-	args = append([]string{"local", "--data-dir", filepath.Join(dir, "data"), "--port", "0", "--admin-port", "0", "--pprof",
+	args = append([]string{"local", "--data-dir", filepath.Join(dir, "data"), "--port", "0", "--admin-port",
+		"0", "--pprof",
 		"--endpoints-file", ends}, args...)
 	p, err := startProgram(dir, "causalstore", binary, args...)
 	if err != nil {
@@ -115,7 +116,8 @@ func (d *deployment) drain(ctx context.Context) (backlog int, took time.Duration
 		case n < left:
 			moved, left = now, n
 		case now.Sub(moved) > drainStallLimit:
-			return backlog, now.Sub(start), fmt.Errorf("%d writes are not complete, and none completed in the last %s", n, drainStallLimit)
+			return backlog, now.Sub(start), fmt.Errorf("%d writes are not complete, and none completed in the last %s",
+				n, drainStallLimit)
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):

@@ -13,9 +13,9 @@ import (
 )
 
 // driver is the load generator of the benchmarks: a pool of connections that one thread drives through epoll. The load
-// generator shares the cores with what it measures, so whatever it uses is missing there. A goroutine per connection costs
-// a failed read and two context switches more for every request, and a client library (package load, which records
-// histories) several times the CPU time of the requests themselves.
+// generator shares the cores with what it measures, so whatever it uses is missing there. A goroutine per connection
+// costs a failed read and two context switches more for every request, and a client library (package load, which
+// records histories) several times the CPU time of the requests themselves.
 type driver struct {
 	epoll   int
 	clients []*client
@@ -57,9 +57,11 @@ func dialDriver(addrs []string, connections int, seed uint64) (*driver, error) {
 			d.close()
 			return nil, fmt.Errorf("connect to %s: %w", addr, err)
 		}
-		c := &client{site: i % len(addrs), fd: fd, in: make([]byte, 16<<10), random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		c := &client{site: i % len(addrs), fd: fd, in: make([]byte, 16<<10),
+			random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		d.clients, d.byFD[int32(fd)] = append(d.clients, c), c
-		if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}); err != nil {
+		if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, fd,
+			&syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}); err != nil {
 			d.close()
 			return nil, fmt.Errorf("watch the connection to %s: %w", addr, err)
 		}
@@ -72,7 +74,8 @@ func connect(addr string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w; give an IP address and a port", err)
 	}
-	family, sa := syscall.AF_INET, syscall.Sockaddr(&syscall.SockaddrInet4{Port: int(ap.Port()), Addr: ap.Addr().Unmap().As4()})
+	family, sa := syscall.AF_INET, syscall.Sockaddr(&syscall.SockaddrInet4{Port: int(ap.Port()),
+		Addr: ap.Addr().Unmap().As4()})
 	if !ap.Addr().Unmap().Is4() {
 		family, sa = syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16()}
 	}
@@ -80,7 +83,8 @@ func connect(addr string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = errors.Join(syscall.Connect(fd, sa), syscall.SetNonblock(fd, true), syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1))
+	err = errors.Join(syscall.Connect(fd, sa), syscall.SetNonblock(fd, true),
+		syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1))
 	if err != nil {
 		_ = syscall.Close(fd)
 	}
@@ -115,7 +119,8 @@ const (
 	longestWait       = time.Second
 )
 
-// run sends requests on all connections until stop holds, every key was asked for once, or ctx ends, and takes every reply.
+// run sends requests on all connections until stop holds, every key was asked for once, or ctx ends, and takes every
+// reply.
 func (d *driver) run(ctx context.Context, r *drive) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

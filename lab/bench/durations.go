@@ -26,7 +26,9 @@ func durationsSince(now, before local.Durations) local.Durations {
 func durationsPlus(a, b local.Durations) local.Durations {
 	sum := local.Durations{Count: a.Count + b.Count, SumMs: a.SumMs + b.SumMs}
 	for _, x := range slices.Concat(a.Buckets, b.Buckets) {
-		i, found := slices.BinarySearchFunc(sum.Buckets, x.UpToMs, func(b local.Bucket, ms float64) int { return cmp.Compare(b.UpToMs, ms) })
+		i, found := slices.BinarySearchFunc(sum.Buckets, x.UpToMs, func(b local.Bucket, ms float64) int {
+			return cmp.Compare(b.UpToMs, ms)
+		})
 		if !found {
 			sum.Buckets = slices.Insert(sum.Buckets, i, local.Bucket{UpToMs: x.UpToMs})
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // FaultOptions describe what to break, and under which load.
@@ -23,8 +23,8 @@ type FaultOptions struct {
 	Topology, DC string
 	// Cases are names of FaultNames; empty means all.
 	Cases []string
-	// Lead is how long caches are warmed before Before. After is the least time after the heal; it lasts until everything is
-	// normal again, but at most Recovery.
+	// Lead is how long caches are warmed before Before. After is the least time after the heal; it lasts until
+	// everything is normal again, but at most Recovery.
 	Lead, Before, During, After, Recovery time.Duration
 	// Rate is the operations per second of all clients together. Connections are in each data center.
 	Rate        float64
@@ -42,8 +42,10 @@ type FaultOptions struct {
 
 // FullFaults are the options of a complete run.
 func FullFaults() FaultOptions {
-	return FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second, After: 8 * time.Second,
-		Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500, ValueBytes: 100, Scope: node.ScopeConnection}
+	return FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second,
+		After:    8 * time.Second,
+		Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500, ValueBytes: 100,
+		Scope: node.ScopeConnection}
 }
 
 // QuickFaults are the options of --quick.
@@ -68,8 +70,11 @@ func (o *FaultOptions) check(t *topology.Topology) error {
 	if o.Lead < 0 || o.Before <= 0 || o.During <= 0 || o.After <= 0 || o.Recovery < o.After {
 		return errors.New("--during: the phases must be longer than 0")
 	}
-	if !(o.Rate > 0) || o.Connections < 1 || o.Keys < 1 || o.ValueBytes < 1 || !(o.ReadRatio > mgetShare && o.ReadRatio < 1) {
-		return fmt.Errorf("--rate, --connections, --keys and --value-bytes must be positive, and --read-ratio between %g and 1", mgetShare)
+	if !(o.Rate > 0) || o.Connections < 1 || o.Keys < 1 || o.ValueBytes < 1 ||
+		!(o.ReadRatio > mgetShare && o.ReadRatio < 1) {
+		return fmt.Errorf(
+			"--rate, --connections, --keys and --value-bytes must be positive, and --read-ratio between %g and 1",
+			mgetShare)
 	}
 	return nil
 }
@@ -105,7 +110,8 @@ type FaultCase struct {
 	// Gone says that the data center that is hurt stays dead.
 	Gone   bool         `json:"gone,omitempty"`
 	Phases []FaultPhase `json:"phases"`
-	// Released is how long after the begin of the fault no session was bound by a write from before it, in seconds; nil if some were to its end.
+	// Released is how long after the begin of the fault no session was bound by a write from before it, in seconds; nil
+	// if some were to its end.
 	Released *float64   `json:"releasedSeconds"`
 	Heal     *FaultHeal `json:"heal"`
 	// History is the verdict of the checker.
@@ -140,25 +146,27 @@ type FaultOps struct {
 type FaultHeal struct {
 	// LastError is when the last operation was due that failed; 0 if none failed.
 	LastError float64 `json:"lastErrorSeconds"`
-	// Complete is when all writes accepted before the heal were in every ring, Unbound when no session was bound by one of
-	// them, Refilled when every shard had got back the data that it had lost, and Local when as many reads were answered in the client's data
-	// center as before the fault. Of a data center that is gone, nothing counts but what its sessions are bound by.
+	// Complete is when all writes accepted before the heal were in every ring, Unbound when no session was bound by one
+	// of them, Refilled when every shard had got back the data that it had lost, and Local when as many reads were
+	// answered in the client's data center as before the fault. Of a data center that is gone, nothing counts but what
+	// its sessions are bound by.
 	Complete float64 `json:"completeSeconds"`
 	Unbound  float64 `json:"unboundSeconds"`
 	Refilled float64 `json:"refilledSeconds"`
 	Local    float64 `json:"localSeconds"`
-	// LookedUpKeys is how many keys the shards that had lost data have looked up in other rings, and CopiedBytes what they have taken from there, in
-	// bytes of values: what was written since the loss, they have.
+	// LookedUpKeys is how many keys the shards that had lost data have looked up in other rings, and CopiedBytes what
+	// they have taken from there, in bytes of values: what was written since the loss, they have.
 	LookedUpKeys uint64 `json:"lookedUpKeys"`
 	CopiedBytes  uint64 `json:"copiedBytes"`
-	// Normal is the greatest of these. If Recovered is not set, that was not reached; some of them are then the time that was
-	// waited.
+	// Normal is the greatest of these. If Recovered is not set, that was not reached; some of them are then the time
+	// that was waited.
 	Normal    float64 `json:"normalSeconds"`
 	Recovered bool    `json:"recovered"`
 }
 
-// MeasureFaults breaks a deployment in one way after the other, each time a new one, and measures what its clients see. A
-// history that is not causal, and data centers that do not agree in the end, are errors; the result is valid beside them.
+// MeasureFaults breaks a deployment in one way after the other, each time a new one, and measures what its clients see.
+// A history that is not causal, and data centers that do not agree in the end, are errors; the result is valid beside
+// them.
 func MeasureFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	t := topology.Default()
 	if o.Topology != "" {
@@ -175,9 +183,11 @@ func MeasureFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	res := &Faults{Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January 2006"), DC: o.DC, DataCenters: len(t.DCs),
-		Rings: len(t.Rings), Rate: o.Rate, Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Snapshot, During: o.During.Seconds()}
+	res := &Faults{Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January 2006"),
+		DC: o.DC, DataCenters: len(t.DCs),
+		Rings: len(t.Rings), Rate: o.Rate, Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys,
+		ValueBytes: o.ValueBytes,
+		Scope:      strings.ToLower(string(o.Scope)), Snapshot: o.Snapshot, During: o.During.Seconds()}
 	busy, err := busyTime()
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // faultCase is a fault of one data center.
@@ -23,7 +23,8 @@ type faultCase struct {
 const congestedMs = 600
 
 // faultNames are the names of all cases, in the order in which they are measured.
-var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middleman-hung", "coordinator-dead", "coordinator-hung", "dc-dead", "dc-hung",
+var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middleman-hung", "coordinator-dead",
+	"coordinator-hung", "dc-dead", "dc-hung",
 	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "shard-lost", "ring-lost", "dc-lost"}
 
 // FaultNames returns the names of the faults.
@@ -41,26 +42,33 @@ func faultCases(t *topology.Topology, dc string) []faultCase {
 		if part == "all" {
 			name, what = "dc", "all parts"
 		}
-		add(faultCase{name: name + "-dead", title: what + " dead", inject: []local.Fault{{Kind: "crash", DC: dc, Part: part}}})
-		add(faultCase{name: name + "-hung", title: what + " hung", inject: []local.Fault{{Kind: "pause", DC: dc, Part: part}}})
+		add(faultCase{name: name + "-dead", title: what + " dead",
+			inject: []local.Fault{{Kind: "crash", DC: dc, Part: part}}})
+		add(faultCase{name: name + "-hung", title: what + " hung",
+			inject: []local.Fault{{Kind: "pause", DC: dc, Part: part}}})
 	}
-	add(faultCase{name: "cut-all", title: "cut from all others", inject: []local.Fault{{Kind: "cut", From: dc, To: "*"}}})
+	add(faultCase{name: "cut-all", title: "cut from all others",
+		inject: []local.Fault{{Kind: "cut", From: dc, To: "*"}}})
 	inRing, between := neighbors(t, dc)
 	if inRing != "" {
-		add(faultCase{name: "cut-in-ring", title: fmt.Sprintf("cut from %s (same ring)", inRing), here: []string{inRing},
+		add(faultCase{name: "cut-in-ring", title: fmt.Sprintf("cut from %s (same ring)", inRing),
+			here:   []string{inRing},
 			inject: []local.Fault{{Kind: "cut", From: dc, To: inRing}}})
 	}
 	if between != "" {
-		add(faultCase{name: "cut-between-rings", title: fmt.Sprintf("cut from %s (other ring)", between), here: []string{between},
+		add(faultCase{name: "cut-between-rings", title: fmt.Sprintf("cut from %s (other ring)", between),
+			here:   []string{between},
 			inject: []local.Fault{{Kind: "cut", From: dc, To: between}}})
 	}
 	add(faultCase{name: "congestion", title: fmt.Sprintf("its links %d ms slower each way", congestedMs),
 		inject: []local.Fault{{Kind: "congest", DC: dc, AddMs: congestedMs}}})
-	add(faultCase{name: "shard-lost", title: "the middleman dead, and its data lost", inject: []local.Fault{{Kind: "crash", DC: dc, Part: "middleman"}},
+	add(faultCase{name: "shard-lost", title: "the middleman dead, and its data lost",
+		inject: []local.Fault{{Kind: "crash", DC: dc, Part: "middleman"}},
 		repair: []local.Fault{{Kind: "wipe", DC: dc, Part: "middleman"}, {Kind: "restart", DC: dc, Part: "middleman"}}})
 	if between != "" {
 		add(lostRing(t, dc))
-		add(faultCase{name: "dc-lost", title: "all parts dead for good, and then excluded", gone: true, inject: []local.Fault{{Kind: "crash", DC: dc, Part: "all"}},
+		add(faultCase{name: "dc-lost", title: "all parts dead for good, and then excluded", gone: true,
+			inject: []local.Fault{{Kind: "crash", DC: dc, Part: "all"}},
 			repair: []local.Fault{{Kind: "exclude", DC: dc}}})
 	}
 	return cases
@@ -78,7 +86,8 @@ func lostRing(t *topology.Topology, name string) faultCase {
 			c.here = append(c.here, other.Name)
 		}
 		c.inject = append(c.inject, local.Fault{Kind: "crash", DC: other.Name, Part: "middleman"})
-		c.repair = append(c.repair, local.Fault{Kind: "wipe", DC: other.Name, Part: "middleman"}, local.Fault{Kind: "restart", DC: other.Name, Part: "middleman"})
+		c.repair = append(c.repair, local.Fault{Kind: "wipe", DC: other.Name, Part: "middleman"},
+			local.Fault{Kind: "restart", DC: other.Name, Part: "middleman"})
 	}
 	return c
 }
@@ -93,7 +102,8 @@ func (c *faultCase) lost() (names []string) {
 	return names
 }
 
-// neighbors returns the first other data center in the ring of one, and the first in another ring; empty if there is none.
+// neighbors returns the first other data center in the ring of one, and the first in another ring; empty if there is
+// none.
 func neighbors(t *topology.Topology, name string) (inRing, between string) {
 	dc, _ := t.ByName(name)
 	for i, other := range t.DCs {

@@ -10,13 +10,14 @@ import (
 
 // recovery is when a deployment was normal again after a heal. Zero times were not reached.
 type recovery struct {
-	// complete is when all writes that were accepted before the heal were in every ring, unbound when no session was bound by
-	// one of them.
+	// complete is when all writes that were accepted before the heal were in every ring, unbound when no session was
+	// bound by one of them.
 	complete, unbound time.Time
 	// refilled is when no shard lacked data that it had lost, and copied what that took.
 	refilled time.Time
 	copied   copied
-	// local is when as many reads as before the fault were answered in the data center of the client, here and elsewhere.
+	// local is when as many reads as before the fault were answered in the data center of the client, here and
+	// elsewhere.
 	local [2]time.Time
 }
 
@@ -24,7 +25,8 @@ type recovery struct {
 type copied struct{ keys, bytes uint64 }
 
 func (r *recovery) isOver() bool {
-	return !r.complete.IsZero() && !r.unbound.IsZero() && !r.refilled.IsZero() && !r.local[0].IsZero() && !r.local[1].IsZero()
+	return !r.complete.IsZero() && !r.unbound.IsZero() && !r.refilled.IsZero() && !r.local[0].IsZero() &&
+		!r.local[1].IsZero()
 }
 
 const (
@@ -67,7 +69,8 @@ func (r *faultRun) awaitNormal(ctx context.Context, healed time.Time) error {
 	return nil
 }
 
-// refilled reports whether all shards of some data centers have the data again that they had lost, and what they have looked up and copied.
+// refilled reports whether all shards of some data centers have the data again that they had lost, and what they have
+// looked up and copied.
 func refilled(st local.State, lost []string) (got copied, whole bool) {
 	whole = true
 	for _, dc := range st.DataCenters {
@@ -85,8 +88,8 @@ func refilled(st local.State, lost []string) (got copied, whole bool) {
 	return got, whole
 }
 
-// normality reports whether all writes that were accepted up to a time are complete, except for those of a data center that is gone, and
-// whether none of them binds a session.
+// normality reports whether all writes that were accepted up to a time are complete, except for those of a data center
+// that is gone, and whether none of them binds a session.
 func normality(st local.State, upToMs int64, gone string) (complete, unbound bool) {
 	complete, unbound = true, true
 	for _, o := range st.Origins {
@@ -114,7 +117,8 @@ func (r *faultRun) healTimes() *FaultHeal {
 	}
 	x := &r.recovery
 	h := &FaultHeal{LastError: r.watch.lastError().Seconds(), Complete: since(x.complete), Unbound: since(x.unbound),
-		Refilled: since(x.refilled), Local: max(since(x.local[0]), since(x.local[1])), LookedUpKeys: x.copied.keys, CopiedBytes: x.copied.bytes, Recovered: x.isOver()}
+		Refilled: since(x.refilled), Local: max(since(x.local[0]), since(x.local[1])), LookedUpKeys: x.copied.keys,
+		CopiedBytes: x.copied.bytes, Recovered: x.isOver()}
 	h.Normal = max(h.LastError, h.Complete, h.Unbound, h.Refilled, h.Local)
 	return h
 }

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // faultRun measures one fault.
@@ -49,7 +49,8 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 		return nil, err
 	}
 	defer os.RemoveAll(data)
-	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data, Scope: r.o.Scope, Snapshot: r.o.Snapshot,
+	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data,
+		Scope: r.o.Scope, Snapshot: r.o.Snapshot,
 		Cache: true, WAN: true, Host: "127.0.0.1", Tune: r.o.Tune})
 	if err != nil {
 		return nil, err
@@ -75,16 +76,20 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 	if err := errors.Join(failed, done.err); err != nil {
 		return nil, err
 	}
-	out = &FaultCase{Name: r.fault.name, Title: r.fault.title, Here: r.fault.here, Gone: r.fault.gone, Phases: r.watch.phases(r.groups())}
+	out = &FaultCase{Name: r.fault.name, Title: r.fault.title, Here: r.fault.here, Gone: r.fault.gone,
+		Phases: r.watch.phases(r.groups())}
 	out.Released, out.Heal = r.released, r.healTimes()
 	return out, r.judge(out, &recorded, &done.result, dir)
 }
 
 func (r *faultRun) load(recorded *bytes.Buffer) load.Config {
-	c := load.Config{SessionNaming: load.ByConnection, Sessions: r.o.Connections * len(r.topology.DCs), Timeout: faultClientTimeout,
-		Rate: r.o.Rate, Arrivals: load.Poisson, Duration: time.Hour, Seed: 1, // it ends when the measurement does
-		Workload: &load.Workload{Name: "faults", Operations: map[string]float64{"get": r.o.ReadRatio - mgetShare, "mget": mgetShare, "set": 1 - r.o.ReadRatio},
-			Keys: load.Keys{Count: r.o.Keys}, MGet: load.MGetKeys{Min: 2, Max: 4}, Values: load.Values{Bytes: r.o.ValueBytes}},
+	c := load.Config{SessionNaming: load.ByConnection, Sessions: r.o.Connections * len(r.topology.DCs),
+		Timeout: faultClientTimeout,
+		Rate:    r.o.Rate, Arrivals: load.Poisson, Duration: time.Hour, Seed: 1, // it ends when the measurement does
+		Workload: &load.Workload{Name: "faults", Operations: map[string]float64{"get": r.o.ReadRatio - mgetShare,
+			"mget": mgetShare, "set": 1 - r.o.ReadRatio},
+			Keys: load.Keys{Count: r.o.Keys}, MGet: load.MGetKeys{Min: 2, Max: 4},
+			Values: load.Values{Bytes: r.o.ValueBytes}},
 		Record: recorded, CaptureVersions: true, FinalReads: true, FinalTimeout: time.Minute, Observe: r.watch.observe}
 	if r.o.Scope == node.ScopePod {
 		c.SessionNaming, c.Sessions, c.ConnectionsPerSession = load.ByEndpoint, len(r.topology.DCs), r.o.Connections
@@ -156,7 +161,8 @@ func (r *faultRun) injectAll(ctx context.Context, faults []local.Fault) error {
 	return nil
 }
 
-// awaitRelease waits until the fault is to end, and notes meanwhile when no session was bound any more by a write from before it.
+// awaitRelease waits until the fault is to end, and notes meanwhile when no session was bound any more by a write from
+// before it.
 func (r *faultRun) awaitRelease(ctx context.Context) error {
 	began := r.watch.enteredAt(phaseDuring)
 	for time.Since(began) < r.o.During {
@@ -188,7 +194,8 @@ func (r *faultRun) judge(out *FaultCase, recorded *bytes.Buffer, result *load.Re
 	case !report.OK():
 		what = report.String()
 	case !result.Final.Settled():
-		what = fmt.Sprintf("after all, data centers disagree on %d of %d keys, and are behind on %d", result.Final.Disagree, result.Final.Keys, result.Final.Behind)
+		what = fmt.Sprintf("after all, data centers disagree on %d of %d keys, and are behind on %d",
+			result.Final.Disagree, result.Final.Keys, result.Final.Behind)
 	default:
 		return nil
 	}

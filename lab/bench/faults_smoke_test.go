@@ -60,12 +60,14 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 				for _, n := range ops.Errors {
 					failed += n
 				}
-				if ops.OK+ops.Failed == 0 || failed != ops.Failed || ops.P99Ms < ops.P50Ms || ops.MaxMs < ops.P99Ms || ops.GapSeconds > p.Seconds {
+				if ops.OK+ops.Failed == 0 || failed != ops.Failed || ops.P99Ms < ops.P50Ms || ops.MaxMs < ops.P99Ms ||
+					ops.GapSeconds > p.Seconds {
 					t.Errorf("%s, %s, clients %s: %s %+v", c.Name, p.Phase, p.Clients, what, ops)
 				}
 			}
 		}
-		if !c.Heal.Recovered || c.Heal.Normal < c.Heal.Complete || c.Heal.Unbound < c.Heal.Complete || c.Heal.Normal < c.Heal.Refilled {
+		if !c.Heal.Recovered || c.Heal.Normal < c.Heal.Complete || c.Heal.Unbound < c.Heal.Complete ||
+			c.Heal.Normal < c.Heal.Refilled {
 			t.Errorf("%s: heal %+v", c.Name, c.Heal)
 		}
 	}
@@ -82,7 +84,8 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 }
 
 func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+		causal.AckBeforeInvalidation)
 	o := tinyFaults(t)
 	o.Cases, o.Rate, o.During = []string{"congestion"}, 1000, 2*time.Second
 	o.Tune = local.Tune{
@@ -106,7 +109,8 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 		}
 		return
 	}
-	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the command did not fail", attempts)
+	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the command did not fail",
+		attempts)
 }
 
 func TestFaultsRefusesInvalidOptions(t *testing.T) {

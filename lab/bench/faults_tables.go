@@ -26,22 +26,30 @@ func (f *Faults) setting() string {
 	if f.Snapshot {
 		reads = "snapshot"
 	}
-	return fmt.Sprintf("%s; commit %s; %s; other processes used %.2f cores meanwhile.\n%d data centers in %d rings with emulated WAN, one process; %.0f "+
-		"operations per second of %d clients in each data center;\n%.0f %% reads (--reads %s), %d keys of %d bytes, all alike popular; session scope %s; "+
-		"each fault lasts %.3g s.", f.Machine, f.Commit, f.Date, f.OthersCores, f.DataCenters, f.Rings, f.Rate, f.Connections, 100*f.ReadRatio, reads,
+	return fmt.Sprintf(
+		"%s; commit %s; %s; other processes used %.2f cores meanwhile.\n%d data centers in %d rings with emulated "+
+			"WAN, one process; %.0f "+
+			"operations per second of %d clients in each data center;\n%.0f %% reads (--reads %s), %d keys of %d "+
+			"bytes, all alike popular; session scope %s; "+
+			"each fault lasts %.3g s.", f.Machine, f.Commit, f.Date, f.OthersCores, f.DataCenters, f.Rings, f.Rate,
+		f.Connections, 100*f.ReadRatio, reads,
 		f.Keys, f.ValueBytes, f.Scope, f.During)
 }
 
 // page returns the tables as Markdown.
 func (f *Faults) page() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# When a part fails\n\nThis page is written by the command below; [benchmarks.md](../benchmarks.md#when-a-part-fails) says how to read it.\n\n"+
-		"```\n$ %s\n```\n\n%s\n\n", f.Command, f.setting())
+	fmt.Fprintf(&b,
+		"# When a part fails\n\nThis page is written by the command below; "+
+			"[benchmarks.md](../benchmarks.md#when-a-part-fails) says how to read it.\n\n"+
+			"```\n$ %s\n```\n\n%s\n\n", f.Command, f.setting())
 	for _, t := range f.tables() {
 		fmt.Fprintf(&b, "## %s\n\n", t.title)
 		t.markdown(&b)
 	}
-	fmt.Fprintf(&b, "## Histories\n\nThe checker has judged what all clients saw, with reads of every key in every data center at the end.\n\n")
+	fmt.Fprintf(&b,
+		"## Histories\n\nThe checker has judged what all clients saw, with reads of every key in every data center "+
+			"at the end.\n\n")
 	for _, c := range f.Cases {
 		fmt.Fprintf(&b, "* %s: %s\n", c.Title, c.History)
 	}
@@ -49,18 +57,21 @@ func (f *Faults) page() []byte {
 }
 
 func (f *Faults) tables() []*table {
-	return []*table{f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(), f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
+	return []*table{f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(),
+		f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
 }
 
 // phaseTable shows one phase of all faults.
 func (f *Faults) phaseTable(phase, title string) *table {
-	t := &table{title: title, head: []string{"Fault", "Clients", "Failed reads", "p50 / p99 / max ms", "Gap s", "Local", "Failed writes", "p50 / p99 / max ms",
+	t := &table{title: title, head: []string{"Fault", "Clients", "Failed reads", "p50 / p99 / max ms", "Gap s", "Local",
+		"Failed writes", "p50 / p99 / max ms",
 		"Gap s"}}
 	for _, c := range f.Cases {
 		name := c.Title
 		for _, p := range c.Phases {
 			if p.Phase == phase {
-				t.add(append(append([]string{name, p.Clients}, append(p.Reads.cells(), fmt.Sprintf("%.0f %%", 100*p.Local))...), p.Writes.cells()...)...)
+				t.add(append(append([]string{name, p.Clients},
+					append(p.Reads.cells(), fmt.Sprintf("%.0f %%", 100*p.Local))...), p.Writes.cells()...)...)
 				name = ""
 			}
 		}
@@ -77,12 +88,14 @@ func (o *FaultOps) cells() []string {
 		}
 		failed = fmt.Sprintf("%s of %d", strings.Join(kinds, ", "), o.OK+o.Failed)
 	}
-	return []string{failed, fmt.Sprintf("%s / %s / %s", ms(o.P50Ms), ms(o.P99Ms), ms(o.MaxMs)), fmt.Sprintf("%.1f", o.GapSeconds)}
+	return []string{failed, fmt.Sprintf("%s / %s / %s", ms(o.P50Ms), ms(o.P99Ms), ms(o.MaxMs)),
+		fmt.Sprintf("%.1f", o.GapSeconds)}
 }
 
 // releaseTable shows how long the faults have bound sessions.
 func (f *Faults) releaseTable() *table {
-	t := &table{title: "Until nobody is bound by a write from before the fault", note: "Seconds since the fault began.", head: []string{"Fault", "Sessions unbound"}}
+	t := &table{title: "Until nobody is bound by a write from before the fault", note: "Seconds since the fault began.",
+		head: []string{"Fault", "Sessions unbound"}}
 	for _, c := range f.Cases {
 		unbound := "not while it lasted"
 		if c.Released != nil {
@@ -96,7 +109,8 @@ func (f *Faults) releaseTable() *table {
 // healTable shows how long heals took.
 func (f *Faults) healTable() *table {
 	t := &table{title: "From the heal until everything is normal", note: "Seconds since the heal began.",
-		head: []string{"Fault", "Last failed operation", "Writes complete", "Sessions unbound", "Lost data back", "Reads local", "Normal"}}
+		head: []string{"Fault", "Last failed operation", "Writes complete", "Sessions unbound", "Lost data back",
+			"Reads local", "Normal"}}
 	for _, c := range f.Cases {
 		h := c.Heal
 		failed, refilled, normal := "-", "-", fmt.Sprintf("%.1f", h.Normal)
@@ -109,7 +123,8 @@ func (f *Faults) healTable() *table {
 		if !h.Recovered {
 			normal = fmt.Sprintf("not within %.1f", h.Normal)
 		}
-		t.add(c.Title, failed, fmt.Sprintf("%.1f", h.Complete), fmt.Sprintf("%.1f", h.Unbound), refilled, fmt.Sprintf("%.1f", h.Local), normal)
+		t.add(c.Title, failed, fmt.Sprintf("%.1f", h.Complete), fmt.Sprintf("%.1f", h.Unbound), refilled,
+			fmt.Sprintf("%.1f", h.Local), normal)
 	}
 	return t
 }

@@ -61,7 +61,8 @@ func (w *faultWatch) observe(o load.Observation) {
 		close(w.first)
 	}
 	ended := now.Sub(w.began)
-	w.samples = append(w.samples, faultSample{due: ended - o.Latency, ended: ended, dc: o.Endpoint, verb: o.Verb, err: o.Error, source: o.Source})
+	w.samples = append(w.samples, faultSample{due: ended - o.Latency, ended: ended, dc: o.Endpoint, verb: o.Verb,
+		err: o.Error, source: o.Source})
 }
 
 func (w *faultWatch) enter(p faultPhase) {
@@ -89,7 +90,8 @@ func (w *faultWatch) phases(groups [2][]string) []FaultPhase {
 	for p := phaseBefore; p < phaseEnd; p++ {
 		from, to := w.bounds(p)
 		for i, group := range groups {
-			f := FaultPhase{Phase: faultPhaseNames[p], Clients: []string{"here", "elsewhere"}[i], Seconds: (to - from).Seconds()}
+			f := FaultPhase{Phase: faultPhaseNames[p], Clients: []string{"here", "elsewhere"}[i],
+				Seconds: (to - from).Seconds()}
 			f.Reads, f.Writes = w.ops(group, p, false), w.ops(group, p, true)
 			f.Local, _ = w.localShare(group, from, to)
 			all = append(all, f)
@@ -163,8 +165,8 @@ func longestGap(times []time.Duration, from, to time.Duration) (longest time.Dur
 	return max(longest, to-last)
 }
 
-// localShare returns the share of the GETs of some data centers that were answered there, of those that ended between two
-// times. It returns false if there were none.
+// localShare returns the share of the GETs of some data centers that were answered there, of those that ended between
+// two times. It returns false if there were none.
 func (w *faultWatch) localShare(group []string, from, to time.Duration) (share float64, ok bool) {
 	local, all := 0, 0
 	within := w.samples[w.endedBefore(from):]
@@ -186,7 +188,9 @@ func (w *faultWatch) localShare(group []string, from, to time.Duration) (share f
 
 // endedBefore returns how many operations ended before a time. They are in the order of their ends.
 func (w *faultWatch) endedBefore(t time.Duration) int {
-	n, _ := slices.BinarySearchFunc(w.samples, t, func(s faultSample, t time.Duration) int { return cmp.Compare(s.ended, t) })
+	n, _ := slices.BinarySearchFunc(w.samples, t, func(s faultSample, t time.Duration) int {
+		return cmp.Compare(s.ended, t)
+	})
 	return n
 }
 

@@ -22,7 +22,8 @@ func watched(samples ...faultSample) *faultWatch {
 }
 
 func read(dc string, dueMs, endedMs int, err, source string) faultSample {
-	return faultSample{due: time.Duration(dueMs) * time.Millisecond, ended: time.Duration(endedMs) * time.Millisecond, dc: dc, err: err, source: source}
+	return faultSample{due: time.Duration(dueMs) * time.Millisecond, ended: time.Duration(endedMs) * time.Millisecond,
+		dc: dc, err: err, source: source}
 }
 
 func TestFaultsAreChargedForWhatTheyInterrupt(t *testing.T) {
@@ -46,7 +47,8 @@ func TestFaultsAreChargedForWhatTheyInterrupt(t *testing.T) {
 	}
 	var got []row
 	for _, p := range w.phases([2][]string{{"a"}, {"b"}}) {
-		got = append(got, row{p.Phase, p.Clients, p.Reads.OK, p.Reads.Failed, p.Reads.MaxMs, p.Reads.GapSeconds, p.Local})
+		got = append(got, row{p.Phase, p.Clients, p.Reads.OK, p.Reads.Failed, p.Reads.MaxMs,
+			p.Reads.GapSeconds, p.Local})
 	}
 	want := []row{
 		{"before", "here", 1, 0, 100, 0.8, 1}, {"before", "elsewhere", 1, 0, 100, 0.6, 0},
@@ -66,13 +68,16 @@ func TestFaultsAreChargedForWhatTheyInterrupt(t *testing.T) {
 
 func TestADeploymentIsNormalWhenOldWritesAreCompleteAndBindNobody(t *testing.T) {
 	state := func(up bool, svMs, boundByMs uint64) local.State {
-		return local.State{Origins: []local.OriginState{{Up: up, SV: causal.HLC(svMs << 16)}}, DataCenters: []local.DCState{{
-			BoundBy: []local.SessionState{{InFlight: 1, OldestInFlight: causal.HLC(boundByMs << 16)}, {Incomplete: 1}}}}}
+		return local.State{Origins: []local.OriginState{{Up: up, SV: causal.HLC(svMs << 16)}},
+			DataCenters: []local.DCState{{
+				BoundBy: []local.SessionState{{InFlight: 1, OldestInFlight: causal.HLC(boundByMs << 16)},
+					{Incomplete: 1}}}}}
 	}
 	for _, c := range []struct {
 		state             local.State
 		complete, unbound bool
-	}{{state(true, 101, 101), true, true}, {state(true, 100, 101), false, true}, {state(false, 101, 101), false, true}, {state(true, 101, 99), true, false}} {
+	}{{state(true, 101, 101), true, true}, {state(true, 100, 101), false, true}, {state(false, 101, 101), false, true},
+		{state(true, 101, 99), true, false}} {
 		if complete, unbound := normality(c.state, 100, ""); complete != c.complete || unbound != c.unbound {
 			t.Errorf("%+v: complete %t, unbound %t", c, complete, unbound)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // IdleOptions describe for how long parts are left alone, and beside how many sidecars.
@@ -43,7 +43,8 @@ type IdlePart struct {
 	Part string `json:"part"`
 	// CPUMs is the CPU time in milliseconds per second, user and system: thousandths of a core.
 	CPUMs float64 `json:"cpuMsPerSecond"`
-	// ResidentMiB is the resident memory at the end, and AnonymousMiB what of it is not mapped from files, as the program is.
+	// ResidentMiB is the resident memory at the end, and AnonymousMiB what of it is not mapped from files, as the
+	// program is.
 	ResidentMiB  float64 `json:"residentMiB"`
 	AnonymousMiB float64 `json:"anonymousMiB"`
 	// WakeUps are voluntary context switches, Sent and Received messages, all per second.
@@ -52,8 +53,9 @@ type IdlePart struct {
 	Received float64 `json:"receivedPerSecond"`
 }
 
-// MeasureIdle starts the parts of three data centers as separate processes, lets one client write and read, and measures what the
-// parts do while nobody asks them anything. Then it adds sidecars to the first data center and measures again.
+// MeasureIdle starts the parts of three data centers as separate processes, lets one client write and read, and
+// measures what the parts do while nobody asks them anything. Then it adds sidecars to the first data center and
+// measures again.
 func MeasureIdle(ctx context.Context, o IdleOptions) (*Idle, error) {
 	dir, err := makeDataDir(o.Dir)
 	if err != nil {
@@ -171,7 +173,8 @@ type activity struct {
 }
 
 func activityOf(ctx context.Context, f *processes, p *member) (a activity, err error) {
-	for name, sum := range map[string]*float64{"causalstore_transport_messages_sent_total": &a.sent, "causalstore_transport_messages_received_total": &a.received} {
+	for name, sum := range map[string]*float64{"causalstore_transport_messages_sent_total": &a.sent,
+		"causalstore_transport_messages_received_total": &a.received} {
 		if *sum, err = f.metric(ctx, p, name); err != nil {
 			return a, err
 		}
@@ -202,7 +205,8 @@ func measureIdle(ctx context.Context, f *processes, o IdleOptions, members []*me
 	var parts []IdlePart
 	counts, at := map[string]float64{}, map[string]int{}
 	for i, p := range members {
-		cpu, err := cpuTime(p.program.pid()) // before its metrics are asked for, which costs as much as seconds of idleness
+		// before its metrics are asked for, which costs as much as seconds of idleness
+		cpu, err := cpuTime(p.program.pid())
 		if err != nil {
 			return nil, err
 		}
@@ -256,13 +260,15 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // Text prints the figures.
 func (m *Idle) Text(out io.Writer) {
-	fmt.Fprintf(out, "\nIdle parts, each in its own process, embedded storage, reads %s\n%s; %.0f s each\n", m.Reads, m.Machine, m.Seconds)
+	fmt.Fprintf(out, "\nIdle parts, each in its own process, embedded storage, reads %s\n%s; %.0f s each\n", m.Reads,
+		m.Machine, m.Seconds)
 	print := func(title string, parts []IdlePart) {
 		fmt.Fprintf(out, "\n%s\n", title)
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "EACH\tCPU ms/s\tRESIDENT MiB\tANONYMOUS MiB\tWAKE-UPS/s\tSENT/s\tRECEIVED/s\t")
 		for _, p := range parts {
-			fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f\t%.1f\t\n", p.Part, p.CPUMs, p.ResidentMiB, p.AnonymousMiB, p.WakeUps, p.Sent, p.Received)
+			fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f\t%.1f\t\n", p.Part, p.CPUMs, p.ResidentMiB, p.AnonymousMiB,
+				p.WakeUps, p.Sent, p.Received)
 		}
 		_ = w.Flush() // to a terminal
 	}

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // LimitsOptions say how hard the parts are attacked.
@@ -38,8 +38,8 @@ type Limits struct {
 	Machine string `json:"machine"`
 	// LimitMiB holds the memory limits of the containers, by part.
 	LimitMiB map[string]int64 `json:"limitMiB"`
-	// IdleMiB is the memory of a sidecar without clients that is not mapped from files. With IdleConnections clients more that have
-	// sent one command each, it grows by BytesPerConnection for each of them.
+	// IdleMiB is the memory of a sidecar without clients that is not mapped from files. With IdleConnections clients
+	// more that have sent one command each, it grows by BytesPerConnection for each of them.
 	IdleMiB            float64        `json:"idleMiB"`
 	IdleConnections    int            `json:"idleConnections"`
 	BytesPerConnection float64        `json:"bytesPerConnection"`
@@ -51,8 +51,8 @@ type Limits struct {
 // AttackResult is the outcome of one attack.
 type AttackResult struct {
 	Name string `json:"name"`
-	// PeakMiB is the greatest resident memory of a process of each part, without what is mapped from files, as the program is: the
-	// kernel can take that back.
+	// PeakMiB is the greatest resident memory of a process of each part, without what is mapped from files, as the
+	// program is: the kernel can take that back.
 	PeakMiB map[string]float64 `json:"peakMiB"`
 	// Evicted is how many clients the sidecar has closed because all together took too much.
 	Evicted float64 `json:"evicted"`
@@ -62,11 +62,12 @@ type AttackResult struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// containerMiB are the memory limits that the operator gives to containers by default, in MiB. GOMEMLIMIT is nine tenths.
+// containerMiB are the memory limits that the operator gives to containers by default, in MiB. GOMEMLIMIT is nine
+// tenths.
 var containerMiB = map[string]int64{"sidecar": 256, "coordinator": 1024, "middleman": 512, "cache": 256}
 
-// MeasureLimits attacks deployments whose parts have the memory limits of their containers, one after the other, and measures
-// what the parts take.
+// MeasureLimits attacks deployments whose parts have the memory limits of their containers, one after the other, and
+// measures what the parts take.
 func MeasureLimits(ctx context.Context, o LimitsOptions) (*Limits, error) {
 	for _, name := range o.Attacks {
 		if !slices.Contains(AttackNames(), name) {
@@ -112,7 +113,8 @@ func limitedSpec() processSpec {
 func twoRings() topology.File {
 	return topology.File{Epoch: 1, RoundTripMs: map[string]map[string]float64{"here": {"far": 10}},
 		DataCenters: []topology.FileDataCenter{{Name: "here"}, {Name: "far"}},
-		Rings:       []topology.FileRing{{Name: "ring", DataCenters: []string{"here"}}, {Name: "far", DataCenters: []string{"far"}}}}
+		Rings: []topology.FileRing{{Name: "ring", DataCenters: []string{"here"}},
+			{Name: "far", DataCenters: []string{"far"}}}}
 }
 
 // idle measures a sidecar without clients, and then with idle ones.
@@ -213,8 +215,10 @@ func (a *attack) attempt(ctx context.Context, s *siege, r *AttackResult) error {
 func (l *Limits) Text(out io.Writer) {
 	fmt.Fprintf(out, "\nParts with the memory limits of their containers, each a process\n%s\n\n", l.Machine)
 	if l.IdleConnections > 0 {
-		fmt.Fprintf(out, "idle sidecar: %.1f MiB of its own; goal %s MiB: %s\n", l.IdleMiB, l.IdleGoal, l.IdleGoal.verdict(l.IdleMiB))
-		fmt.Fprintf(out, "each of %d idle connections: %.0f bytes; goal %s: %s\n\n", l.IdleConnections, l.BytesPerConnection, l.ConnectionGoal,
+		fmt.Fprintf(out, "idle sidecar: %.1f MiB of its own; goal %s MiB: %s\n", l.IdleMiB, l.IdleGoal,
+			l.IdleGoal.verdict(l.IdleMiB))
+		fmt.Fprintf(out, "each of %d idle connections: %.0f bytes; goal %s: %s\n\n", l.IdleConnections,
+			l.BytesPerConnection, l.ConnectionGoal,
 			l.ConnectionGoal.verdict(l.BytesPerConnection))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -250,12 +254,14 @@ func (l *Limits) isWithin(a AttackResult) bool {
 	return a.Problem == ""
 }
 
-// Exceeded returns the attacks in which a part took more than its container may, or after which clients were not served.
+// Exceeded returns the attacks in which a part took more than its container may, or after which clients were not
+// served.
 func (l *Limits) Exceeded() error {
 	var errs []error
 	for _, a := range l.Attacks {
 		if !l.isWithin(a) {
-			errs = append(errs, fmt.Errorf("%s: greatest resident MiB %v, limits %v %s", a.Name, a.PeakMiB, l.LimitMiB, a.Problem))
+			errs = append(errs, fmt.Errorf("%s: greatest resident MiB %v, limits %v %s", a.Name, a.PeakMiB, l.LimitMiB,
+				a.Problem))
 		}
 	}
 	return errors.Join(errs...)

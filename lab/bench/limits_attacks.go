@@ -212,8 +212,8 @@ func (s *siege) resume() error {
 	return errors.Join(errs...)
 }
 
-// each lets all clients do the same until ctx ends, and keeps their connections open until then. A client whose connection the
-// sidecar closes comes again.
+// each lets all clients do the same until ctx ends, and keeps their connections open until then. A client whose
+// connection the sidecar closes comes again.
 func (s *siege) each(ctx context.Context, act func(c *attacker, i int) error) error {
 	var wait sync.WaitGroup
 	for i := range s.Connections {
@@ -365,7 +365,8 @@ func forgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// peakBytes returns the greatest resident memory of a process, less what is mapped from files now, which hardly changes.
+// peakBytes returns the greatest resident memory of a process, less what is mapped from files now, which hardly
+// changes.
 func peakBytes(pid int) (int64, error) {
 	status := fmt.Sprintf("/proc/%d/status", pid)
 	peak, err := statusField(status, "VmHWM")

@@ -39,8 +39,8 @@ type Memory struct {
 	Loaded map[string]int64 `json:"loadedBytes"`
 	// LoadOps is the throughput of that load in operations per second.
 	LoadOps float64 `json:"loadOpsPerSecond"`
-	// ReadCPU and WriteCPU are the CPU time of each part for one operation of that load, in microseconds. That of a write
-	// includes its way into the storage.
+	// ReadCPU and WriteCPU are the CPU time of each part for one operation of that load, in microseconds. That of a
+	// write includes its way into the storage.
 	ReadCPU  map[string]float64 `json:"readCPUMicros"`
 	WriteCPU map[string]float64 `json:"writeCPUMicros"`
 }
@@ -106,10 +106,11 @@ func (m *Memory) fill(ctx context.Context, o MemoryOptions, p *processes, d *dri
 		}
 	}
 	reportProgress(o.Progress, "reading them through the cache")
-	// A read that the cache does not answer in time goes elsewhere, and leaves no copy there: on a busy machine some do, and a cache that
-	// has just started answers none for a second.
+	// A read that the cache does not answer in time goes elsewhere, and leaves no copy there: on a busy machine some
+	// do, and a cache that has just started answers none for a second.
 	for range 20 {
-		if err := failOnWrongReplies(d.burst(ctx, burst{workload: workload{records: all, reads: 1, pipeline: 64}})); err != nil {
+		if err := failOnWrongReplies(
+			d.burst(ctx, burst{workload: workload{records: all, reads: 1, pipeline: 64}})); err != nil {
 			return fmt.Errorf("read objects: %w", err)
 		}
 		var err error
@@ -204,7 +205,9 @@ func (m *meter) microsPerOp() map[string]float64 {
 
 // Text prints the figures, with the goal beside them.
 func (m *Memory) Text(out io.Writer) {
-	fmt.Fprintf(out, "\nMemory of one data center, each part in its own process, embedded storage\n%s; %d objects of %d bytes written, %.0f cached\n\n",
+	fmt.Fprintf(out,
+		"\nMemory of one data center, each part in its own process, embedded storage\n%s; %d objects of %d bytes "+
+			"written, %.0f cached\n\n",
 		m.Machine, m.Objects, m.ValueBytes, m.Cached)
 	fmt.Fprintf(out, "middleman's state per cached object: %.1f bytes (%.1f MiB in total); goal %s bytes: %s\n\n",
 		m.BytesPerObject, m.CachedAtBytes/(1<<20), m.Goal, m.Goal.verdict(m.BytesPerObject))
@@ -212,7 +215,8 @@ func (m *Memory) Text(out io.Writer) {
 	fmt.Fprintln(w, "RESIDENT MiB\tIDLE\tFILLED\tUNDER LOAD\tCPU us/read\tCPU us/write\t")
 	for _, name := range partNames {
 		mib := func(sizes map[string]int64) float64 { return float64(sizes[name]) / (1 << 20) }
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, mib(m.Idle), mib(m.Filled), mib(m.Loaded), m.ReadCPU[name], m.WriteCPU[name])
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, mib(m.Idle), mib(m.Filled), mib(m.Loaded),
+			m.ReadCPU[name], m.WriteCPU[name])
 	}
 	_ = w.Flush() // to a terminal
 	fmt.Fprintf(out, "load: %.0f operations per second; nine tenths of the time reads, one tenth writes\n", m.LoadOps)

@@ -27,11 +27,12 @@ type OverheadOptions struct {
 	ValueBytes  int
 	// Cases, if not empty, are the only commands measured: GET, SET.
 	Cases []string
-	// Members, if not empty, are the numbers of members of each coordinator to compare, as processes with mutual TLS. More than one need the
-	// program Etcd.
+	// Members, if not empty, are the numbers of members of each coordinator to compare, as processes with mutual TLS.
+	// More than one need the program Etcd.
 	Members []int
 	Etcd    string
-	// NearBytes, if not 0, compares processes with mutual TLS without near copies and with so many bytes of them in each sidecar.
+	// NearBytes, if not 0, compares processes with mutual TLS without near copies and with so many bytes of them in
+	// each sidecar.
 	NearBytes int
 	// Profiles, if not empty, is the directory to keep the CPU profiles in.
 	Profiles string
@@ -54,8 +55,8 @@ type overheadRun struct {
 	sides   [2]*driver
 }
 
-// MeasureOverhead compares a stock Redis with the same Redis behind the sidecar, cache, coordinator and middleman of one
-// data center. Both sync every write to the same disk before they acknowledge it.
+// MeasureOverhead compares a stock Redis with the same Redis behind the sidecar, cache, coordinator and middleman of
+// one data center. Both sync every write to the same disk before they acknowledge it.
 func MeasureOverhead(ctx context.Context, o OverheadOptions) (*Overhead, error) {
 	dir, err := makeDataDir(o.Dir)
 	if err != nil {
@@ -67,7 +68,8 @@ func MeasureOverhead(ctx context.Context, o OverheadOptions) (*Overhead, error) 
 	if err := r.start(ctx, dir); err != nil {
 		return nil, err
 	}
-	res := &Overhead{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+	res := &Overhead{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Rounds:  o.Rounds,
 		Seconds: o.Length.Seconds(), Cases: r.cases()}
 	for round := range o.Rounds {
 		for _, c := range res.Cases {
@@ -90,7 +92,8 @@ func MeasureOverhead(ctx context.Context, o OverheadOptions) (*Overhead, error) 
 }
 
 func machine() string {
-	return fmt.Sprintf("%d CPUs (%s), %s/%s, %s", runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("%d CPUs (%s), %s/%s, %s", runtime.NumCPU(), cpuModel(), runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 }
 
 func (r *overheadRun) start(ctx context.Context, dir string) (err error) {
@@ -105,7 +108,8 @@ func (r *overheadRun) start(ctx context.Context, dir string) (err error) {
 		if r.sides[side], err = dialDriver([]string{addr}, r.o.Connections, 1); err != nil {
 			return err
 		}
-		if _, err := r.burst(ctx, side, burst{workload: workload{records: prefixed("get:", r.o.Keys, r.o.ValueBytes), pipeline: 16}}); err != nil {
+		if _, err := r.burst(ctx, side,
+			burst{workload: workload{records: prefixed("get:", r.o.Keys, r.o.ValueBytes), pipeline: 16}}); err != nil {
 			return fmt.Errorf("preload keys: %w", err)
 		}
 	}
@@ -135,7 +139,8 @@ func (r *overheadRun) cases() []*Case {
 			continue
 		}
 		for _, pipeline := range r.o.Pipelines {
-			c := &Case{Command: command, Pipeline: pipeline, load: burst{workload: workload{pipeline: pipeline}, duration: r.o.Length}}
+			c := &Case{Command: command, Pipeline: pipeline,
+				load: burst{workload: workload{pipeline: pipeline}, duration: r.o.Length}}
 			if command == "GET" {
 				c.load.records, c.load.reads, c.warm = prefixed("get:", r.o.Keys, r.o.ValueBytes), 1, true
 				c.RatioGoal, c.P50Goal = goal{Least: 0.7}, goal{Most: 1.5}

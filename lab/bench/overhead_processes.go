@@ -17,7 +17,8 @@ const (
 	wayNear      = "near copies"
 )
 
-// OverheadProcesses is the cost of the data plane over the storage itself, with each part in its own process, as in production.
+// OverheadProcesses is the cost of the data plane over the storage itself, with each part in its own process, as in
+// production.
 type OverheadProcesses struct {
 	Machine     string         `json:"machine"`
 	Connections int            `json:"connections"`
@@ -41,7 +42,8 @@ type ProcessCase struct {
 type Way struct {
 	Name string `json:"way"`
 	Side
-	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians of all.
+	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians
+	// of all.
 	Ratio    spread  `json:"ratio"`
 	P50Ratio float64 `json:"p50Ratio"`
 	// OfFirst is the throughput of a round divided by that of the first deployment of parts in the same round.
@@ -90,7 +92,8 @@ func (o OverheadOptions) ways() []way {
 		if n == 1 {
 			name = "1 member"
 		}
-		all = append(all, way{name, processSpec{topology: oneDataCenter(), redis: true, tls: true, groupMembers: n, etcd: o.Etcd}})
+		all = append(all, way{name, processSpec{topology: oneDataCenter(), redis: true, tls: true, groupMembers: n,
+			etcd: o.Etcd}})
 	}
 	return all
 }
@@ -103,9 +106,9 @@ type processTarget struct {
 	driver *driver
 }
 
-// MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them a process:
-// without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each coordinator, or without and with
-// near copies.
+// MeasureOverheadProcesses compares a stock Redis with the same Redis behind the parts of one data center, each of them
+// a process: without and with mutual TLS between them, or with it and with OverheadOptions.Members members for each
+// coordinator, or without and with near copies.
 func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *OverheadProcesses, err error) {
 	dir, err := makeDataDir(o.Dir)
 	if err != nil {
@@ -122,7 +125,8 @@ func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *Over
 			return nil, err
 		}
 	}
-	res = &OverheadProcesses{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+	res = &OverheadProcesses{Machine: machine(), Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Rounds:  o.Rounds,
 		Seconds: o.Length.Seconds(), Cases: o.processCases()}
 	for round := range o.Rounds {
 		for _, c := range res.Cases {
@@ -148,7 +152,8 @@ func MeasureOverheadProcesses(ctx context.Context, o OverheadOptions) (res *Over
 	return res, nil
 }
 
-// startTargets starts Redis itself and the ways to compare with it, in that order. Those that run are also returned if one fails.
+// startTargets starts Redis itself and the ways to compare with it, in that order. Those that run are also returned if
+// one fails.
 func startTargets(ctx context.Context, binary, dir string, ways []way) (targets []*processTarget, err error) {
 	redis, err := startRedis(ctx, filepath.Join(dir, "redis"))
 	if err != nil {
@@ -233,13 +238,15 @@ func (o OverheadOptions) processCases() (cases []*ProcessCase) {
 			continue
 		}
 		for _, pipeline := range o.Pipelines {
-			c := &ProcessCase{Command: command, Pipeline: pipeline, load: burst{workload: workload{pipeline: pipeline}, duration: o.Length}}
+			c := &ProcessCase{Command: command, Pipeline: pipeline,
+				load: burst{workload: workload{pipeline: pipeline}, duration: o.Length}}
 			c.load.records = prefixed("set:", o.Keys, o.ValueBytes)
 			if command == "GET" {
 				c.load.records, c.load.reads = prefixed("get:", o.Keys, o.ValueBytes), 1
 			}
 			for _, w := range o.ways() {
-				c.Ways = append(c.Ways, &Way{Name: w.name, Side: Side{latency: newLatency()}, cpu: map[string]time.Duration{}, allocated: map[string]allocations{}})
+				c.Ways = append(c.Ways, &Way{Name: w.name, Side: Side{latency: newLatency()},
+					cpu: map[string]time.Duration{}, allocated: map[string]allocations{}})
 			}
 			cases = append(cases, c)
 		}

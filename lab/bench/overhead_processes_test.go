@@ -14,8 +14,9 @@ func TestOverheadOfProcessesIsMeasuredWithoutAndWithMutualTLS(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	res, err := bench.MeasureOverheadProcesses(t.Context(), bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
-		Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 1024})
+	res, err := bench.MeasureOverheadProcesses(t.Context(),
+		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
+			Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +60,10 @@ func TestMembersOfTheCoordinatorAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := bench.MeasureOverheadProcesses(t.Context(), bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 1, Length: 100 * time.Millisecond,
-		Connections: 4, Pipelines: []int{1}, Keys: 100, ValueBytes: 1024, Cases: []string{"SET"}, Members: []int{1, 2}, Etcd: etcd})
+	res, err := bench.MeasureOverheadProcesses(t.Context(),
+		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 1, Length: 100 * time.Millisecond,
+			Connections: 4, Pipelines: []int{1}, Keys: 100, ValueBytes: 1024, Cases: []string{"SET"},
+			Members: []int{1, 2}, Etcd: etcd})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func (c *Case) conclude() {
 	c.Through.conclude()
 	c.Ratio, c.P50Ratio = c.Through.over(&c.Direct), c.Through.P50Us/c.Direct.P50Us
 	ops := c.Through.ops
-	c.StorageCPUUs, c.GeneratorUs = perOp(float64(c.storage.Microseconds()), ops), perOp(float64(c.generator.Microseconds()), ops)
+	c.StorageCPUUs, c.GeneratorUs = perOp(float64(c.storage.Microseconds()), ops),
+		perOp(float64(c.generator.Microseconds()), ops)
 	c.Allocations, c.AllocatedBytes = perOp(float64(c.allocated.Objects), ops), perOp(float64(c.allocated.Bytes), ops)
 	c.Others = c.others.Seconds() / max(c.watched.Seconds(), 1e-9)
 	c.Hits = float64(c.hits) / float64(max(c.gets, 1))

@@ -18,7 +18,8 @@ type PaperOptions struct {
 	// Sections are the sections to measure, in this order.
 	Sections []string
 	Rounds   int
-	// Length is the length of a round. Sections with many cells use a part of it. Lead, before each round, is discarded.
+	// Length is the length of a round. Sections with many cells use a part of it. Lead, before each round, is
+	// discarded.
 	Length, Lead time.Duration
 	// WarmReads is how often every data center reads before the measurement, as a multiple of the number of keys.
 	WarmReads float64
@@ -32,7 +33,8 @@ type PaperOptions struct {
 	ValueBytes int
 	ReadRatio  float64
 	Theta      float64
-	// Mixes are the read ratios of the sweep, beside that of the section throughput; LoadMixes are those at which the load is varied.
+	// Mixes are the read ratios of the sweep, beside that of the section throughput; LoadMixes are those at which the
+	// load is varied.
 	Mixes, LoadMixes []float64
 	// The search for saturation ends when doubling the clients gains less than Gain, or at MaxClients.
 	Gain       float64
@@ -58,11 +60,14 @@ type PaperOptions struct {
 // FullPaper is the whole evaluation, which takes less than half an hour.
 func FullPaper() PaperOptions {
 	return PaperOptions{
-		Sections: SectionNames(), Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1, WarmMost: 100000, Clients: 64,
+		Sections: SectionNames(), Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1,
+		WarmMost: 100000, Clients: 64,
 		Think: 5 * time.Millisecond, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, Seed: 1,
 		Mixes: []float64{0.8, 0.5}, LoadMixes: []float64{0.95, 0.8, 0.5}, Gain: 0.1, MaxClients: 2048,
-		Sizes: []int{200, 1024, 4096}, Sessions: []int{1, 10, 100}, Centers: []int{4, 8, 16}, KeyCounts: []int{10000, 100000, 1000000},
-		Congestion: []int{300, 600, 1200}, CongestFor: 20 * time.Second, CongestMost: 2 * time.Minute, Around: 10 * time.Second,
+		Sizes: []int{200, 1024, 4096}, Sessions: []int{1, 10, 100}, Centers: []int{4, 8, 16},
+		KeyCounts:  []int{10000, 100000, 1000000},
+		Congestion: []int{300, 600, 1200}, CongestFor: 20 * time.Second, CongestMost: 2 * time.Minute,
+		Around:      10 * time.Second,
 		CongestedDC: "eu-west-1", Burst: 100,
 	}
 }
@@ -144,7 +149,8 @@ type paperRun struct {
 	fleet *fleet
 	// last was measured last: its writes may still be in flight.
 	last *system
-	// watched is the time measured so far; mine and busy are the CPU time of the benchmark and of the machine during it.
+	// watched is the time measured so far; mine and busy are the CPU time of the benchmark and of the machine during
+	// it.
 	watched, mine, busy time.Duration
 	// planned are the systems and records that earlier sections have created already.
 	planned map[string]bool
@@ -171,8 +177,10 @@ func MeasurePaper(ctx context.Context, o PaperOptions) (*Paper, error) {
 	p := &paperRun{o: &o, fleet: f, planned: map[string]bool{}, res: &Paper{
 		Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January " +
 			"2006"), Sections: o.Sections, Rounds: o.Rounds,
-		Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		ReadRatio: o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst, DataCenters: len(f.base.DCs), Rings: len(f.base.Rings),
+		Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys,
+		ValueBytes: o.ValueBytes,
+		ReadRatio:  o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst, DataCenters: len(f.base.DCs),
+		Rings: len(f.base.Rings),
 	}}
 	err = p.run(ctx)
 	err = errors.Join(err, f.keep(nil))
@@ -210,7 +218,8 @@ func (p *paperRun) run(ctx context.Context) error {
 		left += s.estimate
 	}
 	for i, s := range sections {
-		reportProgress(p.o.Progress, "%s (section %d of %d, about %s left)", s.title, i+1, len(sections), left.Round(10*time.Second))
+		reportProgress(p.o.Progress, "%s (section %d of %d, about %s left)", s.title, i+1, len(sections),
+			left.Round(10*time.Second))
 		if err := s.measure(ctx); err != nil {
 			err = fmt.Errorf("section %s: %w", s.name, err)
 			if i == 0 || ctx.Err() != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Burst compares a chain of dependent puts of one session, each sent after the previous one was acknowledged, with a
@@ -83,8 +83,12 @@ func (p *paperRun) burst(ctx context.Context, s *system) (*Burst, error) {
 	b.SingleVisibleMs, b.SingleCompleteMs = summaryOfRuns(single, visible), summaryOfRuns(single, complete)
 	b.VisibleMs, b.CompleteMs = summaryOfRuns(many, visible), summaryOfRuns(many, complete)
 	b.Ratio = b.VisibleMs.Mean / max(b.SingleVisibleMs.Mean, 1e-9)
-	b.AcceptedPerSecond = summaryOfRuns(many, func(r burstRun) float64 { return puts / max(r.accepted.Seconds(), 1e-9) })
-	b.CompletedPerSecond = summaryOfRuns(many, func(r burstRun) float64 { return puts / max(r.complete.Seconds(), 1e-9) })
+	b.AcceptedPerSecond = summaryOfRuns(many, func(r burstRun) float64 {
+		return puts / max(r.accepted.Seconds(), 1e-9)
+	})
+	b.CompletedPerSecond = summaryOfRuns(many, func(r burstRun) float64 {
+		return puts / max(r.complete.Seconds(), 1e-9)
+	})
 	return b, nil
 }
 

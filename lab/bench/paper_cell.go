@@ -156,7 +156,8 @@ func (c *Cell) conclude(sites []string) {
 	c.GetCurve = curve(c.get)
 	r := c.sum.reads
 	all := r.OwnReads + r.CacheHits + r.LocalReads + r.RemoteReads
-	c.Own, c.Cache, c.Local, c.Remote = partOf(r.OwnReads, all), partOf(r.CacheHits, all), partOf(r.LocalReads, all), partOf(r.RemoteReads, all)
+	c.Own, c.Cache, c.Local, c.Remote = partOf(r.OwnReads, all), partOf(r.CacheHits, all), partOf(r.LocalReads, all),
+		partOf(r.RemoteReads, all)
 	c.InFlightReads = partOf(r.InFlightReads, r.Gets)
 	c.BoundMs = float64(r.BoundNs) / 1e6 / float64(max(r.Bindings, 1))
 	ops := uint64(max(c.ops, 1))
@@ -166,7 +167,8 @@ func (c *Cell) conclude(sites []string) {
 		c.CoresPerK, c.MiBPerK = c.Cores.Mean/thousands, c.ResidentMiB.Mean/thousands
 	}
 	for _, p := range c.sum.pairs {
-		c.Pairs = append(c.Pairs, PairTimes{From: p.From, To: p.To, Visible: timesOf(p.Visible), Acknowledged: timesOf(p.Acknowledged)})
+		c.Pairs = append(c.Pairs, PairTimes{From: p.From, To: p.To, Visible: timesOf(p.Visible),
+			Acknowledged: timesOf(p.Acknowledged)})
 	}
 	for _, r := range c.sum.inFlight {
 		c.Complete = append(c.Complete, RingTime{Ring: r.Ring, Complete: timesOf(r.Complete)})
@@ -178,7 +180,8 @@ func latencies(h *hdrhistogram.Histogram) Times {
 		return Times{}
 	}
 	ms := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e6 }
-	return Times{Count: uint64(h.TotalCount()), MeanMs: h.Mean() / 1e6, P50Ms: ms(50), P90Ms: ms(90), P99Ms: ms(99), P999Ms: ms(99.9)}
+	return Times{Count: uint64(h.TotalCount()), MeanMs: h.Mean() / 1e6, P50Ms: ms(50), P90Ms: ms(90), P99Ms: ms(99),
+		P999Ms: ms(99.9)}
 }
 
 func curve(h *hdrhistogram.Histogram) []CurvePoint {

@@ -122,7 +122,8 @@ func (p *paperRun) underCongestion(ctx context.Context, s *system, c *Cell, ms i
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.spec.name(), err)
 	}
-	res := &Congestion{Scheme: c.Scheme, AddMs: ms, DC: p.congested(), From: around.Seconds(), To: (around + during).Seconds()}
+	res := &Congestion{Scheme: c.Scheme, AddMs: ms, DC: p.congested(), From: around.Seconds(),
+		To: (around + during).Seconds()}
 	res.conclude(r, l.window, s.sites)
 	return res, s.awaitIdle(ctx, 10*time.Second)
 }

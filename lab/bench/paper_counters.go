@@ -39,14 +39,18 @@ func (s *system) counters(ctx context.Context) (counters, error) {
 
 // since subtracts an earlier reading. Memory is the current one.
 func (c counters) since(b counters) counters {
-	d := counters{reads: plus(session.Stats{}, b.reads, c.reads), sessions: c.sessions, cpu: c.cpu - b.cpu, resident: c.resident}
-	d.wan.Messages, d.wan.Bytes, d.wan.PayloadBytes = c.wan.Messages-b.wan.Messages, c.wan.Bytes-b.wan.Bytes, c.wan.PayloadBytes-b.wan.PayloadBytes
+	d := counters{reads: plus(session.Stats{}, b.reads, c.reads), sessions: c.sessions, cpu: c.cpu - b.cpu,
+		resident: c.resident}
+	d.wan.Messages, d.wan.Bytes, d.wan.PayloadBytes = c.wan.Messages-b.wan.Messages, c.wan.Bytes-b.wan.Bytes,
+		c.wan.PayloadBytes-b.wan.PayloadBytes
 	for i, p := range c.pairs {
-		d.pairs = append(d.pairs, local.RingPair{From: p.From, To: p.To, Visible: durationsSince(p.Visible, b.pairs[i].Visible),
+		d.pairs = append(d.pairs, local.RingPair{From: p.From, To: p.To,
+			Visible:      durationsSince(p.Visible, b.pairs[i].Visible),
 			Acknowledged: durationsSince(p.Acknowledged, b.pairs[i].Acknowledged)})
 	}
 	for i, r := range c.inFlight {
-		d.inFlight = append(d.inFlight, local.RingTimes{Ring: r.Ring, Complete: durationsSince(r.Complete, b.inFlight[i].Complete)})
+		d.inFlight = append(d.inFlight, local.RingTimes{Ring: r.Ring,
+			Complete: durationsSince(r.Complete, b.inFlight[i].Complete)})
 	}
 	return d
 }

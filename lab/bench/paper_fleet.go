@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // systemSpec identifies a system under test: a scheme on a topology.
@@ -106,7 +106,8 @@ func (f *fleet) system(ctx context.Context, spec systemSpec, r records) (*system
 	if spec.scheme.caches() {
 		warm = f.o.warmReads(r.count)
 	}
-	reportProgress(f.o.Progress, "  %s: writing %d keys of %d bytes, then reading %d times in every data center", spec.name(), r.count,
+	reportProgress(f.o.Progress, "  %s: writing %d keys of %d bytes, then reading %d times in every data center",
+		spec.name(), r.count,
 		len(r.value), warm)
 	err = r.write(ctx, s.addrs, spec.scheme.unpipelined())
 	if err == nil {
@@ -185,8 +186,8 @@ func (f *fleet) file(spec systemSpec, dir string) (string, error) {
 	return filepath.Abs(file)
 }
 
-// awaitSnapshotReads waits until readers in every data center see what is complete now: a Snapshot read returns a slightly older
-// state, and misses newer writes even if they are complete already.
+// awaitSnapshotReads waits until readers in every data center see what is complete now: a Snapshot read returns a
+// slightly older state, and misses newer writes even if they are complete already.
 func (s *system) awaitSnapshotReads(ctx context.Context) error {
 	cfg := session.DefaultConfig(nil, topology.Node{})
 	// The next cut is at most one step away and is used some time after it was reached. Wait for twice that time, since

@@ -14,12 +14,14 @@ import (
 func examplePaper() *Paper {
 	p := &Paper{Machine: "2 CPUs (example)", Commit: "0123456789ab", Command: "causalstore bench paper --rounds 3",
 		Date: "1 February 2003", Rounds: 3, Seconds: 2, Clients: 64,
-		ThinkMs: 5, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, WarmReads: 1, Burst: 100, DataCenters: 2, Rings: 2, TookSeconds: 90, OthersCores: 0.25}
+		ThinkMs: 5, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, WarmReads: 1, Burst: 100,
+		DataCenters: 2, Rings: 2, TookSeconds: 90, OthersCores: 0.25}
 	for i, s := range comparedSchemes {
 		p.Cells = append(p.Cells, exampleCell("throughput", s, mixName(0.95), 5, float64(i)))
-		p.Saturation = append(p.Saturation, &Saturation{Scheme: s.Name, Clients: 64 << i, Bounded: i == 5, Steps: []SaturationStep{
-			{Clients: 64 << i, Throughput: float64(1000 * (i + 1)), GetMeanMs: 3}, {Clients: 128 << i,
-				Throughput: float64(1010 * (i + 1)), GetMeanMs: 4}}})
+		p.Saturation = append(p.Saturation, &Saturation{Scheme: s.Name, Clients: 64 << i, Bounded: i == 5,
+			Steps: []SaturationStep{
+				{Clients: 64 << i, Throughput: float64(1000 * (i + 1)), GetMeanMs: 3}, {Clients: 128 << i,
+					Throughput: float64(1010 * (i + 1)), GetMeanMs: 4}}})
 	}
 	for _, mix := range []float64{0.8, 0.5} {
 		for i, s := range mixSchemes {
@@ -45,9 +47,11 @@ func examplePaper() *Paper {
 		}
 	}
 	for i, s := range burstSchemes {
-		p.Bursts = append(p.Bursts, &Burst{Scheme: s.Name, DC: "east", Puts: 100, SingleVisibleMs: summaryOf([]float64{140, 150,
-			160}), SingleCompleteMs: summaryOf([]float64{280, 290, 300}),
-			VisibleMs: summaryOf([]float64{200 * float64(i+1), 220 * float64(i+1)}), CompleteMs: summaryOf([]float64{400,
+		p.Bursts = append(p.Bursts, &Burst{Scheme: s.Name, DC: "east", Puts: 100,
+			SingleVisibleMs: summaryOf([]float64{140, 150,
+				160}), SingleCompleteMs: summaryOf([]float64{280, 290, 300}),
+			VisibleMs: summaryOf([]float64{200 * float64(i+1), 220 * float64(i+1)}),
+			CompleteMs: summaryOf([]float64{400,
 				410}), Ratio: 1.4 * float64(i+1), Unfinished: i == 2,
 			AcceptedPerSecond: summaryOf([]float64{2000, 2200}), CompletedPerSecond: summaryOf([]float64{200, 210})})
 	}
@@ -58,7 +62,8 @@ func examplePaper() *Paper {
 // exampleCell gets worse with n.
 func exampleCell(section string, s Scheme, label string, x, n float64) *Cell {
 	three := func(v float64) summary { return summaryOf([]float64{0.9 * v, v, 1.1 * v}) }
-	c := &Cell{Section: section, Scheme: s.Name, Label: label, X: x, Clients: 64, Keys: 20000, ValueBytes: 200, DataCenters: 2}
+	c := &Cell{Section: section, Scheme: s.Name, Label: label, X: x, Clients: 64, Keys: 20000, ValueBytes: 200,
+		DataCenters: 2}
 	c.Throughput = three(4000 / (n + 1))
 	c.PerDC = map[string]summary{"east": three(3000 / (n + 1)), "west": three(1000 / (n + 2))}
 	c.Get, c.Put, c.GetMeanMs = Times{1000, 10 + n, 0.25, 90, 250, 300}, Times{50, 1, 0.7, 1, 2, 3}, three(10+n)
@@ -69,7 +74,8 @@ func exampleCell(section string, s Scheme, label string, x, n float64) *Cell {
 	c.Cores, c.ResidentMiB, c.CoresPerK, c.MiBPerK = three(0.3), three(150), 0.08, 40
 	for _, from := range []string{"one", "two"} {
 		for _, to := range []string{"one", "two"} {
-			c.Pairs = append(c.Pairs, PairTimes{From: from, To: to, Visible: Times{Count: 9, P50Ms: 100 + n, P99Ms: 200},
+			c.Pairs = append(c.Pairs, PairTimes{From: from, To: to,
+				Visible:      Times{Count: 9, P50Ms: 100 + n, P99Ms: 200},
 				Acknowledged: Times{Count: 9, P50Ms: 200, P99Ms: 400}})
 		}
 		c.Complete = append(c.Complete, RingTime{Ring: from, Complete: Times{Count: 9, P50Ms: 350, P99Ms: 500 + n}})
@@ -78,8 +84,9 @@ func exampleCell(section string, s Scheme, label string, x, n float64) *Cell {
 }
 
 func exampleCongestion(s Scheme, add int, n float64) *Congestion {
-	c := &Congestion{Scheme: s.Name, AddMs: add, DC: "east", From: 2, To: 4, KeptPerDC: map[string]float64{"east": 0.5 / n,
-		"west": 0.9}, KeptMean: 0.7 / n,
+	c := &Congestion{Scheme: s.Name, AddMs: add, DC: "east", From: 2, To: 4,
+		KeptPerDC: map[string]float64{"east": 0.5 / n,
+			"west": 0.9}, KeptMean: 0.7 / n,
 		Kept: summaryOf([]float64{0.8 / n, 0.9 / n}), GetBeforeMs: 10, GetDuringMs: 10 * n * float64(add) / 300}
 	for i := range 6 {
 		c.Series = append(c.Series, SeriesTick{Second: float64(i) + 0.5, Throughput: 1000, GetMeanMs: 10})
@@ -107,7 +114,8 @@ func TestTextAndReportMatchTheGoldenFiles(t *testing.T) {
 			var names []string
 			for name, content := range p.Report() {
 				if strings.HasSuffix(name, ".svg") {
-					names = append(names, fmt.Sprintf("%s no data: %t", name, bytes.Contains(content, []byte("no data"))))
+					names = append(names, fmt.Sprintf("%s no data: %t", name,
+						bytes.Contains(content, []byte("no data"))))
 				}
 			}
 			sort.Strings(names)

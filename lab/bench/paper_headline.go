@@ -16,10 +16,13 @@ type headline struct {
 // headlines returns those that this run has figures for.
 func (p *Paper) headlines() []headline {
 	all := []headline{
-		p.ratioLine("throughput over COPS-PR, 95-5", "1.43", goal{Least: 2}, "throughput", mixName(0.95), copsPR, (*Cell).sum1),
+		p.ratioLine("throughput over COPS-PR, 95-5", "1.43", goal{Least: 2}, "throughput", mixName(0.95), copsPR,
+			(*Cell).sum1),
 		p.ratioLine("  by data center, geometric mean", "-", goal{}, "throughput", mixName(0.95), copsPR, byDataCenter),
-		p.ratioLine("throughput over COPS-Ideal, 80-20", "0.87", goal{Least: 1}, "mixes", mixName(0.8), copsIdeal, (*Cell).sum1),
-		p.ratioLine("throughput over COPS-Ideal, 50-50", "1.32", goal{Least: 1.6}, "mixes", mixName(0.5), copsIdeal, (*Cell).sum1),
+		p.ratioLine("throughput over COPS-Ideal, 80-20", "0.87", goal{Least: 1}, "mixes", mixName(0.8), copsIdeal,
+			(*Cell).sum1),
+		p.ratioLine("throughput over COPS-Ideal, 50-50", "1.32", goal{Least: 1.6}, "mixes", mixName(0.5), copsIdeal,
+			(*Cell).sum1),
 		p.shareLine("reads answered in the data center, 95-5", "77 %", goal{Least: 0.88}, "throughput", mixName(0.95),
 			func(c *Cell) float64 { return c.Near.Mean }),
 		p.shareLine("reads under DRR, 95-5, full load", "< 2 %", goal{Most: 0.01}, "load", loadName(0.95, 1),
@@ -74,8 +77,9 @@ func (p *Paper) shareLine(measure, paper string, g goal, section, label string, 
 }
 
 func (p *Paper) burstLine() headline {
-	return headline{measure: fmt.Sprintf("%d dependent puts visible everywhere, by one put", p.Burst), paper: "round trips: 100",
-		goal: goal{Most: 1.5}}.
+	return headline{measure: fmt.Sprintf("%d dependent puts visible everywhere, by one put", p.Burst),
+		paper: "round trips: 100",
+		goal:  goal{Most: 1.5}}.
 		fill(func(s Scheme) (float64, bool) {
 			for _, b := range p.Bursts {
 				if b.Scheme == s.Name && !b.Unfinished {
@@ -92,7 +96,8 @@ func (p *Paper) congestionLine() headline {
 	for _, c := range p.Congestion {
 		most = max(most, c.AddMs)
 	}
-	h := headline{measure: fmt.Sprintf("throughput kept at +%d ms", most), paper: "falls", goal: goal{Least: 0.85}, share: true}
+	h := headline{measure: fmt.Sprintf("throughput kept at +%d ms", most), paper: "falls", goal: goal{Least: 0.85},
+		share: true}
 	return h.fill(func(s Scheme) (float64, bool) {
 		for _, c := range p.Congestion {
 			if c.AddMs == most && (c.Scheme == s.Name || s.Name == karma.Name && c.Scheme == karmaNC.Name) {
@@ -104,7 +109,8 @@ func (p *Paper) congestionLine() headline {
 }
 
 func (p *Paper) latencyLine() headline {
-	return headline{measure: "read, p50 ms, 95-5", paper: "local", goal: goal{Most: 0.3}}.fill(func(s Scheme) (float64, bool) {
+	return headline{measure: "read, p50 ms, 95-5", paper: "local",
+		goal: goal{Most: 0.3}}.fill(func(s Scheme) (float64, bool) {
 		c := p.cell("throughput", s.Name, mixName(0.95))
 		if c == nil {
 			return 0, false
@@ -125,9 +131,11 @@ func (p *Paper) sizeLine(measure, paper string, bytes int) headline {
 
 // headlineTable is the summary at the top of the report.
 func (p *Paper) headlineTable() *table {
-	t := &table{title: "The paper's figures, and these", head: []string{"Measure", "Paper", "Karma here", "CausalStore here",
-		"Goal", ""},
-		note: "\"Karma here\" is the same program without what goes beyond Karma; under congestion it is Karma-NC, as in the paper."}
+	t := &table{title: "The paper's figures, and these",
+		head: []string{"Measure", "Paper", "Karma here", "CausalStore here",
+			"Goal", ""},
+		note: "\"Karma here\" is the same program without what goes beyond Karma; under congestion it is Karma-NC, " +
+			"as in the paper."}
 	for _, h := range p.headlines() {
 		figure := func(v float64, measured bool) string {
 			switch {

@@ -27,8 +27,8 @@ type SaturationStep struct {
 // shares of its result.
 var loads = []float64{1, 0.66, 0.33}
 
-// loadSection is Figures 10 and 11: the share of reads under DRR, and of reads answered near, at shares of the load that
-// saturates a scheme.
+// loadSection is Figures 10 and 11: the share of reads under DRR, and of reads answered near, at shares of the load
+// that saturates a scheme.
 func (p *paperRun) loadSection() section {
 	length := p.o.Length * 2 / 5
 	s := section{name: "load", title: "Saturation and load"}
@@ -65,7 +65,8 @@ func (p *paperRun) saturate(ctx context.Context, length time.Duration) error {
 			if err != nil {
 				return err
 			}
-			reportProgress(p.o.Progress, "  %s: %d clients, %.0f operations per second", s.Scheme, clients, r.throughput())
+			reportProgress(p.o.Progress, "  %s: %d clients, %.0f operations per second", s.Scheme, clients,
+				r.throughput())
 			if s.take(SaturationStep{clients, r.throughput(), c.rounds[0].getMs}, p.o.Gain, p.o.MaxClients) {
 				open--
 			}

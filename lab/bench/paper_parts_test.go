@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/lab/ports"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestSaturationIsFoundAfterTwoStepsWithLittleGain(t *testing.T) {
@@ -75,7 +75,8 @@ func TestResizedTopologiesKeepRingsAndDistances(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b, far := index(double, "eu-west-1"), index(double, "eu-west-1-b"), index(double, "sa-east-1-b")
-	if double.RTT[a][b] != regionMs || double.RTT[a][far] != 239.8 || double.RTT[b][far] != 239.8 || double.RingOf(a) != double.RingOf(b) {
+	if double.RTT[a][b] != regionMs || double.RTT[a][far] != 239.8 || double.RTT[b][far] != 239.8 ||
+		double.RingOf(a) != double.RingOf(b) {
 		t.Errorf("eu-west-1 and its second: %v ms apart, %v and %v from Brazil", double.RTT[a][b], double.RTT[a][far],
 			double.RTT[b][far])
 	}
@@ -86,7 +87,8 @@ func TestRatiosAreComputedRoundByRound(t *testing.T) {
 	if r := a.over(b); r.Mean != 2 || r.Deviation != 0 || r.Rounds != 2 {
 		t.Errorf("%+v", r)
 	}
-	if s := summaryOf([]float64{2, 4, 4, 4, 5, 5, 7, 9}); s.Mean != 5 || math.Abs(s.Deviation-2.138) > 0.001 || s.Min != 2 || s.Max != 9 {
+	if s := summaryOf([]float64{2, 4, 4, 4, 5, 5, 7, 9}); s.Mean != 5 || math.Abs(s.Deviation-2.138) > 0.001 ||
+		s.Min != 2 || s.Max != 9 {
 		t.Errorf("%+v", s)
 	}
 	if s := summaryOf([]float64{3}); s.Deviation != 0 || s.text("%.0f") != "3" {
@@ -101,8 +103,10 @@ func TestRatiosAreComputedRoundByRound(t *testing.T) {
 }
 
 func TestDurationsSubtractAndAdd(t *testing.T) {
-	before := local.Durations{Count: 3, SumMs: 12, Buckets: []local.Bucket{{UpToMs: 1, Count: 2}, {UpToMs: 10, Count: 1}}}
-	came := local.Durations{Count: 4, SumMs: 130, Buckets: []local.Bucket{{UpToMs: 10, Count: 3}, {UpToMs: 100, Count: 1}}}
+	before := local.Durations{Count: 3, SumMs: 12,
+		Buckets: []local.Bucket{{UpToMs: 1, Count: 2}, {UpToMs: 10, Count: 1}}}
+	came := local.Durations{Count: 4, SumMs: 130,
+		Buckets: []local.Bucket{{UpToMs: 10, Count: 3}, {UpToMs: 100, Count: 1}}}
 	now := durationsPlus(before, came)
 	if diff := cmp.Diff(came, durationsSince(now, before)); diff != "" {
 		t.Errorf("the sum less the first is not the second (-want +got):\n%s", diff)
@@ -117,12 +121,14 @@ func TestCongestionComparesDuringWithBefore(t *testing.T) {
 	site := func(ops ...int64) *siteResult {
 		s := &siteResult{}
 		for _, n := range ops {
-			s.series = append(s.series, windowResult{ops: n, gets: n, getTime: time.Duration(n) * 10 * time.Millisecond})
+			s.series = append(s.series, windowResult{ops: n, gets: n,
+				getTime: time.Duration(n) * 10 * time.Millisecond})
 		}
 		return s
 	}
 	c := &Congestion{From: 2, To: 4}
-	c.conclude(&loopResult{sites: []*siteResult{site(100, 100, 20, 40, 90), site(10, 10, 10, 10, 10)}}, time.Second, []string{"a", "b"})
+	c.conclude(&loopResult{sites: []*siteResult{site(100, 100, 20, 40, 90), site(10, 10, 10, 10, 10)}}, time.Second,
+		[]string{"a", "b"})
 	if diff := cmp.Diff(map[string]float64{"a": 0.3, "b": 1}, c.KeptPerDC); diff != "" {
 		t.Errorf("kept by data center (-want +got):\n%s", diff)
 	}
@@ -133,7 +139,8 @@ func TestCongestionComparesDuringWithBefore(t *testing.T) {
 
 func TestClosedLoopFailsWithoutServers(t *testing.T) {
 	addr := ports.ForTest(t)
-	l := &closedLoop{addrs: []string{addr}, clients: 2, records: newRecords(3, 5), popular: popularity{load.NewZipf(3, 0.99)}, length: time.Minute}
+	l := &closedLoop{addrs: []string{addr}, clients: 2, records: newRecords(3, 5),
+		popular: popularity{load.NewZipf(3, 0.99)}, length: time.Minute}
 	if _, err := l.run(context.Background()); err == nil {
 		t.Error("the run succeeded, but nothing listens at the address")
 	}

@@ -64,12 +64,16 @@ func (p *Paper) throughputFigures() []figure {
 				"second"}, Format: "%.0f"}, throughputBar)},
 		{name: "latency", title: "Read latency", spread: deviations, svg: schemeBars(cells, chart.Bars{
 			Title: "Mean read latency, " + cells[0].Label + " (Figure " +
-				"6b)", Y: chart.Axis{Label: "ms"}, Format: "%.1f"}, func(c *Cell) chart.Bar { return barOf(c.GetMeanMs, 1) })},
+				"6b)", Y: chart.Axis{Label: "ms"}, Format: "%.1f"}, func(c *Cell) chart.Bar {
+			return barOf(c.GetMeanMs,
+				1)
+		})},
 	}
 	line := chart.Line{Title: "Distribution of read latency, " + cells[0].Label, X: chart.Axis{Label: "ms", Log: true},
 		Y: chart.Axis{Label: "% of reads", Min: 0, Max: 100}, NoMarkers: true}
-	sources := chart.Bars{Title: "Where reads were answered, " + cells[0].Label, Y: chart.Axis{Label: "% of reads", Min: 0,
-		Max: 100}, Groups: schemesOf(cells)}
+	sources := chart.Bars{Title: "Where reads were answered, " + cells[0].Label,
+		Y: chart.Axis{Label: "% of reads", Min: 0,
+			Max: 100}, Groups: schemesOf(cells)}
 	for _, name := range []string{"own writes", "cache", "own shard", "other data center"} {
 		sources.Series = append(sources.Series, chart.BarSeries{Name: name})
 	}
@@ -84,14 +88,17 @@ func (p *Paper) throughputFigures() []figure {
 		}
 	}
 	return append(figures,
-		figure{name: "latency-distribution", title: "Distribution of read latency", spread: "all rounds together", svg: line.SVG()},
+		figure{name: "latency-distribution", title: "Distribution of read latency", spread: "all rounds together",
+			svg: line.SVG()},
 		figure{name: "sources", title: "Where reads were answered", spread: "all rounds together", svg: sources.SVG()},
-		figure{name: "throughput-by-data-center", title: "Throughput by data center", spread: deviations, svg: p.sitePlot(cells)})
+		figure{name: "throughput-by-data-center", title: "Throughput by data center", spread: deviations,
+			svg: p.sitePlot(cells)})
 }
 
 // sitePlot compares every scheme with COPS-PR in each data center.
 func (p *Paper) sitePlot(cells []*Cell) []byte {
-	b := chart.Bars{Title: "Throughput over COPS-PR by the clients of each data center", Y: chart.Axis{Label: "ratio"}, Width: 1000}
+	b := chart.Bars{Title: "Throughput over COPS-PR by the clients of each data center", Y: chart.Axis{Label: "ratio"},
+		Width: 1000}
 	sites := p.siteTable(cells)
 	for _, row := range sites.rows {
 		b.Groups = append(b.Groups, row[0])
@@ -121,8 +128,9 @@ func (p *Paper) pairFigures() []figure {
 	if len(cells) == 0 {
 		return nil
 	}
-	b := chart.Bars{Title: "Median time until a write is visible, from ring to ring", Y: chart.Axis{Label: "ms"}, Format: "%.0f",
-		Width: 1000}
+	b := chart.Bars{Title: "Median time until a write is visible, from ring to ring", Y: chart.Axis{Label: "ms"},
+		Format: "%.0f",
+		Width:  1000}
 	for _, pair := range cells[0].Pairs {
 		b.Groups = append(b.Groups, pair.From+" to "+pair.To)
 	}
@@ -133,7 +141,8 @@ func (p *Paper) pairFigures() []figure {
 		}
 		b.Series = append(b.Series, s)
 	}
-	return []figure{{name: "visibility", title: "Time until a write is visible", spread: "all rounds together", svg: b.SVG()}}
+	return []figure{{name: "visibility", title: "Time until a write is visible", spread: "all rounds together",
+		svg: b.SVG()}}
 }
 
 // sweepFigures draw throughput over the varied quantity.
@@ -150,7 +159,8 @@ func (p *Paper) sweepFigures(section, name, title, axis string) []figure {
 func (p *Paper) loadFigures() []figure {
 	var figures []figure
 	if len(p.Saturation) > 0 {
-		line := chart.Line{Title: "Throughput by clients, " + mixName(p.ReadRatio), X: chart.Axis{Label: "clients", Log: true},
+		line := chart.Line{Title: "Throughput by clients, " + mixName(p.ReadRatio),
+			X: chart.Axis{Label: "clients", Log: true},
 			Y: chart.Axis{Label: "operations per second"}}
 		for _, s := range p.Saturation {
 			series := chart.Series{Name: s.Scheme}
@@ -159,7 +169,8 @@ func (p *Paper) loadFigures() []figure {
 			}
 			line.Series = append(line.Series, series)
 		}
-		figures = append(figures, figure{name: "saturation", title: "Throughput by clients", spread: single, svg: line.SVG()})
+		figures = append(figures, figure{name: "saturation", title: "Throughput by clients", spread: single,
+			svg: line.SVG()})
 	}
 	for _, s := range loadSchemes {
 		cells := p.cells("load", s.Name)
@@ -180,7 +191,8 @@ func (p *Paper) loadFigures() []figure {
 
 // loadPlot has a group per mix and a bar per load, smallest first, as in the paper.
 func loadPlot(cells []*Cell, title string, value func(*Cell) summary) []byte {
-	b := chart.Bars{Title: title, XLabel: "reads-writes", Y: chart.Axis{Label: "% of reads", Min: 0, Max: 100}, Format: "%.1f"}
+	b := chart.Bars{Title: title, XLabel: "reads-writes", Y: chart.Axis{Label: "% of reads", Min: 0, Max: 100},
+		Format: "%.1f"}
 	b.Groups = distinct(cells, func(c *Cell) string { return mixName(c.ReadRatio) })
 	for i := len(loads) - 1; i >= 0; i-- {
 		s := chart.BarSeries{Name: fmt.Sprintf("%.0f %% load", 100*loads[i])}
@@ -202,12 +214,17 @@ func (p *Paper) ablationFigures() []figure {
 		return nil
 	}
 	return []figure{
-		{name: "ablation-latency", title: "Read latency without each improvement", spread: deviations, svg: schemeBars(cells,
-			chart.Bars{
-				Title: "Mean read latency without each improvement, " +
-					cells[0].Label, Y: chart.Axis{Label: "ms"}, Format: "%.1f"}, func(c *Cell) chart.Bar { return barOf(c.GetMeanMs, 1) })},
-		{name: "ablation-drr", title: "Reads under DRR without each improvement", spread: deviations, svg: schemeBars(cells, chart.Bars{
-			Title: "Reads under DRR without each improvement, " + cells[0].Label, Y: chart.Axis{Label: "% of reads", Min: 0,
-				Max: 100}, Format: "%.1f"}, func(c *Cell) chart.Bar { return shareBar(c.Bound) })},
+		{name: "ablation-latency", title: "Read latency without each improvement", spread: deviations,
+			svg: schemeBars(cells,
+				chart.Bars{
+					Title: "Mean read latency without each improvement, " +
+						cells[0].Label, Y: chart.Axis{Label: "ms"}, Format: "%.1f"}, func(c *Cell) chart.Bar {
+					return barOf(c.GetMeanMs, 1)
+				})},
+		{name: "ablation-drr", title: "Reads under DRR without each improvement", spread: deviations,
+			svg: schemeBars(cells, chart.Bars{
+				Title: "Reads under DRR without each improvement, " + cells[0].Label,
+				Y: chart.Axis{Label: "% of reads", Min: 0,
+					Max: 100}, Format: "%.1f"}, func(c *Cell) chart.Bar { return shareBar(c.Bound) })},
 	}
 }

@@ -32,12 +32,16 @@ func (p *Paper) congestionFigures() []figure {
 			rate.Bands = []chart.Band{{Label: fmt.Sprintf("+%d ms", most), From: c.From, To: c.To}}
 			wait.Bands = rate.Bands
 		}
-		rate.Series = append(rate.Series, c.series(func(t SeriesTick) float64 { return t.Throughput / max(c.usual(), 1e-9) }))
+		rate.Series = append(rate.Series, c.series(func(t SeriesTick) float64 {
+			return t.Throughput / max(c.usual(), 1e-9)
+		}))
 		wait.Series = append(wait.Series, c.series(func(t SeriesTick) float64 { return t.GetMeanMs }))
 	}
 	figures := []figure{
-		{name: "congestion-throughput", title: "Throughput under congestion", spread: single + ", second by second", svg: rate.SVG()},
-		{name: "congestion-latency", title: "Read latency under congestion", spread: single + ", second by second", svg: wait.SVG()},
+		{name: "congestion-throughput", title: "Throughput under congestion", spread: single + ", second by second",
+			svg: rate.SVG()},
+		{name: "congestion-latency", title: "Read latency under congestion", spread: single + ", second by second",
+			svg: wait.SVG()},
 	}
 	if delays := p.delays(); len(delays) > 1 {
 		figures = append(figures, p.delayFigures(delays)...)
@@ -90,7 +94,8 @@ func (p *Paper) delayFigures(delays []int) []figure {
 				lost100, spread := 100*(1-c.Kept.Mean), 100*c.Kept.Deviation
 				less := chart.Bar{Value: whole(lost100), Low: lost100 - spread, High: lost100 + spread}
 				lost.Bars = append(lost.Bars, less)
-				added.Bars = append(added.Bars, chart.Bar{Value: whole(100 * (c.GetDuringMs/max(c.GetBeforeMs, 1e-9) - 1))})
+				added.Bars = append(added.Bars,
+					chart.Bar{Value: whole(100 * (c.GetDuringMs/max(c.GetBeforeMs, 1e-9) - 1))})
 			}
 		}
 		rate.Series, wait.Series = append(rate.Series, lost), append(wait.Series, added)
@@ -98,7 +103,8 @@ func (p *Paper) delayFigures(delays []int) []figure {
 	return []figure{
 		{name: "congestion-throughput-lost", title: "Throughput lost under congestion",
 			spread: "bars: standard deviation from second to second", svg: rate.SVG()},
-		{name: "congestion-latency-added", title: "Read latency added under congestion", spread: single, svg: wait.SVG()},
+		{name: "congestion-latency-added", title: "Read latency added under congestion", spread: single,
+			svg: wait.SVG()},
 	}
 }
 
@@ -110,7 +116,8 @@ func (p *Paper) burstFigures() []figure {
 	if len(p.Bursts) == 0 {
 		return nil
 	}
-	b := chart.Bars{Title: fmt.Sprintf("Time until visible in every ring: one put, and %d dependent ones", p.Bursts[0].Puts),
+	b := chart.Bars{Title: fmt.Sprintf("Time until visible in every ring: one put, and %d dependent ones",
+		p.Bursts[0].Puts),
 		Y: chart.Axis{Label: "ms", Log: true}, Format: "%.0f",
 		Series: []chart.BarSeries{{Name: "one put"}, {Name: fmt.Sprintf("%d puts", p.Bursts[0].Puts)}}}
 	for _, burst := range p.Bursts {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// pulse reads a few keys from time to time while a system waits for its turn. A cache gives up the leases of shards that
-// nobody has read for half a minute, and with them its entries. This does not happen in service, so it must not happen
-// between two rounds.
+// pulse reads a few keys from time to time while a system waits for its turn. A cache gives up the leases of shards
+// that nobody has read for half a minute, and with them its entries. This does not happen in service, so it must not
+// happen between two rounds.
 type pulse struct {
 	measured atomic.Bool // while the system is measured, the pulse must not read
 	stop     context.CancelFunc

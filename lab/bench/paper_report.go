@@ -26,9 +26,11 @@ func (p *Paper) Report() map[string][]byte {
 	files := map[string][]byte{}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Karma's evaluation, repeated\n\n"+
-		"What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial Replication for Geo-distributed "+
+		"What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial Replication for "+
+		"Geo-distributed "+
 		"Cloud Storage*, Purdue\n"+
-		"TR-ECE 475, 2016, sections 5 and 6), measured of this data plane. This page and its pictures are written by the command "+
+		"TR-ECE 475, 2016, sections 5 and 6), measured of this data plane. This page and its pictures are written "+
+		"by the command "+
 		"below; what they mean\n"+
 		"is in [benchmarks.md](../benchmarks.md).\n\n```\n$ %s\n```\n\n", p.Command)
 	p.settingList(&b)
@@ -67,18 +69,25 @@ func (p *Paper) caption(f figure) string {
 }
 
 func (p *Paper) settingList(b *bytes.Buffer) {
-	fmt.Fprintf(b, "* Machine: %s. Commit: %s. Date: %s. The evaluation took %.0f minutes; other processes used %.2f cores meanwhile.\n",
+	fmt.Fprintf(b,
+		"* Machine: %s. Commit: %s. Date: %s. The evaluation took %.0f minutes; other processes used %.2f "+
+			"cores meanwhile.\n",
 		p.Machine, p.Commit, p.Date, p.TookSeconds/60, p.OthersCores)
-	fmt.Fprintf(b, "* %d data centers in %d rings, all on this machine: one process per scheme, real logs and storage, and an "+
-		"emulated WAN between data centers.\n", p.DataCenters, p.Rings)
-	fmt.Fprintf(b, "* Load: %d clients unless stated otherwise, each a session, in a closed loop with %.3g ms of think time; "+
-		"zipfian (%.2f) over %d keys of %d bytes; %.0f %% reads.\n",
+	fmt.Fprintf(b,
+		"* %d data centers in %d rings, all on this machine: one process per scheme, real logs and storage, and an "+
+			"emulated WAN between data centers.\n", p.DataCenters, p.Rings)
+	fmt.Fprintf(b,
+		"* Load: %d clients unless stated otherwise, each a session, in a closed loop with %.3g ms of think time; "+
+			"zipfian (%.2f) over %d keys of %d bytes; %.0f %% reads.\n",
 		p.Clients, p.ThinkMs, p.Theta, p.Keys, p.ValueBytes, 100*p.ReadRatio)
-	fmt.Fprintf(b, "* To warm the caches, every data center first makes %.2g times as many reads as there are keys. They do not "+
-		"count.\n", p.WarmReads)
-	fmt.Fprintf(b, "* The schemes of a section run at the same time and are loaded in turn, in %d rounds of up to %.2g s, so that "+
-		"changes of the machine affect all of them alike. "+
-		"Ratios are computed round by round. ± is the standard deviation.\n\n", p.Rounds, p.Seconds)
+	fmt.Fprintf(b,
+		"* To warm the caches, every data center first makes %.2g times as many reads as there are keys. They do not "+
+			"count.\n", p.WarmReads)
+	fmt.Fprintf(b,
+		"* The schemes of a section run at the same time and are loaded in turn, in %d rounds of up to "+
+			"%.2g s, so that "+
+			"changes of the machine affect all of them alike. "+
+			"Ratios are computed round by round. ± is the standard deviation.\n\n", p.Rounds, p.Seconds)
 }
 
 // WriteReport writes the report into a directory, which it creates if necessary.

@@ -21,30 +21,37 @@ type Scheme struct {
 // The schemes. COPS-PR, COPS-Ideal and Karma-NC are the baselines of the Karma paper (section 5).
 var (
 	causalStore = Scheme{Name: "CausalStore", About: "everything on", Flags: []string{"--reads", "snapshot"}}
-	latestReads = Scheme{Name: "CausalStore latest", About: "without Snapshot reads: a read takes the newest version and is bound " +
-		"by it",
+	latestReads = Scheme{Name: "CausalStore latest",
+		About: "without Snapshot reads: a read takes the newest version and is bound " +
+			"by it",
 		Flags: []string{"--reads", "latest"}}
-	karma = Scheme{Name: "Karma", About: "as published: the newest version, one ring while bound, one put after the other, asks " +
-		"every ring",
+	karma = Scheme{Name: "Karma",
+		About: "as published: the newest version, one ring while bound, one put after the other, asks " +
+			"every ring",
 		Flags: []string{"--reads", "latest", "--without", "ring-sets,pipelining,sv-lifting"}}
 	karmaNC = Scheme{Name: "Karma-NC", About: "Karma without caches",
 		Flags: []string{"--reads", "latest", "--without", "ring-sets,pipelining,sv-lifting", "--cache=false"}}
-	copsPR = Scheme{Name: "COPS-PR", About: "partial replication in the same rings; every session stays in the ring of its data " +
-		"center; no caches",
+	copsPR = Scheme{Name: "COPS-PR",
+		About: "partial replication in the same rings; every session stays in the ring of its data " +
+			"center; no caches",
 		Flags: []string{"--binding", "static", "--cache=false"}}
 	copsIdeal = Scheme{Name: "COPS-Ideal", About: "full replication: a whole copy in every data center; no caches",
 		Flags: []string{"--binding", "static", "--cache=false"}, Ideal: true}
 
-	withoutRingSets = Scheme{Name: "without ring sets", About: "a bound session stays in the one ring that it read from",
+	withoutRingSets = Scheme{Name: "without ring sets",
+		About: "a bound session stays in the one ring that it read from",
 		Flags: []string{"--reads", "snapshot", "--without", "ring-sets"}}
-	withoutPipelining = Scheme{Name: "without pipelining", About: "a session's put waits in each ring for the one before",
+	withoutPipelining = Scheme{Name: "without pipelining",
+		About: "a session's put waits in each ring for the one before",
 		Flags: []string{"--reads", "snapshot", "--without", "pipelining"}}
-	withoutSVLifting = Scheme{Name: "without SV lifting", About: "a bound session asks every ring, and does not wait for the vectors",
+	withoutSVLifting = Scheme{Name: "without SV lifting",
+		About: "a bound session asks every ring, and does not wait for the vectors",
 		Flags: []string{"--reads", "snapshot", "--without", "sv-lifting"}}
 )
 
 // allSchemes are in the order of tables.
-var allSchemes = []Scheme{causalStore, latestReads, karma, karmaNC, copsPR, copsIdeal, withoutRingSets, withoutPipelining,
+var allSchemes = []Scheme{causalStore, latestReads, karma, karmaNC, copsPR, copsIdeal, withoutRingSets,
+	withoutPipelining,
 	withoutSVLifting}
 
 // schemesIn returns the schemes with these names, in the order of tables.

@@ -18,7 +18,8 @@ type section struct {
 
 // SectionNames are the sections of the full evaluation, in order.
 func SectionNames() []string {
-	return []string{"throughput", "mixes", "load", "ablation", "congestion", "burst", "sessions", "centers", "sizes", "keys"}
+	return []string{"throughput", "mixes", "load", "ablation", "congestion", "burst", "sessions", "centers",
+		"sizes", "keys"}
 }
 
 // The schemes of the sections.
@@ -37,8 +38,9 @@ var (
 func (p *paperRun) sections() []section {
 	plans := map[string]func() section{
 		"throughput": p.throughputSection, "load": p.loadSection, "ablation": p.ablationSection,
-		"congestion": p.congestionSection, "burst": p.burstSection, "sessions": p.sessionSection, "centers": p.centerSection,
-		"sizes": p.sizeSection, "keys": p.keySection,
+		"congestion": p.congestionSection, "burst": p.burstSection, "sessions": p.sessionSection,
+		"centers": p.centerSection,
+		"sizes":   p.sizeSection, "keys": p.keySection,
 	}
 	var out []section
 	for _, name := range SectionNames() {
@@ -56,7 +58,9 @@ func (p *paperRun) sections() []section {
 // cellSection measures cells, each for a part of the length of a round.
 func (p *paperRun) cellSection(name, title string, part float64, cells []*Cell) section {
 	length := time.Duration(part * float64(p.o.Length))
-	s := section{name: name, title: title, measure: func(ctx context.Context) error { return p.sweep(ctx, length, cells) }}
+	s := section{name: name, title: title, measure: func(ctx context.Context) error {
+		return p.sweep(ctx, length, cells)
+	}}
 	for _, c := range cells {
 		s.systems = append(s.systems, c.spec)
 	}
@@ -89,13 +93,14 @@ func (p *paperRun) preparation(c *Cell) time.Duration {
 func (p *paperRun) throughputSection() section {
 	var cells []*Cell
 	for _, s := range comparedSchemes {
-		cells = append(cells, p.newCell("throughput", systemSpec{scheme: s}, mixName(p.o.ReadRatio), 100*(1-p.o.ReadRatio)))
+		cells = append(cells, p.newCell("throughput", systemSpec{scheme: s}, mixName(p.o.ReadRatio),
+			100*(1-p.o.ReadRatio)))
 	}
 	return p.cellSection("throughput", "Throughput and latency", 1, cells)
 }
 
-// mixSections are Figure 9: a growing share of puts. Each mix has systems of its own, which run while it is measured: the writes of another mix would
-// take entries out of the caches.
+// mixSections are Figure 9: a growing share of puts. Each mix has systems of its own, which run while it is measured:
+// the writes of another mix would take entries out of the caches.
 func (p *paperRun) mixSections() (sections []section) {
 	for _, mix := range p.o.Mixes {
 		var cells []*Cell

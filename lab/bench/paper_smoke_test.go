@@ -29,7 +29,8 @@ roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
 	}
 	o := bench.FullPaper()
 	o.Binary, o.Dir, o.Topology, o.Command = program(t), t.TempDir(), topology, "causalstore bench paper"
-	o.Rounds, o.Length, o.Lead, o.Clients, o.Think, o.Keys, o.ValueBytes = 2, 80*time.Millisecond, 10*time.Millisecond, 6, time.Millisecond, 50, 50
+	o.Rounds, o.Length, o.Lead, o.Clients, o.Think, o.Keys, o.ValueBytes = 2, 80*time.Millisecond, 10*time.Millisecond,
+		6, time.Millisecond, 50, 50
 	o.Mixes, o.LoadMixes, o.MaxClients = []float64{0.95, 0.5}, []float64{0.95, 0.5}, 12
 	o.Sizes, o.Sessions, o.Centers, o.KeyCounts = []int{200, 1024}, []int{1, 3}, []int{2, 6}, []int{40}
 	o.Congestion, o.CongestFor, o.CongestMost, o.Around, o.Burst = []int{5,
@@ -48,14 +49,16 @@ func TestPaperMeasuresEverySection(t *testing.T) {
 		seen[c.Section]++
 		checkCell(t, c)
 	}
-	for section, want := range map[string]int{"throughput": 6, "mixes": 8, "load": 16, "ablation": 5, "sessions": 2, "centers": 4,
-		"sizes": 4, "keys": 2} {
+	for section, want := range map[string]int{"throughput": 6, "mixes": 8, "load": 16, "ablation": 5, "sessions": 2,
+		"centers": 4,
+		"sizes":   4, "keys": 2} {
 		if seen[section] != want {
 			t.Errorf("section %s has %d cells, want %d", section, seen[section], want)
 		}
 	}
 	if len(res.Saturation) != 6 || len(res.Congestion) != 6 || len(res.Bursts) != 3 {
-		t.Errorf("%d schemes saturated, %d congested, %d bursts", len(res.Saturation), len(res.Congestion), len(res.Bursts))
+		t.Errorf("%d schemes saturated, %d congested, %d bursts", len(res.Saturation), len(res.Congestion),
+			len(res.Bursts))
 	}
 	for _, c := range res.Congestion {
 		if len(c.Series) != 10 || c.Kept.Mean <= 0 || len(c.KeptPerDC) != 3 || c.Failed != 0 {
@@ -76,7 +79,8 @@ func TestPaperMeasuresEverySection(t *testing.T) {
 func checkCell(t *testing.T, c *bench.Cell) {
 	t.Helper()
 	if c.Throughput.Mean <= 0 || c.Throughput.Rounds != 2 || c.Get.P99Ms < c.Get.P50Ms || c.Failed != 0 {
-		t.Errorf("%s, %s, %s: throughput %+v, reads %+v, %d failed (%s)", c.Section, c.Scheme, c.Label, c.Throughput, c.Get,
+		t.Errorf("%s, %s, %s: throughput %+v, reads %+v, %d failed (%s)", c.Section, c.Scheme, c.Label,
+			c.Throughput, c.Get,
 			c.Failed, c.Example)
 	}
 	if sum := c.Own + c.Cache + c.Local + c.Remote; sum < 0.999 || sum > 1.001 {

@@ -38,7 +38,8 @@ func (c *Cell) records() records { return newRecords(c.Keys, c.ValueBytes) }
 
 // newCell returns a cell with the default load; its section may change it.
 func (p *paperRun) newCell(section string, spec systemSpec, label string, x float64) *Cell {
-	c := &Cell{Section: section, Scheme: spec.scheme.Name, Label: label, X: x, ReadRatio: p.o.ReadRatio, Clients: p.o.Clients,
+	c := &Cell{Section: section, Scheme: spec.scheme.Name, Label: label, X: x, ReadRatio: p.o.ReadRatio,
+		Clients:    p.o.Clients,
 		Keys:       p.o.Keys,
 		ValueBytes: p.o.ValueBytes, DataCenters: len(p.fleet.base.DCs), spec: spec}
 	if spec.dcs > 0 {
@@ -52,7 +53,8 @@ func (p *paperRun) newCell(section string, spec systemSpec, label string, x floa
 const settleFor = 300 * time.Millisecond
 
 // measure runs one round of a cell. Rates, if given, bound the operations per second by data center.
-func (p *paperRun) measure(ctx context.Context, c *Cell, round uint64, length time.Duration, rates []float64) (*loopResult, error) {
+func (p *paperRun) measure(ctx context.Context, c *Cell, round uint64, length time.Duration,
+	rates []float64) (*loopResult, error) {
 	s, err := p.fleet.system(ctx, c.spec, c.records())
 	if err != nil {
 		return nil, err

@@ -13,11 +13,13 @@ func (p *Paper) throughputTables() []*table {
 	if len(cells) == 0 {
 		return nil
 	}
-	t := &table{title: "Throughput and latency", head: []string{"Scheme", "Operations/s", "Over COPS-PR", "Geometric mean",
-		"Read mean ms", "p50", "p90", "p99", "p99.9",
-		"Write p50 ms", "p99", "Failed"}, note: fmt.Sprintf("%s, %d clients each. Operations per second of all clients, mean and "+
-		"standard deviation; the geometric mean is that of the "+
-		"ratios to COPS-PR in each data center.", cells[0].Label, cells[0].Clients)}
+	t := &table{title: "Throughput and latency",
+		head: []string{"Scheme", "Operations/s", "Over COPS-PR", "Geometric mean",
+			"Read mean ms", "p50", "p90", "p99", "p99.9",
+			"Write p50 ms", "p99", "Failed"},
+		note: fmt.Sprintf("%s, %d clients each. Operations per second of all clients, mean and "+
+			"standard deviation; the geometric mean is that of the "+
+			"ratios to COPS-PR in each data center.", cells[0].Label, cells[0].Clients)}
 	for _, c := range cells {
 		base := p.cell("throughput", copsPR.Name, c.Label)
 		t.add(c.Scheme, c.Throughput.text("%.0f"), against(c, base).text("%.2f"), ratioText(byDataCenter(c, base)),
@@ -54,11 +56,13 @@ func (p *Paper) siteTable(cells []*Cell) *table {
 
 // readTable shows where reads were answered.
 func readTable(cells []*Cell) *table {
-	t := &table{title: "Where reads were answered", head: []string{"Scheme", "In the data center", "Own writes", "Cache",
-		"Own shard", "Other data center", "Under DRR", "DRR ms at a time",
-		"In-flight versions"}, note: "Shares of reads. A session under dynamic ring restriction (DRR) has read a version that " +
-		"is not in every ring yet, and passes caches by. With static " +
-		"binding it never switches rings anyway."}
+	t := &table{title: "Where reads were answered",
+		head: []string{"Scheme", "In the data center", "Own writes", "Cache",
+			"Own shard", "Other data center", "Under DRR", "DRR ms at a time",
+			"In-flight versions"},
+		note: "Shares of reads. A session under dynamic ring restriction (DRR) has read a version that " +
+			"is not in every ring yet, and passes caches by. With static " +
+			"binding it never switches rings anyway."}
 	for _, c := range cells {
 		t.add(c.Scheme, c.Near.percents(), percent(c.Own), percent(c.Cache), percent(c.Local), percent(c.Remote),
 			c.Bound.percents(), c.boundText(), percent(c.InFlightReads))
@@ -79,9 +83,11 @@ const boundForever = 60_000
 
 // costTable shows the cost of an operation.
 func costTable(cells []*Cell) *table {
-	t := &table{title: "What an operation costs", head: []string{"Scheme", "WAN messages", "WAN bytes", "of them metadata",
-		"Cores", "Cores per 1,000/s", "Resident MiB", "MiB per 1,000/s"},
-		note: "Between data centers, by operation: reads and writes, propagation, acknowledgements, vectors and invalidations; " +
+	t := &table{title: "What an operation costs",
+		head: []string{"Scheme", "WAN messages", "WAN bytes", "of them metadata",
+			"Cores", "Cores per 1,000/s", "Resident MiB", "MiB per 1,000/s"},
+		note: "Between data centers, by operation: reads and writes, propagation, acknowledgements, vectors and " +
+			"invalidations; " +
 			"bytes as they would be encoded, about. Metadata is what is neither " +
 			"key nor value. Cores are CPU time of the deployment's process by time."}
 	for _, c := range cells {
@@ -94,9 +100,11 @@ func costTable(cells []*Cell) *table {
 
 // pairTable shows how long writes take from ring to ring.
 func pairTable(cells []*Cell) *table {
-	t := &table{title: "How long writes take from ring to ring", head: []string{"Scheme", "From", "To", "Visible p50 ms", "p99",
-		"Acknowledged p50 ms", "p99", "Complete p50 ms", "p99"},
-		note: "Since a put was accepted: until readers of the ring may see it, until its coordinator knows that it and its past " +
+	t := &table{title: "How long writes take from ring to ring",
+		head: []string{"Scheme", "From", "To", "Visible p50 ms", "p99",
+			"Acknowledged p50 ms", "p99", "Complete p50 ms", "p99"},
+		note: "Since a put was accepted: until readers of the ring may see it, until its coordinator knows that it " +
+			"and its past " +
 			"are there and out of the caches, and until that is so in all rings."}
 	for _, c := range cells {
 		if c.Scheme != causalStore.Name && c.Scheme != karma.Name {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // regionMs is the round-trip time between two data centers of one region, where a topology puts two there: the upper
@@ -25,7 +25,8 @@ func fileOf(t *topology.Topology) *topology.File {
 	f := &topology.File{Epoch: t.Epoch, RoundTripMs: map[string]map[string]float64{}}
 	for a, dc := range t.DCs {
 		coordinators, caches, shards := dc.Coordinators, dc.Caches, dc.Shards
-		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: dc.Name, Coordinators: &coordinators, Caches: &caches,
+		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: dc.Name, Coordinators: &coordinators,
+			Caches: &caches,
 			Shards: &shards})
 		row := map[string]float64{}
 		for b := range t.DCs[:a] {

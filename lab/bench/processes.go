@@ -17,7 +17,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // partNames are the parts of a data center, in the order in which they start.
@@ -42,8 +42,8 @@ type processSpec struct {
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
 	tls bool
-	// groupMembers is how many members hold the log of each coordinator; 0: 1. With more, the program etcd keeps the configurations of the
-	// groups, so tls is needed.
+	// groupMembers is how many members hold the log of each coordinator; 0: 1. With more, the program etcd keeps the
+	// configurations of the groups, so tls is needed.
 	groupMembers int
 	etcd         string
 	// nearBytes bounds the near copies of each sidecar, in bytes; 0: there are none.
@@ -75,9 +75,11 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 		return nil, err
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
-	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{}, Session: contract.Session{Reads: spec.reads}, NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
-		Limits:  contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
-		Storage: contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
+	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{},
+		Session:    contract.Session{Reads: spec.reads},
+		NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
+		Limits:     contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
+		Storage:    contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
 	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		return nil, err
 	}
@@ -93,7 +95,8 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 			return nil, err
 		}
 		middlemen, caches := addrs[coordinators:], addrs[coordinators+counts.Shards:]
-		p.config.Addresses[dc.Name] = contract.Addresses{Coordinators: addrs[:coordinators], Middlemen: middlemen[:counts.Shards], Caches: caches}
+		p.config.Addresses[dc.Name] = contract.Addresses{Coordinators: addrs[:coordinators],
+			Middlemen: middlemen[:counts.Shards], Caches: caches}
 	}
 	if !spec.tls {
 		return p, nil
@@ -165,13 +168,15 @@ func (p *processes) addMember(ctx context.Context, part, kind, dc string, index,
 	if p.addressesFor != nil {
 		config.Addresses = p.addressesFor(dc, part)
 	}
-	args := []string{part, "--config", filepath.Join(dir, "causalstore.yaml"), "--data-center", dc, "--listen-http", addrs[0], "--pprof"}
+	args := []string{part, "--config", filepath.Join(dir, "causalstore.yaml"), "--data-center", dc, "--listen-http",
+		addrs[0], "--pprof"}
 	switch part {
 	case "sidecar":
 		m.redis = addrs[1]
 		args = append(args, "--listen-redis", addrs[1])
 	case "coordinator":
-		args = append(args, "--index", strconv.Itoa(index), "--member", strconv.Itoa(number), "--data-dir", filepath.Join(dir, "log"))
+		args = append(args, "--index", strconv.Itoa(index), "--member", strconv.Itoa(number), "--data-dir",
+			filepath.Join(dir, "log"))
 	case "middleman":
 		args = append(args, "--index", strconv.Itoa(index))
 		if err := p.addStorage(ctx, m, filepath.Join(dir, "storage"), &config); err != nil {
@@ -208,7 +213,8 @@ func (p *processes) addStorage(ctx context.Context, m *member, dir string, confi
 	if m.storage, err = redisserver.Start(ctx, redisserver.Options{Dir: dir}); err != nil {
 		return err
 	}
-	config.Storage = contract.Storage{Engine: contract.EngineRedis, Redis: contract.RedisStorage{Socket: m.storage.Socket}}
+	config.Storage = contract.Storage{Engine: contract.EngineRedis,
+		Redis: contract.RedisStorage{Socket: m.storage.Socket}}
 	return nil
 }
 

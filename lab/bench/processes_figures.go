@@ -62,7 +62,9 @@ func sumMetric(page []byte, part, name string, labels ...string) (float64, error
 	sum, found := 0.0, false
 	for line := range strings.Lines(string(page)) {
 		rest, ok := strings.CutPrefix(line, name)
-		if !ok || rest[0] != ' ' && rest[0] != '{' || slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
+		if !ok || rest[0] != ' ' && rest[0] != '{' || slices.ContainsFunc(labels, func(label string) bool {
+			return !strings.Contains(rest, label)
+		}) {
 			continue
 		}
 		fields := strings.Fields(rest)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// profile takes a CPU profile of each process of a system under the load of a case, and keeps the profiles in a directory, as
-// <command>-<pipeline>-<process>.pprof. Nothing is measured meanwhile.
+// profile takes a CPU profile of each process of a system under the load of a case, and keeps the profiles in a
+// directory, as <command>-<pipeline>-<process>.pprof. Nothing is measured meanwhile.
 func (c *ProcessCase) profile(ctx context.Context, t *processTarget, w *Way, length time.Duration, dir string) error {
 	load := c.load
 	load.duration = length + 100*time.Millisecond
@@ -50,7 +50,8 @@ func (p *processes) profiles(ctx context.Context, length time.Duration) (map[str
 	profiles := map[string][]byte{}
 	for kind, m := range first {
 		all.Go(func() {
-			raw, err := fetch(ctx, http.DefaultClient, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.http, max(1, int(length.Seconds()))))
+			raw, err := fetch(ctx, http.DefaultClient,
+				fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", m.http, max(1, int(length.Seconds()))))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // benchStore is the id of the store in certificates and names of parts.
@@ -49,7 +49,8 @@ func newRegions(t topology.File, trustFile string) (*regions, error) {
 // issue makes the certificate and key of a part or edge, in PEM.
 func (r *regions) issue(dc string, role contract.Role, member string) (certificate, key []byte, err error) {
 	a := r.authorities[dc]
-	id := contract.Identity{TrustDomain: a.TrustDomain(), StoreID: benchStore, DataCenter: dc, Role: role, Member: member}
+	id := contract.Identity{TrustDomain: a.TrustDomain(), StoreID: benchStore, DataCenter: dc, Role: role,
+		Member: member}
 	return a.Issue(id, time.Now().Add(-authority.Backdate), authority.Backdate+24*time.Hour)
 }
 

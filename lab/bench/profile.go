@@ -24,9 +24,12 @@ func parseProfile(b []byte) ([]stack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse CPU profile: %w", err)
 	}
-	cpu := slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == "cpu" && v.Unit == "nanoseconds" })
+	cpu := slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool {
+		return v.Type == "cpu" && v.Unit == "nanoseconds"
+	})
 	if cpu < 0 {
-		return nil, errors.New("parse CPU profile: it has no CPU time in nanoseconds; give a profile of /debug/pprof/profile")
+		return nil,
+			errors.New("parse CPU profile: it has no CPU time in nanoseconds; give a profile of /debug/pprof/profile")
 	}
 	stacks := make([]stack, 0, len(p.Sample))
 	for _, sample := range p.Sample {
@@ -68,7 +71,8 @@ const module = "github.com/causalstore/causalstore/"
 func layerOf(functions []string) string {
 	for _, f := range functions {
 		switch f {
-		case "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart",
+		case "runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge",
+			"runtime.gcStart",
 			"runtime.gcMarkDone":
 			return "GC"
 		}
@@ -80,7 +84,8 @@ func layerOf(functions []string) string {
 			return syscallLayer(functions)
 		case f == "runtime.mallocgc" || f == "runtime.growslice" || f == "runtime.newobject":
 			return "allocation"
-		case f == "runtime.schedule" || f == "runtime.mcall" || f == "runtime.park_m" || f == "runtime.mstart" || f == "runtime.morestack" ||
+		case f == "runtime.schedule" || f == "runtime.mcall" || f == "runtime.park_m" || f == "runtime.mstart" ||
+			f == "runtime.morestack" ||
 			f == "runtime.goready" || f == "runtime.ready" || f == "runtime.gosched_m" || f == "runtime.sysmon":
 			return "scheduler"
 		}
@@ -114,8 +119,8 @@ func syscallLayer(functions []string) string {
 	return "other syscalls"
 }
 
-// packageLayer names the layer of a function by its package, "" if the function counts for its caller. The layers of this
-// program are the folders of the data plane (storage, wal, ...) and of its tools (local, bench, ...).
+// packageLayer names the layer of a function by its package, "" if the function counts for its caller. The layers of
+// this program are the folders of the data plane (storage, wal, ...) and of its tools (local, bench, ...).
 func packageLayer(f string) string {
 	if path, ok := strings.CutPrefix(f, module); ok {
 		for _, tree := range []string{"sidecar/", "lab/"} {

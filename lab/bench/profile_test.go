@@ -24,10 +24,13 @@ func spin(until time.Time) (sum uint32) {
 }
 
 func TestProfileAttributesSamplesToTheFunctionThatRan(t *testing.T) {
-	// Samples of spin in which the runtime does something of its own (collects, allocates, schedules) have layers of their own.
+	// Samples of spin in which the runtime does something of its own (collects, allocates, schedules) have layers of
+	// their own.
 	counts := func(s stack) bool {
 		i := slices.IndexFunc(s.functions, func(f string) bool { return strings.HasSuffix(f, "/bench.spin") })
-		return i >= 0 && !slices.ContainsFunc(s.functions[:i], func(f string) bool { return strings.HasPrefix(f, "runtime.") })
+		return i >= 0 && !slices.ContainsFunc(s.functions[:i], func(f string) bool {
+			return strings.HasPrefix(f, "runtime.")
+		})
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		var b bytes.Buffer
@@ -74,9 +77,12 @@ func TestLayerOfAttributesTimeToTheLayerThatUsedIt(t *testing.T) {
 		want  string
 	}{
 		{"runtime.memmove " + m + "resp.(*writer).bulk " + m + "resp.get", "resp"},
-		{"internal/runtime/syscall/linux.Syscall6 syscall.write net.(*conn).Write " + m + "resp.(*connection).send", "client socket syscalls"},
-		{"internal/runtime/syscall/linux.Syscall6 syscall.Fsync os.(*File).Sync " + m + "wal.(*Log).writeGroup " + m + "node.(*Coordinator).write", "log syscalls"},
-		{"internal/runtime/syscall/linux.Syscall6 syscall.write github.com/redis/go-redis/v9.x " + m + "storage/redis.fetch", "storage syscalls"},
+		{"internal/runtime/syscall/linux.Syscall6 syscall.write net.(*conn).Write " + m + "resp.(*connection).send",
+			"client socket syscalls"},
+		{"internal/runtime/syscall/linux.Syscall6 syscall.Fsync os.(*File).Sync " + m + "wal.(*Log).writeGroup " + m +
+			"node.(*Coordinator).write", "log syscalls"},
+		{"internal/runtime/syscall/linux.Syscall6 syscall.write github.com/redis/go-redis/v9.x " + m +
+			"storage/redis.fetch", "storage syscalls"},
 		{"runtime.mapaccess1 " + m + "causal.(*Sidecar).sweep " + m + "node.(*Host).do", "causal"},
 		{"runtime.memclr runtime.mallocgc runtime.newobject " + m + "causal.(*Coordinator).put", "allocation"},
 		{"runtime.scanObject runtime.gcDrain runtime.gcBgMarkWorker", "GC"},
@@ -84,7 +90,10 @@ func TestLayerOfAttributesTimeToTheLayerThatUsedIt(t *testing.T) {
 		{"internal/sync.(*Mutex).Lock sync.(*Mutex).Lock " + m + "node.(*Host).do", "node"},
 		{"time.runtimeNow time.Now " + module + "lab/local.Start.NewClock.func1", "local"},
 		{"hash/crc32.ieeeCLMUL hash/crc32.archUpdateIEEE hash/crc32.ChecksumIEEE " + m + "wal.(*Log).append", "wal"},
-		{"internal/runtime/syscall/linux.Syscall6 syscall.Fsync github.com/cockroachdb/pebble/v2/vfs.(*unixFile).Sync " + m + "wal.(*Log).writeGroup", "log syscalls"},
+		{
+			"internal/runtime/syscall/linux.Syscall6 syscall.Fsync " +
+				"github.com/cockroachdb/pebble/v2/vfs.(*unixFile).Sync " + m + "wal.(*Log).writeGroup", "log syscalls",
+		},
 		{m + "causal/session.(*Session).get " + m + "node.(*Host).do", "causal"},
 		{module + "main.main", "main"},
 		{"runtime.nanotime", "runtime"},

@@ -31,7 +31,8 @@ func startProgramWith(env []string, dir, name, binary string, args ...string) (*
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &program{name: name, cmd: exec.Command(binary, args...), log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	p := &program{name: name, cmd: exec.Command(binary, args...), log: filepath.Join(dir, name+".log"),
+		done: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

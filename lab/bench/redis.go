@@ -30,8 +30,10 @@ func startRedis(ctx context.Context, dir string) (*stockRedis, error) {
 	}
 	addr := addrs[0]
 	_, port, _ := net.SplitHostPort(addr)
-	p, err := startProgram(dir, "redis", binary, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--appendonly", "yes",
-		"--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory", "0", "--daemonize", "no")
+	p, err := startProgram(dir, "redis", binary, "--bind", "127.0.0.1", "--port", port, "--dir", dir,
+		"--appendonly", "yes",
+		"--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--save", "", "--maxmemory", "0",
+		"--daemonize", "no")
 	if err != nil {
 		return nil, err
 	}

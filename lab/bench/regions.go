@@ -20,8 +20,8 @@ const (
 	formEdges = "edges"
 )
 
-// RegionForms are the forms of a pair of regions: parts that dial each other without TLS, with mutual TLS, and with mutual TLS
-// through an Envoy on each side.
+// RegionForms are the forms of a pair of regions: parts that dial each other without TLS, with mutual TLS, and with
+// mutual TLS through an Envoy on each side.
 var RegionForms = []string{formPlain, formTLS, formEdges}
 
 // RegionsOptions describe what to measure of two data centers with a long path between them.
@@ -78,15 +78,17 @@ type RegionForm struct {
 	Form string      `json:"form"`
 	Get  *RegionLoad `json:"get"`
 	Set  *RegionLoad `json:"set"`
-	// Propagation is the time from sending a write in one region until a client of the other one sees it, less the delay of the path.
+	// Propagation is the time from sending a write in one region until a client of the other one sees it, less the
+	// delay of the path.
 	PropagationP50Ms float64 `json:"propagationP50Ms"`
 	PropagationP99Ms float64 `json:"propagationP99Ms"`
 	Propagations     int64   `json:"propagations"`
 	// SentPerWrite and BackPerWrite are the bytes that cross the path for a SET.
 	SentPerWrite float64 `json:"sentBytesPerWrite"`
 	BackPerWrite float64 `json:"backBytesPerWrite"`
-	// Backlog is the rate of the values of a backlog, in bytes per second, from the heal to the last acknowledgement, and Steady that
-	// of those from the first tenth to the last. BacklogShare and SteadyShare are by what one TCP connection carries.
+	// Backlog is the rate of the values of a backlog, in bytes per second, from the heal to the last acknowledgement,
+	// and Steady that of those from the first tenth to the last. BacklogShare and SteadyShare are by what one TCP
+	// connection carries.
 	Backlog      spread `json:"backlogBytesPerSecond"`
 	BacklogShare spread `json:"backlogShare"`
 	Steady       spread `json:"steadyBytesPerSecond"`
@@ -117,11 +119,13 @@ func MeasureRegions(ctx context.Context, o RegionsOptions) (*Regions, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	res := &Regions{Machine: machine(), Window: o.Window, Connections: o.Connections, Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+	res := &Regions{Machine: machine(), Window: o.Window, Connections: o.Connections, Keys: o.Keys,
+		ValueBytes: o.ValueBytes, Rounds: o.Rounds,
 		Seconds: o.Length.Seconds(), BacklogBytes: o.BacklogBytes}
 	if at := slices.Index(o.Forms, formEdges); at >= 0 && o.Envoy == "" {
 		o.Forms = slices.Delete(slices.Clone(o.Forms), at, at+1)
-		res.Omitted = "The form with edges is left out: give the program of Envoy with --envoy or in CAUSALSTORE_ENVOY; `go run ./e2e/cluster envoy` downloads one."
+		res.Omitted = "The form with edges is left out: give the program of Envoy with --envoy or in " +
+			"CAUSALSTORE_ENVOY; `go run ./e2e/cluster envoy` downloads one."
 		reportProgress(o.Progress, "%s", res.Omitted)
 	}
 	for _, delay := range o.Delays {
@@ -192,7 +196,8 @@ func (f *RegionForm) conclude() {
 			}
 		}
 	}
-	f.PropagationP50Ms, f.PropagationP99Ms = float64(f.propagation.ValueAtQuantile(50))/1e6, float64(f.propagation.ValueAtQuantile(99))/1e6
+	f.PropagationP50Ms, f.PropagationP99Ms = float64(f.propagation.ValueAtQuantile(50))/1e6,
+		float64(f.propagation.ValueAtQuantile(99))/1e6
 	f.Propagations = f.propagation.TotalCount()
 	f.SentPerWrite, f.BackPerWrite = perOp(float64(f.Set.sent), f.Set.ops), perOp(float64(f.Set.back), f.Set.ops)
 	f.Backlog, f.BacklogShare = spreadOf(f.backlogs), spreadOf(f.shares)

@@ -10,14 +10,16 @@ import (
 // backlogPoll is how often the progress of a backlog is looked at.
 const backlogPoll = 25 * time.Millisecond
 
-// backlog writes values in the first region while the path is cut, and measures how fast they reach the other one after that.
+// backlog writes values in the first region while the path is cut, and measures how fast they reach the other one after
+// that.
 func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 	if err := p.path.Cut(); err != nil {
 		return err
 	}
 	cut := time.Now()
 	count := max(p.o.BacklogBytes/p.o.ValueBytes, 10)
-	if err := failOnWrongReplies(p.driver.burst(ctx, burst{workload: workload{records: prefixed("backlog:", count, p.o.ValueBytes), pipeline: 16}})); err != nil {
+	if err := failOnWrongReplies(p.driver.burst(ctx,
+		burst{workload: workload{records: prefixed("backlog:", count, p.o.ValueBytes), pipeline: 16}})); err != nil {
 		return fmt.Errorf("write a backlog: %w", err)
 	}
 	if err := p.path.Heal(); err != nil {
@@ -48,8 +50,11 @@ func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 			return err
 		}
 	}
-	reportProgress(p.o.Progress, "a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine tenths after %.1f s, all after %.1f s", count,
-		healed.Sub(cut).Seconds(), tenth.Sub(healed).Seconds(), nineTenths.Sub(healed).Seconds(), time.Since(healed).Seconds())
+	reportProgress(p.o.Progress,
+		"a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine tenths "+
+			"after %.1f s, all after %.1f s", count,
+		healed.Sub(cut).Seconds(), tenth.Sub(healed).Seconds(), nineTenths.Sub(healed).Seconds(),
+		time.Since(healed).Seconds())
 	f, values := p.result, float64(count*p.o.ValueBytes)
 	rate := values / time.Since(healed).Seconds()
 	f.backlogs, f.shares = append(f.backlogs, rate), append(f.shares, rate/ceiling)
@@ -60,7 +65,8 @@ func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 	return nil
 }
 
-// measureHeals cuts the path of all pairs, again and again, for longer each time, and measures when writes cross it again.
+// measureHeals cuts the path of all pairs, again and again, for longer each time, and measures when writes cross it
+// again.
 func measureHeals(ctx context.Context, o RegionsOptions, pairs []*pair) error {
 	for i := range o.Cuts {
 		length := o.ShortestCut

@@ -17,11 +17,13 @@ import (
 // measure runs one round.
 func (p *pair) measure(ctx context.Context, ceiling float64) error {
 	f := p.result
-	gets := burst{workload: workload{records: prefixed("get:", p.o.Keys, p.o.ValueBytes), reads: 1, pipeline: 1}, duration: p.o.Length}
+	gets := burst{workload: workload{records: prefixed("get:", p.o.Keys, p.o.ValueBytes), reads: 1, pipeline: 1},
+		duration: p.o.Length}
 	if err := p.load(ctx, f.Get, gets); err != nil {
 		return fmt.Errorf("GET: %w", err)
 	}
-	sets := burst{workload: workload{records: prefixed("set:", p.o.Keys, p.o.ValueBytes), pipeline: 1}, duration: p.o.Length}
+	sets := burst{workload: workload{records: prefixed("set:", p.o.Keys, p.o.ValueBytes), pipeline: 1},
+		duration: p.o.Length}
 	if err := p.load(ctx, f.Set, sets); err != nil {
 		return fmt.Errorf("SET: %w", err)
 	}
@@ -74,7 +76,8 @@ func (p *pair) load(ctx context.Context, l *RegionLoad, b burst) error {
 // probeInterval is the time between two writes that are followed to the other region.
 const probeInterval = 10 * time.Millisecond
 
-// propagate writes growing numbers to a key in the first region, and notes when a client of the other one sees each of them.
+// propagate writes growing numbers to a key in the first region, and notes when a client of the other one sees each of
+// them.
 func (p *pair) propagate(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,7 +102,8 @@ func (p *pair) propagate(ctx context.Context) error {
 				mu.Lock()
 				sent[i] = time.Now()
 				mu.Unlock()
-				if wrong, reply, err := writer.exchange(request("SET", key, strconv.Itoa(i)), 1, '+'); err != nil || wrong > 0 {
+				if wrong, reply, err := writer.exchange(request("SET", key, strconv.Itoa(i)), 1, '+'); err != nil ||
+					wrong > 0 {
 					return fmt.Errorf("write: %q, %w", reply, err)
 				}
 				if err := sleep(ctx, probeInterval); err != nil {
@@ -115,7 +119,8 @@ func (p *pair) propagate(ctx context.Context) error {
 		now := time.Now()
 		if err != nil || now.After(deadline) {
 			cancel()
-			return errors.Join(fmt.Errorf("read: %d of %d writes were seen, and then %q", seen, len(sent), reply), err, <-written)
+			return errors.Join(fmt.Errorf("read: %d of %d writes were seen, and then %q", seen, len(sent), reply),
+				err, <-written)
 		}
 		for newest := valueOf(reply); seen <= newest; seen++ {
 			mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/lab/envoy"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/relay"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The data centers of a pair. The measured clients are those of the first one.
@@ -35,8 +35,8 @@ type pair struct {
 	probes int // that were made, for their keys
 }
 
-// userTimeout is the TCP_USER_TIMEOUT of the connections that cross the path in a form: gRPC sets that of parts to the time-out of their
-// heartbeat, and edges have their own.
+// userTimeout is the TCP_USER_TIMEOUT of the connections that cross the path in a form: gRPC sets that of parts to the
+// time-out of their heartbeat, and edges have their own.
 func userTimeout(form string) time.Duration {
 	if form == formEdges {
 		return edge.PeerTimeout
@@ -52,7 +52,8 @@ type runningEdge struct {
 
 // startPair starts a pair in a form, and writes the keys that are read.
 func startPair(ctx context.Context, o RegionsOptions, form, dir string, delay time.Duration) (*pair, error) {
-	p := &pair{o: o, delay: delay, path: relay.NewPath(delay, o.Window, userTimeout(form)), edges: map[string]*runningEdge{}, result: newRegionForm(form)}
+	p := &pair{o: o, delay: delay, path: relay.NewPath(delay, o.Window, userTimeout(form)),
+		edges: map[string]*runningEdge{}, result: newRegionForm(form)}
 	if err := p.start(ctx, dir); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -64,7 +65,8 @@ func (p *pair) start(ctx context.Context, dir string) (err error) {
 		RoundTripMs: map[string]map[string]float64{pairDCs[0]: {pairDCs[1]: 2 * p.delay.Seconds() * 1e3}}}}
 	for _, dc := range pairDCs {
 		spec.topology.DataCenters = append(spec.topology.DataCenters, topology.FileDataCenter{Name: dc})
-		spec.topology.Rings = append(spec.topology.Rings, topology.FileRing{Name: "ring-" + dc, DataCenters: []string{dc}})
+		spec.topology.Rings = append(spec.topology.Rings,
+			topology.FileRing{Name: "ring-" + dc, DataCenters: []string{dc}})
 	}
 	if p.parts, err = planProcesses(p.o.Binary, dir, spec); err != nil {
 		return err
@@ -137,12 +139,14 @@ func directionFrom(dc string) relay.Direction {
 	return relay.Back
 }
 
-// addressesAcross returns the addresses of the other data center as one dials them: over the path, or through an egress of its edge.
+// addressesAcross returns the addresses of the other data center as one dials them: over the path, or through an egress
+// of its edge.
 func (p *pair) addressesAcross(dc string) (seen contract.Addresses, err error) {
 	other := otherDC(dc)
 	if p.edges[dc] != nil {
 		at := func(role contract.Role) []string { return []string{contract.PartAddress(role, 0, other, benchStore)} }
-		return contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman), Caches: at(contract.RoleCache)}, nil
+		return contract.Addresses{Coordinators: at(contract.RoleCoordinator), Middlemen: at(contract.RoleMiddleman),
+			Caches: at(contract.RoleCache)}, nil
 	}
 	own := p.parts.config.Addresses[other]
 	across := func(addrs []string) (far []string) {
@@ -152,7 +156,8 @@ func (p *pair) addressesAcross(dc string) (seen contract.Addresses, err error) {
 		}
 		return far
 	}
-	return contract.Addresses{Coordinators: across(own.Coordinators), Middlemen: across(own.Middlemen), Caches: across(own.Caches)}, err
+	return contract.Addresses{Coordinators: across(own.Coordinators), Middlemen: across(own.Middlemen),
+		Caches: across(own.Caches)}, err
 }
 
 // startEdges starts the edges of both data centers, which reach each other over the path.
@@ -162,7 +167,8 @@ func (p *pair) startEdges(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		p.edges[dc] = &runningEdge{Edge: envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0], EgressParts: addrs[1], Ingress: addrs[2], HTTP: addrs[3]}}
+		p.edges[dc] = &runningEdge{Edge: envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0],
+			EgressParts: addrs[1], Ingress: addrs[2], HTTP: addrs[3]}}
 	}
 	for dc, e := range p.edges {
 		if err := p.startEdge(ctx, dc, e); err != nil {
@@ -186,7 +192,8 @@ func (p *pair) startEdge(ctx context.Context, dc string, e *runningEdge) error {
 	in.TrustDomain, in.Bundle = trust(dc)
 	peer.TrustDomain, peer.Bundle = trust(other)
 	in.Peers = []edge.Peer{peer}
-	for role, addr := range map[contract.Role]string{contract.RoleCoordinator: own.Coordinators[0], contract.RoleMiddleman: own.Middlemen[0], contract.RoleCache: own.Caches[0]} {
+	for role, addr := range map[contract.Role]string{contract.RoleCoordinator: own.Coordinators[0],
+		contract.RoleMiddleman: own.Middlemen[0], contract.RoleCache: own.Caches[0]} {
 		in.Parts = append(in.Parts, edge.Part{Name: contract.PartName(role, 0, dc, benchStore), Address: addr})
 	}
 	certificate, key, err := p.parts.regions.issue(dc, contract.RoleEdge, "0")

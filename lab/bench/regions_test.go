@@ -16,9 +16,12 @@ func TestRegionsAreMeasuredInEveryForm(t *testing.T) {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
 	const keys = 100
-	res, err := bench.MeasureRegions(t.Context(), bench.RegionsOptions{Binary: binary, Dir: t.TempDir(), Envoy: os.Getenv(envoy.ProgramVariable),
-		Forms: bench.RegionForms, Delays: []time.Duration{5 * time.Millisecond}, Window: 1 << 20, Rounds: 1, Length: 100 * time.Millisecond,
-		Connections: 4, Keys: keys, ValueBytes: 1024, Probes: 20, BacklogBytes: 500_000, Cuts: 1, ShortestCut: 300 * time.Millisecond, LongestCut: 300 * time.Millisecond})
+	res, err := bench.MeasureRegions(t.Context(), bench.RegionsOptions{Binary: binary, Dir: t.TempDir(),
+		Envoy: os.Getenv(envoy.ProgramVariable),
+		Forms: bench.RegionForms, Delays: []time.Duration{5 * time.Millisecond}, Window: 1 << 20, Rounds: 1,
+		Length:      100 * time.Millisecond,
+		Connections: 4, Keys: keys, ValueBytes: 1024, Probes: 20, BacklogBytes: 500_000, Cuts: 1,
+		ShortestCut: 300 * time.Millisecond, LongestCut: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +44,8 @@ func TestRegionsAreMeasuredInEveryForm(t *testing.T) {
 			}
 		}
 		if f.Propagations != 20 || f.SentPerWrite < 1024 || f.BackPerWrite <= 0 {
-			t.Errorf("%s: %d writes were followed; %v bytes of each were sent, and %v came back", f.Form, f.Propagations, f.SentPerWrite, f.BackPerWrite)
+			t.Errorf("%s: %d writes were followed; %v bytes of each were sent, and %v came back", f.Form,
+				f.Propagations, f.SentPerWrite, f.BackPerWrite)
 		}
 		if f.Backlog.Min <= 0 || f.BacklogShare.Min <= 0 || len(f.HealsMs) != 1 || f.HealsMs[0] <= 0 {
 			t.Errorf("%s: backlog %+v, heals %v", f.Form, f.Backlog, f.HealsMs)

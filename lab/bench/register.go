@@ -13,8 +13,8 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
-// startRegister starts an etcd with one server, which keeps the configurations of the groups of all data centers. It has the certificate of
-// the first one.
+// startRegister starts an etcd with one server, which keeps the configurations of the groups of all data centers. It
+// has the certificate of the first one.
 func (p *processes) startRegister(ctx context.Context) error {
 	if p.regions == nil || len(p.topology.DataCenters) != 1 {
 		return errors.New("groups of several members are measured in one data center, with mutual TLS")
@@ -28,7 +28,8 @@ func (p *processes) startRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"tls.crt": certificate, "tls.key": key, "ca.crt": p.regions.authorities[dc].CertificatePEM()}
+	files := map[string][]byte{"tls.crt": certificate, "tls.key": key,
+		"ca.crt": p.regions.authorities[dc].CertificatePEM()}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			return err
@@ -39,12 +40,17 @@ func (p *processes) startRegister(ctx context.Context) error {
 		return err
 	}
 	clients, peers := "https://"+addrs[0], "http://"+addrs[1]
-	p.register, err = startProgram(dir, "etcd", p.etcd, "--data-dir", filepath.Join(dir, "data"), "--log-level", "error",
-		"--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-		"--initial-cluster", "default="+peers, "--cert-file", filepath.Join(dir, "tls.crt"), "--key-file", filepath.Join(dir, "tls.key"),
+	p.register, err = startProgram(dir, "etcd", p.etcd, "--data-dir", filepath.Join(dir, "data"),
+		"--log-level", "error",
+		"--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers,
+		"--initial-advertise-peer-urls", peers,
+		"--initial-cluster", "default="+peers, "--cert-file", filepath.Join(dir, "tls.crt"), "--key-file",
+		filepath.Join(dir, "tls.key"),
 		"--trusted-ca-file", filepath.Join(dir, "ca.crt"), "--client-cert-auth")
 	if err != nil {
-		return fmt.Errorf("%w; groups of several members need etcd: install it (Debian: apt-get install etcd-server), or name the program with --etcd", err)
+		return fmt.Errorf(
+			"%w; groups of several members need etcd: install it (Debian: apt-get install etcd-server), or name the "+
+				"program with --etcd", err)
 	}
 	p.config.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: addrs[:1]}}
 	return p.register.await(ctx, time.Minute, func() bool {

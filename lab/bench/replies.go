@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// skipReplies steps over the complete replies at the start of b, n at most. It returns how many there were, how many of them
-// were not of the wanted type (a missing value is not one either), and the bytes that they took.
+// skipReplies steps over the complete replies at the start of b, n at most. It returns how many there were, how many of
+// them were not of the wanted type (a missing value is not one either), and the bytes that they took.
 func skipReplies(b []byte, n int, want byte) (replies, wrong, used int, err error) {
 	for replies < n {
 		rest := b[used:]

@@ -23,7 +23,8 @@ func TestSkipRepliesTakesCompleteRepliesAndCountsWrongOnes(t *testing.T) {
 	} {
 		replies, wrong, used, err := skipReplies([]byte(c.in), c.limit, c.want)
 		if err != nil || replies != c.replies || wrong != c.wrong || used != c.used {
-			t.Errorf("%s: %d replies, %d wrong, %d bytes, error %v; want %d, %d, %d", c.name, replies, wrong, used, err, c.replies, c.wrong, c.used)
+			t.Errorf("%s: %d replies, %d wrong, %d bytes, error %v; want %d, %d, %d", c.name, replies, wrong, used, err,
+				c.replies, c.wrong, c.used)
 		}
 	}
 	for _, bad := range []string{"*1\r\n", "$x\r\n", "$\r\n", "\n"} {

@@ -50,8 +50,9 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	res, err := bench.MeasureOverhead(t.Context(), bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
-		Profile: time.Second, Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 50})
+	res, err := bench.MeasureOverhead(t.Context(),
+		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
+			Profile: time.Second, Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 			}
 		}
 		if c.Ratio.Median <= 0 || c.Allocations <= 0 || len(c.Layers) == 0 {
-			t.Errorf("%s at pipeline %d: ratio %v, %v allocations, layers %v", c.Command, c.Pipeline, c.Ratio, c.Allocations, c.Layers)
+			t.Errorf("%s at pipeline %d: ratio %v, %v allocations, layers %v", c.Command, c.Pipeline, c.Ratio,
+				c.Allocations, c.Layers)
 		}
 		if c.Command == "GET" && c.Hits < 0.99 {
 			t.Errorf("only %v of the GETs at pipeline %d were hits", c.Hits, c.Pipeline)
@@ -77,7 +79,8 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 
 func TestMemoryCountsCachedObjects(t *testing.T) {
 	const objects = 2000
-	res, err := bench.MeasureMemory(t.Context(), bench.MemoryOptions{Binary: program(t), Dir: t.TempDir(), Objects: objects, ValueBytes: 20,
+	res, err := bench.MeasureMemory(t.Context(), bench.MemoryOptions{Binary: program(t), Dir: t.TempDir(),
+		Objects: objects, ValueBytes: 20,
 		Load: 500 * time.Millisecond, Connections: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +93,8 @@ func TestMemoryCountsCachedObjects(t *testing.T) {
 	}
 	for _, part := range []string{"coordinator", "middleman", "cache", "sidecar"} {
 		if res.Idle[part] == 0 || res.Filled[part] == 0 || res.Loaded[part] == 0 {
-			t.Errorf("memory of the %s: idle %d, filled %d, loaded %d", part, res.Idle[part], res.Filled[part], res.Loaded[part])
+			t.Errorf("memory of the %s: idle %d, filled %d, loaded %d", part, res.Idle[part], res.Filled[part],
+				res.Loaded[part])
 		}
 	}
 	if res.ReadCPU["sidecar"] == 0 || len(res.ReadCPU) != 4 || len(res.WriteCPU) != 4 {
@@ -121,7 +125,8 @@ func carries(t *testing.T, result any) {
 }
 
 func TestIdleMeasuresEveryKindOfPart(t *testing.T) {
-	res, err := bench.MeasureIdle(t.Context(), bench.IdleOptions{Binary: program(t), Dir: t.TempDir(), Length: 100 * time.Millisecond, Sidecars: 1, Reads: "Latest"})
+	res, err := bench.MeasureIdle(t.Context(), bench.IdleOptions{Binary: program(t), Dir: t.TempDir(),
+		Length: 100 * time.Millisecond, Sidecars: 1, Reads: "Latest"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +145,8 @@ func TestLimitsAttacksPartsAndServesOthersAfterwards(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	o := bench.LimitsOptions{Binary: binary, Dir: t.TempDir(), Length: 300 * time.Millisecond, Connections: 4, Idle: 20, Attacks: []string{"half-sent"}}
+	o := bench.LimitsOptions{Binary: binary, Dir: t.TempDir(), Length: 300 * time.Millisecond, Connections: 4, Idle: 20,
+		Attacks: []string{"half-sent"}}
 	res, err := bench.MeasureLimits(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ type StockClientOptions struct {
 	Binary string
 	// Dir is where all servers keep their data: it decides which disk is measured.
 	Dir string
-	// Commands are GET, SET, INCR and MSET (of ten keys); Connections and Pipelines are the values of its -c and -P. All combinations are measured.
+	// Commands are GET, SET, INCR and MSET (of ten keys); Connections and Pipelines are the values of its -c and -P.
+	// All combinations are measured.
 	Commands               []string
 	Connections, Pipelines []int
 	// Each of Rounds measures every combination once on each system, for about Length each.
@@ -29,7 +30,8 @@ type StockClientOptions struct {
 	Length time.Duration
 	// Keys and ValueBytes are its -r and -d.
 	Keys, ValueBytes int
-	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third system.
+	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third
+	// system.
 	NearBytes int
 	// Progress receives a line per step; nil receives none.
 	Progress io.Writer
@@ -65,8 +67,8 @@ type StockClientWay struct {
 	rps, p50, p99 []float64
 }
 
-// MeasureWithStockClient runs redis-benchmark in turns against a stock Redis, and against the same Redis behind the parts of one data center, each of
-// them a process, with mutual TLS between them, without and with near copies.
+// MeasureWithStockClient runs redis-benchmark in turns against a stock Redis, and against the same Redis behind the
+// parts of one data center, each of them a process, with mutual TLS between them, without and with near copies.
 func MeasureWithStockClient(ctx context.Context, o StockClientOptions) (res *StockClient, err error) {
 	client, err := exec.LookPath("redis-benchmark")
 	if err != nil {
@@ -83,7 +85,8 @@ func MeasureWithStockClient(ctx context.Context, o StockClientOptions) (res *Sto
 	if err != nil {
 		return nil, err
 	}
-	res = &StockClient{Machine: machine(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds, Seconds: o.Length.Seconds()}
+	res = &StockClient{Machine: machine(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+		Seconds: o.Length.Seconds()}
 	run := stockClient{program: client, o: o}
 	for _, t := range targets {
 		reportProgress(o.Progress, "%s: preload %d keys", t.name, o.Keys)
@@ -121,7 +124,8 @@ func (s *stockClient) preload(ctx context.Context, t *processTarget) error {
 	return t.drain(ctx)
 }
 
-// measure runs all rounds of a case. The first one of each system tells how many requests take about as long as a round is to last.
+// measure runs all rounds of a case. The first one of each system tells how many requests take about as long as a round
+// is to last.
 func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets []*processTarget) error {
 	requests := make([]int, len(targets))
 	for i, t := range targets {
@@ -163,14 +167,17 @@ type stockFigures struct{ rps, p50, p99 float64 }
 func (c *StockClientCase) atOnce() int { return c.Connections * c.Pipeline }
 
 // run sends at least so many requests.
-func (s *stockClient) run(ctx context.Context, t *processTarget, c *StockClientCase, requests int) (f stockFigures, err error) {
+func (s *stockClient) run(ctx context.Context, t *processTarget, c *StockClientCase, requests int) (f stockFigures,
+	err error) {
 	host, port, err := net.SplitHostPort(t.addr())
 	if err != nil {
 		return f, err
 	}
-	requests += c.atOnce() - 1 // redis-benchmark may fail at the end if not all clients send as many, in whole pipelines
+	// redis-benchmark may fail at the end if not all clients send as many, in whole pipelines
+	requests += c.atOnce() - 1
 	requests -= requests % c.atOnce()
-	cmd := exec.CommandContext(ctx, s.program, "-h", host, "-p", port, "-t", strings.ToLower(c.Command), "-c", strconv.Itoa(c.Connections), "-P", strconv.Itoa(c.Pipeline),
+	cmd := exec.CommandContext(ctx, s.program, "-h", host, "-p", port, "-t", strings.ToLower(c.Command), "-c",
+		strconv.Itoa(c.Connections), "-P", strconv.Itoa(c.Pipeline),
 		"-n", strconv.Itoa(requests), "-r", strconv.Itoa(s.o.Keys), "-d", strconv.Itoa(s.o.ValueBytes), "--csv")
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
@@ -216,14 +223,19 @@ func parseStockFigures(out []byte, command string) (f stockFigures, err error) {
 
 // Text prints the figures.
 func (r *StockClient) Text(out io.Writer) {
-	t := table{title: "redis-benchmark against a stock Redis (appendfsync always), and the same behind coordinator, middleman, cache and sidecar, each a process",
-		note: fmt.Sprintf("%s; %d keys, values of %d bytes; %d rounds of about %.1f s each way in turn; median (least..greatest)", r.Machine, r.Keys, r.ValueBytes,
+	t := table{
+		title: "redis-benchmark against a stock Redis (appendfsync always), and the same behind coordinator, " +
+			"middleman, cache and sidecar, each a process",
+		note: fmt.Sprintf(
+			"%s; %d keys, values of %d bytes; %d rounds of about %.1f s each way in turn; median (least..greatest)",
+			r.Machine, r.Keys, r.ValueBytes,
 			r.Rounds, r.Seconds),
 		head: []string{"command", "-c", "-P", "way", "requests/s", "ratio", "p50 ms", "p99 ms"}}
 	for _, c := range r.Cases {
 		cells := []string{c.Command, fmt.Sprint(c.Connections), fmt.Sprint(c.Pipeline)}
 		for _, w := range c.Ways {
-			t.add(append(cells, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), fmt.Sprintf("%.2f", w.P50Ms.Median), fmt.Sprintf("%.2f", w.P99Ms.Median))...)
+			t.add(append(cells, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"),
+				fmt.Sprintf("%.2f", w.P50Ms.Median), fmt.Sprintf("%.2f", w.P99Ms.Median))...)
 			cells = []string{"", "", ""}
 		}
 	}

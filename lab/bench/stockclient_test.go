@@ -15,8 +15,11 @@ func TestRedisBenchmarkComparesRedisAndTheParts(t *testing.T) {
 			t.Skip(needed + " is not installed: apt-get install redis-server redis-tools")
 		}
 	}
-	res, err := bench.MeasureWithStockClient(t.Context(), bench.StockClientOptions{Binary: binary, Dir: t.TempDir(), Commands: []string{"GET", "SET"}, Connections: []int{1, 5},
-		Pipelines: []int{8}, Rounds: 1, Length: 50 * time.Millisecond, Keys: 100, ValueBytes: 100, NearBytes: 32 << 20})
+	res, err := bench.MeasureWithStockClient(t.Context(),
+		bench.StockClientOptions{Binary: binary, Dir: t.TempDir(), Commands: []string{"GET", "SET"},
+			Connections: []int{1, 5},
+			Pipelines:   []int{8}, Rounds: 1, Length: 50 * time.Millisecond, Keys: 100, ValueBytes: 100,
+			NearBytes: 32 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ func dialWire(addr string) (*wireConn, error) {
 	return &wireConn{Conn: conn, in: make([]byte, 64<<10)}, nil
 }
 
-// exchange sends n requests at once and takes their replies. It returns how many replies were not of the wanted type, and
-// the start of what holds the first of those, or of the last reply if there are none.
+// exchange sends n requests at once and takes their replies. It returns how many replies were not of the wanted type,
+// and the start of what holds the first of those, or of the last reply if there are none.
 func (c *wireConn) exchange(batch []byte, n int, want byte) (wrong int, reply string, err error) {
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return 0, "", err

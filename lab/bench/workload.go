@@ -20,8 +20,8 @@ type workload struct {
 	pacing pacing
 }
 
-// popularity is how often keys are asked for: key i with a probability proportional to 1/(i+1)^theta, as in YCSB's zipfian
-// distribution; all alike if there is none.
+// popularity is how often keys are asked for: key i with a probability proportional to 1/(i+1)^theta, as in YCSB's
+// zipfian distribution; all alike if there is none.
 type popularity struct{ *load.Zipf }
 
 func (p popularity) draw(r *rand.Rand, keys int) int {
@@ -53,8 +53,8 @@ func (p pacing) firstPause(c *client) time.Duration {
 	return time.Duration(c.random.Int64N(int64(max(p.think, p.interval(c.site))) + 1))
 }
 
-// pause is how long a client thinks, and waits until its next operation is due, after a reply at done. It does not catch up
-// on operations that were due while it waited for the reply.
+// pause is how long a client thinks, and waits until its next operation is due, after a reply at done. It does not
+// catch up on operations that were due while it waited for the reply.
 func (p pacing) pause(c *client, done time.Duration) time.Duration {
 	pause := p.think
 	if interval := p.interval(c.site); interval > 0 {

@@ -62,7 +62,8 @@ func TestRecordsAreRESP(t *testing.T) {
 	if got, want := string(k.get(nil, 0)), "*2\r\n$3\r\nGET\r\n$3\r\nk:1\r\n"; got != want || k.count != 2 {
 		t.Errorf("GET is %q, want %q", got, want)
 	}
-	if got, want := string(prefixed("k:", 1, 3).set(nil, 0)), "*3\r\n$3\r\nSET\r\n$3\r\nk:0\r\n$3\r\nvvv\r\n"; got != want {
+	if got, want := string(prefixed("k:", 1, 3).set(nil, 0)),
+		"*3\r\n$3\r\nSET\r\n$3\r\nk:0\r\n$3\r\nvvv\r\n"; got != want {
 		t.Errorf("SET is %q, want %q", got, want)
 	}
 }

@@ -28,7 +28,8 @@ type WorkloadsOptions struct {
 	Pipeline    int
 	// Reads is the read mode of all sessions; empty: the default of sidecars.
 	Reads contract.Reads
-	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third system.
+	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third
+	// system.
 	NearBytes int
 	// Progress receives a line per step; nil receives none.
 	Progress io.Writer
@@ -58,10 +59,12 @@ type WorkloadCase struct {
 type WorkloadWay struct {
 	Name string `json:"way"`
 	Side
-	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians of all.
+	// Ratio is the throughput of a round divided by that of Redis in the same round, and P50Ratio that of the medians
+	// of all.
 	Ratio    spread  `json:"ratio"`
 	P50Ratio float64 `json:"p50Ratio"`
-	// GeneratorUs is the CPU time of the clients per operation, in microseconds. They are goroutines with go-redis, so it is much of the whole.
+	// GeneratorUs is the CPU time of the clients per operation, in microseconds. They are goroutines with go-redis, so
+	// it is much of the whole.
 	GeneratorUs float64 `json:"generatorCpuUs"`
 	// Found is the share of the keys read that existed.
 	Found float64 `json:"found"`
@@ -73,17 +76,19 @@ type WorkloadWay struct {
 	readFrom      map[string]float64 // counts
 }
 
-// MeasureWorkloads runs each workload in a closed loop against a stock Redis, and against the same Redis behind the parts of one data center,
-// each of them a process, with mutual TLS between them, without and with near copies.
+// MeasureWorkloads runs each workload in a closed loop against a stock Redis, and against the same Redis behind the
+// parts of one data center, each of them a process, with mutual TLS between them, without and with near copies.
 func MeasureWorkloads(ctx context.Context, o WorkloadsOptions) (res *Workloads, err error) {
-	res = &Workloads{Machine: machine(), Connections: o.Connections, Pipeline: o.Pipeline, Rounds: o.Rounds, Seconds: o.Length.Seconds()}
+	res = &Workloads{Machine: machine(), Connections: o.Connections, Pipeline: o.Pipeline, Rounds: o.Rounds,
+		Seconds: o.Length.Seconds()}
 	for _, name := range o.Workloads {
 		w, err := load.NewWorkload(name)
 		if err != nil {
 			return nil, err
 		}
-		res.Cases = append(res.Cases, &WorkloadCase{Workload: name, config: load.Config{Workload: w, Sessions: o.Connections, Pipeline: o.Pipeline,
-			Duration: o.Length, KeyPrefix: w.Name + ":", LoadKeys: noKeys}})
+		res.Cases = append(res.Cases, &WorkloadCase{Workload: name,
+			config: load.Config{Workload: w, Sessions: o.Connections, Pipeline: o.Pipeline,
+				Duration: o.Length, KeyPrefix: w.Name + ":", LoadKeys: noKeys}})
 	}
 	dir, err := makeDataDir(o.Dir)
 	if err != nil {
@@ -126,7 +131,8 @@ func (c *WorkloadCase) compare(ctx context.Context, o WorkloadsOptions, targets 
 			return fmt.Errorf("%s, %s: %w", c.Workload, t.name, err)
 		}
 		c.Keys = keys
-		c.Ways = append(c.Ways, &WorkloadWay{Name: t.name, Side: Side{latency: newLatency()}, readFrom: map[string]float64{}})
+		c.Ways = append(c.Ways, &WorkloadWay{Name: t.name, Side: Side{latency: newLatency()},
+			readFrom: map[string]float64{}})
 	}
 	for round := range o.Rounds {
 		reportProgress(o.Progress, "%s: round %d of %d", c.Workload, round+1, o.Rounds)
@@ -140,7 +146,8 @@ func (c *WorkloadCase) compare(ctx context.Context, o WorkloadsOptions, targets 
 	return nil
 }
 
-// preload writes the keys, and lets the workload run briefly, so that the first round starts with connections, caches and leases like the others.
+// preload writes the keys, and lets the workload run briefly, so that the first round starts with connections, caches
+// and leases like the others.
 func (c *WorkloadCase) preload(ctx context.Context, t *processTarget) (keys int, err error) {
 	warm := c.config
 	warm.LoadKeys = 0 // all
@@ -203,7 +210,8 @@ func (w *WorkloadWay) measure(ctx context.Context, config load.Config, t *proces
 	l := burstResult{Ops: res.Ops, Wrong: res.Failed + res.Unknown, Elapsed: res.Elapsed, Latency: newLatency()}
 	for _, h := range res.Latency { // in microseconds, by verb
 		for _, bar := range h.Distribution() {
-			if err := l.Latency.RecordValues(inRange(l.Latency, time.Duration(bar.To)*time.Microsecond), bar.Count); err != nil {
+			if err := l.Latency.RecordValues(inRange(l.Latency, time.Duration(bar.To)*time.Microsecond),
+				bar.Count); err != nil {
 				return err
 			}
 		}
@@ -219,7 +227,8 @@ func (t *processTarget) readFrom(ctx context.Context) (map[string]float64, error
 		return counts, nil
 	}
 	for _, source := range readSources {
-		n, err := t.plane.partMetric(ctx, "sidecar", "causalstore_sidecar_reads_total", fmt.Sprintf("source=%q", source))
+		n, err := t.plane.partMetric(ctx, "sidecar", "causalstore_sidecar_reads_total",
+			fmt.Sprintf("source=%q", source))
 		if err != nil {
 			return nil, err
 		}
@@ -273,16 +282,23 @@ func (w *WorkloadWay) readFromText() string {
 
 // Text prints the figures.
 func (r *Workloads) Text(out io.Writer) {
-	t := table{title: "Workloads on a stock Redis (appendfsync always), and on the same behind coordinator, middleman, cache and sidecar, each a process",
-		note: fmt.Sprintf("%s; %d connections, pipeline %d; %d rounds of %.1f s each way in turn; median (least..greatest)", r.Machine, r.Connections, r.Pipeline,
+	t := table{
+		title: "Workloads on a stock Redis (appendfsync always), and on the same behind coordinator, middleman, " +
+			"cache and sidecar, each a process",
+		note: fmt.Sprintf(
+			"%s; %d connections, pipeline %d; %d rounds of %.1f s each way in turn; median (least..greatest)",
+			r.Machine, r.Connections, r.Pipeline,
 			r.Rounds, r.Seconds),
-		head: []string{"workload", "keys", "way", "ops/s", "ratio", "p50 us", "p99 us", "p50 ratio", "CPU us/op", "clients us/op", "found", "failed",
+		head: []string{"workload", "keys", "way", "ops/s", "ratio", "p50 us", "p99 us", "p50 ratio", "CPU us/op",
+			"clients us/op", "found", "failed",
 			"keys read from"}}
 	for _, c := range r.Cases {
 		name, keys := c.Workload, fmt.Sprint(c.Keys)
 		for _, w := range c.Ways {
-			t.add(name, keys, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), fmt.Sprintf("%.0f", w.P50Us), fmt.Sprintf("%.0f", w.P99Us),
-				fmt.Sprintf("%.2f", w.P50Ratio), fmt.Sprintf("%.1f", w.CPUUs), fmt.Sprintf("%.1f", w.GeneratorUs), percent(w.Found), fmt.Sprint(w.Wrong), w.readFromText())
+			t.add(name, keys, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), fmt.Sprintf("%.0f", w.P50Us),
+				fmt.Sprintf("%.0f", w.P99Us),
+				fmt.Sprintf("%.2f", w.P50Ratio), fmt.Sprintf("%.1f", w.CPUUs), fmt.Sprintf("%.1f", w.GeneratorUs),
+				percent(w.Found), fmt.Sprint(w.Wrong), w.readFromText())
 			name, keys = "", ""
 		}
 	}

@@ -13,11 +13,14 @@ func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	if _, err := bench.MeasureWorkloads(t.Context(), bench.WorkloadsOptions{Binary: binary, Workloads: []string{"ycsb-z"}}); err == nil {
+	if _, err := bench.MeasureWorkloads(t.Context(),
+		bench.WorkloadsOptions{Binary: binary, Workloads: []string{"ycsb-z"}}); err == nil {
 		t.Error("an unknown workload is accepted")
 	}
-	res, err := bench.MeasureWorkloads(t.Context(), bench.WorkloadsOptions{Binary: binary, Dir: t.TempDir(), Workloads: []string{"testdata/few-keys.yaml"}, Rounds: 2,
-		Length: 100 * time.Millisecond, Connections: 4, Pipeline: 2, NearBytes: 32 << 20})
+	res, err := bench.MeasureWorkloads(t.Context(),
+		bench.WorkloadsOptions{Binary: binary, Dir: t.TempDir(), Workloads: []string{"testdata/few-keys.yaml"},
+			Rounds: 2,
+			Length: 100 * time.Millisecond, Connections: 4, Pipeline: 2, NearBytes: 32 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +32,8 @@ func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
 			t.Fatalf("%s has %d ways", c.Workload, len(c.Ways))
 		}
 		for _, w := range c.Ways {
-			if w.Throughput.Min <= 0 || w.Ratio.Min <= 0 || w.P50Us <= 0 || w.P99Us < w.P50Us || w.GeneratorUs <= 0 || w.Wrong != 0 || w.Found != 1 {
+			if w.Throughput.Min <= 0 || w.Ratio.Min <= 0 || w.P50Us <= 0 || w.P99Us < w.P50Us || w.GeneratorUs <= 0 ||
+				w.Wrong != 0 || w.Found != 1 {
 				t.Errorf("%s, %s: %+v", c.Workload, w.Name, w)
 			}
 			sum := 0.0

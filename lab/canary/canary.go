@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 )
 
@@ -44,7 +44,8 @@ type Config struct {
 	// User and Password are those of a client, TLS how to connect; all may be empty.
 	User, Password string
 	TLS            *tls.Config
-	// Prefix starts all keys, Secret authenticates the values. They are the same for all canaries of a run, and new for each run.
+	// Prefix starts all keys, Secret authenticates the values. They are the same for all canaries of a run, and new for
+	// each run.
 	Prefix string
 	Secret []byte
 	// Sessions, Keys and Rate are bounded by MostSessions, MostKeys and MostRate.
@@ -102,7 +103,8 @@ func Start(ctx context.Context, config Config) (*Canary, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	c := &Canary{config: config, incarnation: cmp.Or(config.Name, config.DataCenter) + "/" + strings.ToLower(crand.Text()[:incarnationLength]), signer: signer{config.Secret}, stop: stop,
+	c := &Canary{config: config, incarnation: cmp.Or(config.Name, config.DataCenter) + "/" +
+		strings.ToLower(crand.Text()[:incarnationLength]), signer: signer{config.Secret}, stop: stop,
 		stopped: make(chan struct{}), errors: map[string]int{}, bound: map[string]bool{}}
 	c.generation.Store(1)
 	var running sync.WaitGroup
@@ -136,7 +138,8 @@ func (c *Canary) Report(from Position) Report {
 	if from.Incarnation != "" && from.Incarnation != c.incarnation {
 		from = Position{}
 	}
-	r := Report{DataCenter: c.config.DataCenter, Now: time.Now().UnixNano(), Next: Position{c.incarnation, len(c.history), len(c.samples)}, Stopped: stopped, Full: c.full,
+	r := Report{DataCenter: c.config.DataCenter, Now: time.Now().UnixNano(),
+		Next: Position{c.incarnation, len(c.history), len(c.samples)}, Stopped: stopped, Full: c.full,
 		Errors: map[string]int{}}
 	r.History = string(c.history[min(max(from.Bytes, 0), len(c.history)):])
 	r.Samples = slices.Clone(c.samples[min(max(from.Samples, 0), len(c.samples)):])

@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/canary"
-	"github.com/causalstore/causalstore/lab/history"
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func one(name string) topology.DataCenter {
@@ -23,11 +23,13 @@ func one(name string) topology.DataCenter {
 }
 
 func TestCanariesOfTwoDataCentersMakeOneCausalHistoryAndDeleteTheirKeys(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{one("a"), one("b")}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{one("a"), one("b")},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(), Host: "127.0.0.1", Cache: true, Scope: "connection"})
+	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(),
+		Host: "127.0.0.1", Cache: true, Scope: "connection"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,8 @@ func TestCanariesOfTwoDataCentersMakeOneCausalHistoryAndDeleteTheirKeys(t *testi
 			t.Errorf("close: %v", err)
 		}
 	})
-	config := canary.Config{Prefix: "p", Secret: []byte("s"), Sessions: 2, Keys: 4, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour}
+	config := canary.Config{Prefix: "p", Secret: []byte("s"), Sessions: 2, Keys: 4, Rate: 100, Timeout: 5 * time.Second,
+		TTL: time.Hour}
 	var all []*canary.Canary
 	for _, e := range d.Endpoints() {
 		config.DataCenter, config.Addr = e.Name, e.RESP
@@ -53,7 +56,8 @@ func TestCanariesOfTwoDataCentersMakeOneCausalHistoryAndDeleteTheirKeys(t *testi
 		r := c.Report(canary.Position{})
 		return strings.Count(r.History, "\n") > 50 && len(r.Samples) > 0
 	}
-	for deadline := time.Now().Add(30 * time.Second); !enough(all[0]) || !enough(all[1]); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !enough(all[0]) ||
+		!enough(all[1]); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("too little after 30 s: %+v", all[0].Report(canary.Position{}))
 		}
@@ -85,7 +89,8 @@ func TestCanariesOfTwoDataCentersMakeOneCausalHistoryAndDeleteTheirKeys(t *testi
 		return history.Check(h, history.Options{})
 	}
 	var report history.Report
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // writes may be on their way
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		// writes may be on their way
 		if report = check(); report.OK() || time.Now().After(deadline) {
 			break
 		}
@@ -114,10 +119,15 @@ func TestCanariesOfTwoDataCentersMakeOneCausalHistoryAndDeleteTheirKeys(t *testi
 }
 
 func TestACanaryRefusesWhatItsBoundsForbidAndServesOnlyWhoKnowsTheToken(t *testing.T) {
-	good := canary.Config{DataCenter: "a", Addr: "127.0.0.1:1", Prefix: "p", Secret: []byte("s"), Sessions: 1, Keys: 1, Rate: 1, Timeout: time.Second, TTL: time.Hour}
+	good := canary.Config{DataCenter: "a", Addr: "127.0.0.1:1", Prefix: "p", Secret: []byte("s"), Sessions: 1, Keys: 1,
+		Rate: 1, Timeout: time.Second, TTL: time.Hour}
 	for what, spoil := range map[string]func(*canary.Config){
-		"sessions": func(c *canary.Config) { c.Sessions = 9 }, "keys": func(c *canary.Config) { c.Keys = 257 }, "operations per second": func(c *canary.Config) { c.Rate = 101 },
-		"address": func(c *canary.Config) { c.Addr = "x" }, "secret": func(c *canary.Config) { c.Secret = nil }, "time to live": func(c *canary.Config) { c.TTL = time.Second },
+		"sessions": func(c *canary.Config) { c.Sessions = 9 }, "keys": func(c *canary.Config) {
+			c.Keys = 257
+		}, "operations per second": func(c *canary.Config) { c.Rate = 101 },
+		"address": func(c *canary.Config) { c.Addr = "x" }, "secret": func(c *canary.Config) {
+			c.Secret = nil
+		}, "time to live": func(c *canary.Config) { c.TTL = time.Second },
 	} {
 		bad := good
 		spoil(&bad)
@@ -132,7 +142,8 @@ func TestACanaryRefusesWhatItsBoundsForbidAndServesOnlyWhoKnowsTheToken(t *testi
 	c.Stop()
 	s := httptest.NewServer(c.Handler("token"))
 	defer s.Close()
-	for path, want := range map[string]int{"/readyz": http.StatusOK, "/token/report": http.StatusOK, "/nekot/report": http.StatusNotFound, "/report": http.StatusNotFound} {
+	for path, want := range map[string]int{"/readyz": http.StatusOK, "/token/report": http.StatusOK,
+		"/nekot/report": http.StatusNotFound, "/report": http.StatusNotFound} {
 		r, err := http.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -145,11 +156,13 @@ func TestACanaryRefusesWhatItsBoundsForbidAndServesOnlyWhoKnowsTheToken(t *testi
 }
 
 func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{one("a")}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{one("a")}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}},
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(), Host: "127.0.0.1", Cache: true, Scope: "pod"})
+	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: t.TempDir(),
+		Host: "127.0.0.1", Cache: true, Scope: "pod"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +171,8 @@ func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 	})
-	config := canary.Config{DataCenter: "a", Name: "a/sidecar", Addr: d.Endpoints()[0].RESP, OneSession: true, Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 2, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour}
+	config := canary.Config{DataCenter: "a", Name: "a/sidecar", Addr: d.Endpoints()[0].RESP, OneSession: true,
+		Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 2, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour}
 	c, err := canary.Start(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +195,9 @@ func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
 		return by
 	}
 	shared := func() bool { // all five connections are in the last generation
-		return slices.ContainsFunc(slices.Collect(maps.Values(processes(read()))), func(p map[string]bool) bool { return len(p) == 5 })
+		return slices.ContainsFunc(slices.Collect(maps.Values(processes(read()))), func(p map[string]bool) bool {
+			return len(p) == 5
+		})
 	}
 	for deadline := time.Now().Add(30 * time.Second); !shared(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -195,11 +211,13 @@ func TestConnectionsOfOneSessionShareItUntilOneIsMadeAnew(t *testing.T) {
 	}
 	r := c.Report(canary.Position{})
 	for _, op := range h {
-		if w, ok := canary.WriterOf(op.Value); op.Kind == history.Put && (!ok || w.Incarnation != r.Next.Incarnation || w.Process != op.Process) {
+		if w, ok := canary.WriterOf(op.Value); op.Kind == history.Put &&
+			(!ok || w.Incarnation != r.Next.Incarnation || w.Process != op.Process) {
 			t.Fatalf("%q was written by %+v, of %s", op.Value, w, r.Next.Incarnation)
 		}
 	}
-	if again := c.Report(canary.Position{Incarnation: "a/sidecar/else", Bytes: r.Next.Bytes, Samples: r.Next.Samples}); again.History != r.History {
+	if again := c.Report(canary.Position{Incarnation: "a/sidecar/else", Bytes: r.Next.Bytes,
+		Samples: r.Next.Samples}); again.History != r.History {
 		t.Error("a position of another canary was taken for one of this")
 	}
 	if again := c.Report(canary.Position{Bytes: r.Next.Bytes}); again.History != "" {
@@ -217,7 +235,8 @@ func TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	c, err := canary.Start(t.Context(), canary.Config{DataCenter: "a", Addr: l.Addr().String(), OneSession: true, Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 1, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour})
+	c, err := canary.Start(t.Context(), canary.Config{DataCenter: "a", Addr: l.Addr().String(), OneSession: true,
+		Prefix: "p", Secret: []byte("s"), Sessions: 4, Keys: 1, Rate: 100, Timeout: 5 * time.Second, TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +252,8 @@ func TestOperationsOfACanaryWhoseSidecarDoesNotAnswerFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if check := history.Check(h, history.Options{}); !check.OK() || check.Stats.Failed != len(h) || r.Errors["connect"] != len(h) {
+	if check := history.Check(h, history.Options{}); !check.OK() || check.Stats.Failed != len(h) ||
+		r.Errors["connect"] != len(h) {
 		t.Errorf("%s; %+v, errors %v", check, check.Stats, r.Errors)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -24,8 +24,9 @@ func (c *Canary) isStopped() bool {
 	}
 }
 
-// ReadFinally reads every key after the sessions have ended, in a session of its own, and returns the operations as JSON lines. They
-// are no part of the report: values may still be on their way, so callers repeat this until the answers of all data centers agree.
+// ReadFinally reads every key after the sessions have ended, in a session of its own, and returns the operations as
+// JSON lines. They are no part of the report: values may still be on their way, so callers repeat this until the
+// answers of all data centers agree.
 func (c *Canary) ReadFinally(round int) (string, error) {
 	if !c.isStopped() {
 		return "", errRunning
@@ -34,7 +35,8 @@ func (c *Canary) ReadFinally(round int) (string, error) {
 	defer s.close()
 	var lines []byte
 	for i := range c.config.Keys {
-		op := history.Op{Kind: history.Get, Key: c.key(i), Session: s.name, Process: s.name, DC: c.config.DataCenter, Final: true, Start: time.Now().UnixNano()}
+		op := history.Op{Kind: history.Get, Key: c.key(i), Session: s.name, Process: s.name, DC: c.config.DataCenter,
+			Final: true, Start: time.Now().UnixNano()}
 		pipe := s.conn.Pipeline()
 		reply, last := pipe.Get(context.Background(), op.Key), pipe.Do(context.Background(), "CAUSAL", "LAST")
 		_, _ = pipe.Exec(context.Background()) // errors are in the commands

@@ -13,7 +13,8 @@ const (
 	Forged SampleKind = "forged"
 )
 
-// Sample is a measurement that is not an operation of the history. Times are nanoseconds since 1970 on the clock of the canary.
+// Sample is a measurement that is not an operation of the history. Times are nanoseconds since 1970 on the clock of the
+// canary.
 type Sample struct {
 	Kind  SampleKind `json:"kind"`
 	Start int64      `json:"start"`
@@ -27,7 +28,7 @@ type Report struct {
 	DataCenter string `json:"dataCenter"`
 	// Now is the time on the clock of the canary, in nanoseconds since 1970.
 	Now int64 `json:"now"`
-	// History has operations as JSON lines, in the format of lab/history.
+	// History has operations as JSON lines, in the format of history.
 	History string   `json:"history,omitempty"`
 	Samples []Sample `json:"samples,omitempty"`
 	// Next is the position to ask from the next time.
@@ -42,8 +43,8 @@ type Report struct {
 
 // Position is how much of a canary's report has been fetched.
 type Position struct {
-	// Incarnation names the canary that the others are of. One that was stopped, and runs again, has another name, and begins at 0.
-	// Earlier versions have none.
+	// Incarnation names the canary that the others are of. One that was stopped, and runs again, has another name, and
+	// begins at 0. Earlier versions have none.
 	Incarnation string `json:"incarnation,omitempty"`
 
 	Bytes   int `json:"bytes"`

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 )
 
@@ -25,9 +25,9 @@ const (
 	probeInterval = time.Second
 )
 
-// session is one connection at a time. A front has a session for each connection, so after a lost one the name changes. If all connections of a canary
-// are one session, that changes its name whenever one of them is made: the sidecar may have started again, with another session. The process of an operation is
-// its connection.
+// session is one connection at a time. A front has a session for each connection, so after a lost one the name changes.
+// If all connections of a canary are one session, that changes its name whenever one of them is made: the sidecar may
+// have started again, with another session. The process of an operation is its connection.
 type session struct {
 	canary     *Canary
 	name       string
@@ -92,8 +92,8 @@ func (s *session) work(ctx context.Context) {
 	}
 }
 
-// operate makes one operation and records it. It reports whether the connection is still usable. The operation does not end with
-// the canary: its outcome would be unknown without need.
+// operate makes one operation and records it. It reports whether the connection is still usable. The operation does not
+// end with the canary: its outcome would be unknown without need.
 func (s *session) operate() bool {
 	op := history.Op{Key: s.key()}
 	switch p := s.random.Float64(); {
@@ -112,8 +112,9 @@ func (s *session) operate() bool {
 
 func (s *session) key() string { return s.canary.key(s.random.IntN(s.canary.config.Keys)) }
 
-// connect makes sure that there is a connection, if all connections are one session. It begins another generation of that session once there is a new
-// connection: what was named after the earlier one was sent before, so no generation has operations of two sidecars.
+// connect makes sure that there is a connection, if all connections are one session. It begins another generation of
+// that session once there is a new connection: what was named after the earlier one was sent before, so no generation
+// has operations of two sidecars.
 func (s *session) connect(ctx context.Context) error {
 	if !s.canary.config.OneSession || s.replied {
 		return nil
@@ -224,10 +225,11 @@ func (s *session) probe(ctx context.Context) {
 	}
 }
 
-// awaitComplete reports whether the last write of the session is in every ring before half of the timeout has passed, and whether the
-// connection is still usable.
+// awaitComplete reports whether the last write of the session is in every ring before half of the timeout has passed,
+// and whether the connection is still usable.
 func (s *session) awaitComplete() (complete, good bool) {
-	n, err := s.conn.Do(context.Background(), "CAUSAL", "WAIT", "all", max(s.canary.config.Timeout.Milliseconds()/2, 1)).Int()
+	n, err := s.conn.Do(context.Background(), "CAUSAL", "WAIT", "all",
+		max(s.canary.config.Timeout.Milliseconds()/2, 1)).Int()
 	return err == nil && n == 1, load.Answered(err)
 }
 

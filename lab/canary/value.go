@@ -32,7 +32,8 @@ type Writer struct {
 	Incarnation, Process string
 }
 
-// WriterOf returns who has written a value of a canary, or false if it does not look like one. It does not verify the code, which canaries do.
+// WriterOf returns who has written a value of a canary, or false if it does not look like one. It does not verify the
+// code, which canaries do.
 func WriterOf(value string) (w Writer, ok bool) {
 	body, _, ok := cutLast(value, ".")
 	if ok {

@@ -6,8 +6,8 @@
 //	}.SVG()
 //
 // A Line with error bars, steps (CDF) or bands (what happened when) serves measurements over a parameter, distributions
-// and time series. Bars are grouped. Color-blind readers can tell the colors apart, and lines also differ in markers and
-// dashes. The same chart always produces the same bytes.
+// and time series. Bars are grouped. Color-blind readers can tell the colors apart, and lines also differ in markers
+// and dashes. The same chart always produces the same bytes.
 //
 // Values that are not finite, and values of 0 or less on a logarithmic axis, cannot be drawn: they leave a gap in a
 // line, and omit a bar.
@@ -24,8 +24,8 @@ type Axis struct {
 	Label string
 	// Log makes the axis logarithmic.
 	Log bool
-	// Min and Max fix the range if Max > Min; values beyond it are drawn at its edge. Otherwise the range is that of the
-	// data, and a linear Y axis includes 0.
+	// Min and Max fix the range if Max > Min; values beyond it are drawn at its edge. Otherwise the range is that of
+	// the data, and a linear Y axis includes 0.
 	Min, Max float64
 }
 

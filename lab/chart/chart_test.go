@@ -82,8 +82,9 @@ func texts(t *testing.T, svg []byte) []string {
 
 // awkward draws numbers that charts meet: of any size, negative, zero, not finite.
 func awkward() *rapid.Generator[float64] {
-	return rapid.OneOf(rapid.Float64Range(-1e3, 1e6), rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, 1e9, 1e-9,
-		math.NaN(), math.Inf(1), math.Inf(-1)}))
+	return rapid.OneOf(rapid.Float64Range(-1e3, 1e6), rapid.Float64Range(0, 1),
+		rapid.SampledFrom([]float64{0, 1, 1e9, 1e-9,
+			math.NaN(), math.Inf(1), math.Inf(-1)}))
 }
 
 var word = rapid.StringMatching(`[a-z<>&"' ]{0,30}`) // without the letters of NaN and Inf, which are looked for
@@ -95,10 +96,12 @@ func TestChartsAreWellFormedAndInsideTheirFrameForAnyData(t *testing.T) {
 				Max: awkward().Draw(t, "max")}
 		})
 		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Point {
-			return Point{X: awkward().Draw(t, "x"), Y: awkward().Draw(t, "y"), Low: awkward().Draw(t, "low"), High: awkward().Draw(t,
-				"high")}
+			return Point{X: awkward().Draw(t, "x"), Y: awkward().Draw(t, "y"), Low: awkward().Draw(t, "low"),
+				High: awkward().Draw(t,
+					"high")}
 		}), 0, 12)
-		line := Line{Title: word.Draw(t, "title"), X: axis.Draw(t, "X"), Y: axis.Draw(t, "Y"), Step: rapid.Bool().Draw(t, "step")}
+		line := Line{Title: word.Draw(t, "title"), X: axis.Draw(t, "X"), Y: axis.Draw(t, "Y"),
+			Step: rapid.Bool().Draw(t, "step")}
 		bars := Bars{Title: line.Title, Y: line.Y, Format: "%.3g"}
 		for i := range rapid.IntRange(0, 9).Draw(t, "series") {
 			s := Series{Name: fmt.Sprint("s", i), Points: points.Draw(t, "points")}
@@ -172,7 +175,8 @@ func TestLineHasAGapWhereAValueCannotBeDrawn(t *testing.T) {
 }
 
 func TestBarsAreAsHighAsTheirValues(t *testing.T) {
-	svg := Bars{Y: Axis{Max: 100}, Groups: []string{"a", "b"}, Series: []BarSeries{{Bars: []Bar{{Value: 20}, {Value: 80}}}},
+	svg := Bars{Y: Axis{Max: 100}, Groups: []string{"a", "b"},
+		Series: []BarSeries{{Bars: []Bar{{Value: 20}, {Value: 80}}}},
 		Format: "%.0f"}.SVG()
 	rects := elements(t, svg, "rect")[1:] // the first is the background
 	if len(rects) != 2 || math.Abs(rects[1].number("height")/rects[0].number("height")-4) > 0.01 {

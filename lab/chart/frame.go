@@ -19,7 +19,8 @@ func newFrame(width, height int) *frame {
 	if height <= 0 {
 		height = 440
 	}
-	return &frame{drawing: newDrawing(width, height), width: float64(width), height: float64(height), right: float64(width) - 22}
+	return &frame{drawing: newDrawing(width, height), width: float64(width), height: float64(height),
+		right: float64(width) - 22}
 }
 
 const (

@@ -9,7 +9,8 @@ import (
 func (l Line) SVG() []byte {
 	f := newFrame(l.Width, l.Height)
 	f.key = func(i int, x, y float64) {
-		f.element("path", `d="M%.1f %.1fh%d" stroke="%s" stroke-width="2.2" stroke-dasharray="%s" fill="none"`, x, y, keyWidth,
+		f.element("path", `d="M%.1f %.1fh%d" stroke="%s" stroke-width="2.2" stroke-dasharray="%s" fill="none"`, x,
+			y, keyWidth,
 			colour(i), l.dash(i))
 		if !l.NoMarkers {
 			f.marker(i, x+keyWidth/2, y)
@@ -62,9 +63,11 @@ func (f *frame) band(b Band) {
 		return
 	}
 	from, to := f.x.at(b.From), f.x.at(b.To)
-	f.element("rect", `x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#000000" fill-opacity="0.07"`, from, f.top, to-from,
+	f.element("rect", `x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#000000" fill-opacity="0.07"`, from,
+		f.top, to-from,
 		f.bottom-f.top)
-	half := textWidth(b.Label, tickSize) / 2 // keep the label inside the plot even if its band is narrow and at the edge
+	// keep the label inside the plot even if its band is narrow and at the edge
+	half := textWidth(b.Label, tickSize) / 2
 	f.text(min(max((from+to)/2, f.left+half+4), f.right-half), f.top+tickSize+3, tickSize, "middle", "", b.Label)
 }
 

@@ -24,7 +24,8 @@ type drawing struct {
 
 func newDrawing(width, height int) *drawing {
 	d := &drawing{}
-	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="%s">`+"\n",
+	fmt.Fprintf(d,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="%s">`+"\n",
 		width, height, width, height, fontFamily)
 	fmt.Fprintf(d, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
 	return d
@@ -45,14 +46,16 @@ func (d *drawing) text(x, y float64, size int, anchor, more, s string) {
 	if s == "" {
 		return
 	}
-	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="#222222"%s>`, x, y, size, anchor, more)
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="%d" text-anchor="%s" fill="#222222"%s>`, x, y, size,
+		anchor, more)
 	_ = xml.EscapeText(d, []byte(s)) // a buffer never fails
 	d.WriteString("</text>\n")
 }
 
 // line draws a straight line.
 func (d *drawing) line(x1, y1, x2, y2 float64, stroke string, width float64) {
-	d.element("line", `x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%g"`, x1, y1, x2, y2, stroke, width)
+	d.element("line", `x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%g"`, x1, y1, x2, y2,
+		stroke, width)
 }
 
 // errorBar draws a vertical bar with caps.

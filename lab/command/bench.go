@@ -14,18 +14,21 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/bench"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // NewBenchCommand returns `causalstore bench`.
 func NewBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure the overhead, the gains, the memory, the idle cost, the availability and pairs of regions on this machine",
-		Long: `Measures deployments on this machine and prints the goals beside the results. Systems that are compared take turns within
-one run. Missing a goal is not an error.`,
+		Use: "bench",
+		Short: "Measure the overhead, the gains, the memory, the idle cost, the availability and pairs of regions " +
+			"on this machine",
+		Long: `Measures deployments on this machine and prints the goals beside the results.
+Systems that are compared take turns within one run. Missing a goal is not an error.`,
 	}
-	cmd.AddCommand(newBenchOverheadCommand(), newBenchWorkloadsCommand(), newBenchRedisBenchmarkCommand(), newBenchPaperCommand(), newBenchMemoryCommand(), newBenchLimitsCommand(), newBenchIdleCommand(), newBenchFaultsCommand(), newBenchRegionsCommand())
+	cmd.AddCommand(newBenchOverheadCommand(), newBenchWorkloadsCommand(), newBenchRedisBenchmarkCommand(),
+		newBenchPaperCommand(), newBenchMemoryCommand(), newBenchLimitsCommand(), newBenchIdleCommand(),
+		newBenchFaultsCommand(), newBenchRegionsCommand())
 	return cmd
 }
 
@@ -61,7 +64,8 @@ func (f *benchFlags) finish(cmd *cobra.Command, result interface{ Text(io.Writer
 // checkNearCopies refuses a value of --near-copies that sidecars do not accept.
 func checkNearCopies(bytes int) error {
 	if bytes != 0 && bytes < contract.MinNearBytes {
-		return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", bytes, contract.MinNearBytes)
+		return fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", bytes,
+			contract.MinNearBytes)
 	}
 	return nil
 }
@@ -83,15 +87,17 @@ func newBenchOverheadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "overhead",
 		Short: "Compare a stock Redis with the same Redis behind the data plane of one data center",
-		Long: `Runs the same closed-loop load in turn against a stock redis-server, and against a deployment of one data center that
-uses another redis-server as its storage: GETs that the cache answers, and SETs that are synced to disk before they are
-acknowledged. Requires redis-server and Linux.
+		Long: `Runs the same closed-loop load in turn against a stock redis-server, and against
+a deployment of one data center that uses another redis-server as its storage: GETs that the cache
+answers, and SETs that are synced to disk before they are acknowledged. Requires redis-server and
+Linux.
 
-The deployment is one process. With --processes, each of its parts is a process of its own, as in production, once without and
-once with mutual TLS between them; values then have 1 KiB unless --value-bytes is given, and profiles are taken only if --profile is
-given, of each process of the last deployment. With --members 1,2,3 as well, what is compared is how many members hold the log of
-the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES instead, it is the sidecar without
-and with near copies, with mutual TLS.`,
+The deployment is one process. With --processes, each of its parts is a process of its own, as in
+production, once without and once with mutual TLS between them; values then have 1 KiB unless
+--value-bytes is given, and profiles are taken only if --profile is given, of each process of the
+last deployment. With --members 1,2,3 as well, what is compared is how many members hold the log of
+the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES
+instead, it is the sidecar without and with near copies, with mutual TLS.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
@@ -166,7 +172,8 @@ and with near copies, with mutual TLS.`,
 	fs.BoolVar(&processes, "processes", false, "run each part as a process of its own, without and with mutual TLS")
 	fs.IntSliceVar(&o.Members, "members", nil, "with --processes, the numbers of members of the coordinator to compare")
 	fs.StringVar(&o.Etcd, "etcd", "etcd", "the program etcd, for more than one member")
-	fs.IntVar(&o.NearBytes, "near-copies", 0, "with --processes, bytes of near copies of each sidecar, to compare with none")
+	fs.IntVar(&o.NearBytes, "near-copies", 0,
+		"with --processes, bytes of near copies of each sidecar, to compare with none")
 	cmd.MarkFlagsMutuallyExclusive("members", "near-copies")
 	return cmd
 }
@@ -180,9 +187,10 @@ func newBenchPaperCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "paper",
 		Short: "Repeat the evaluation of the Karma paper: throughput, latency, congestion, mixes, loads, sizes",
-		Long: `Repeats sections 5 and 6 of the Karma paper with eight data centers in three rings on an emulated WAN. Each scheme is this
-program with different flags, in its own process: CausalStore, Karma as published, Karma without caches, COPS-PR (sessions
-stay in their ring) and COPS-Ideal (full replication). Closed-loop clients load them in turn, with YCSB's zipfian
+		Long: `Repeats sections 5 and 6 of the Karma paper with eight data centers in three
+rings on an emulated WAN. Each scheme is this program with different flags, in its own process:
+CausalStore, Karma as published, Karma without caches, COPS-PR (sessions stay in their ring) and
+COPS-Ideal (full replication). Closed-loop clients load them in turn, with YCSB's zipfian
 distribution. The results are printed beside the paper's figures.
 
 Sections: ` + strings.Join(bench.SectionNames(), ", ") + `.`,
@@ -216,13 +224,17 @@ Sections: ` + strings.Join(bench.SectionNames(), ", ") + `.`,
 	fs := cmd.Flags()
 	f.register(fs, "measure three rounds of "+fmt.Sprint(len(quick.Sections))+" of the sections, in about six minutes")
 	fs.StringVar(&report, "report", "", "directory to write a page with tables and charts to")
-	fs.StringSliceVar(&o.Sections, "sections", full.Sections, "sections to measure; default all, or with --quick "+strings.Join(quick.Sections, ","))
-	fs.Float64Var(&seconds, "seconds", full.Length.Seconds(), "length of a round; sections with many cells use a part of it")
+	fs.StringSliceVar(&o.Sections, "sections", full.Sections,
+		"sections to measure; default all, or with --quick "+strings.Join(quick.Sections, ","))
+	fs.Float64Var(&seconds, "seconds", full.Length.Seconds(),
+		"length of a round; sections with many cells use a part of it")
 	fs.IntVar(&o.Rounds, "rounds", full.Rounds, "number of rounds")
-	fs.Float64Var(&o.WarmReads, "warm-reads", full.WarmReads, "reads in every data center to warm its cache, as a multiple of the number of keys")
+	fs.Float64Var(&o.WarmReads, "warm-reads", full.WarmReads,
+		"reads in every data center to warm its cache, as a multiple of the number of keys")
 	fs.IntVar(&o.Clients, "clients", full.Clients, "total number of clients, each a session")
 	fs.Float64Var(&think, "think", full.Think.Seconds()*1e3,
-		"milliseconds between a reply and the next request of a client; with 0, data centers that hold everything starve the others of CPU")
+		"milliseconds between a reply and the next request of a client; with 0, data centers that hold everything "+
+			"starve the others of CPU")
 	fs.IntVar(&o.Keys, "keys", full.Keys, "number of keys")
 	fs.IntVar(&o.ValueBytes, "value-bytes", full.ValueBytes, "size of values in bytes")
 	fs.Float64Var(&o.ReadRatio, "read-ratio", full.ReadRatio, "share of reads")
@@ -271,8 +283,8 @@ func newBenchMemoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "memory",
 		Short: "Measure the memory of each part, and the middleman's state per cached object",
-		Long: `Runs each part of one data center in its own process, writes objects, reads each of them through the cache, and measures
-the memory of the parts. Requires Linux.`,
+		Long: `Runs each part of one data center in its own process, writes objects, reads each
+of them through the cache, and measures the memory of the parts. Requires Linux.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
@@ -298,7 +310,8 @@ the memory of the parts. Requires Linux.`,
 	f.register(fs, "measure a tenth of the objects, in less than a minute")
 	fs.Float64Var(&seconds, "seconds", 10, "length of the load in seconds")
 	fs.IntVar(&o.Objects, "objects", 1000000, "number of objects")
-	fs.IntVar(&o.ValueBytes, "value-bytes", 20, "size of values in bytes; the cache holds 256 MiB, and an entry takes 160 bytes plus key and value")
+	fs.IntVar(&o.ValueBytes, "value-bytes", 20,
+		"size of values in bytes; the cache holds 256 MiB, and an entry takes 160 bytes plus key and value")
 	fs.IntVar(&o.Connections, "connections", 50, "number of client connections")
 	return cmd
 }
@@ -310,9 +323,9 @@ func newBenchIdleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "idle",
 		Short: "Measure what the parts cost while no client does anything",
-		Long: `Runs three data centers in two rings, each part in its own process, and measures the CPU time, the memory, the wake-ups and
-the messages of each part while no client does anything. It does so again with more sidecars in the first data center.
-Requires Linux.`,
+		Long: `Runs three data centers in two rings, each part in its own process, and measures
+the CPU time, the memory, the wake-ups and the messages of each part while no client does anything.
+It does so again with more sidecars in the first data center. Requires Linux.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick {
@@ -340,7 +353,8 @@ Requires Linux.`,
 	fs := cmd.Flags()
 	f.register(fs, "measure for 10 s instead of 60, with 5 sidecars more")
 	fs.Float64Var(&seconds, "seconds", 60, "length of each measurement in seconds")
-	fs.Float64Var(&settle, "settle", 35, "time without clients before a measurement, in seconds; leases of caches last 30 s after the last read")
+	fs.Float64Var(&settle, "settle", 35,
+		"time without clients before a measurement, in seconds; leases of caches last 30 s after the last read")
 	fs.IntVar(&o.Sidecars, "sidecars", 50, "number of sidecars that are added to the first data center")
 	fs.StringVar(&o.Reads, "reads", "Latest", "reads of all sessions: Latest or Snapshot")
 	fs.StringVar(&o.Binary, "binary", "", "program to measure; default: this one")

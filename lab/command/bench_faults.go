@@ -17,10 +17,11 @@ func newBenchFaultsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "faults",
 		Short: "Measure what clients see while a part fails, and how long a heal takes",
-		Long: `Runs a deployment of eight data centers on an emulated WAN for each fault, with clients in every data center at a fixed
-rate. It injects the fault into one data center, heals it, and prints for the clients there and elsewhere: operations that failed, latencies,
-the longest time without a success, and how long after the heal everything was normal. It checks what all clients have seen, and fails if
-that is not causal.
+		Long: `Runs a deployment of eight data centers on an emulated WAN for each fault, with
+clients in every data center at a fixed rate. It injects the fault into one data center, heals it,
+and prints for the clients there and elsewhere: operations that failed, latencies, the longest time
+without a success, and how long after the heal everything was normal. It checks what all clients
+have seen, and fails if that is not causal.
 
 Faults: ` + strings.Join(bench.FaultNames(), ", ") + `.`,
 		Example: `  causalstore bench faults --quick
@@ -61,8 +62,10 @@ Faults: ` + strings.Join(bench.FaultNames(), ", ") + `.`,
 	fs.Float64Var(&o.ReadRatio, "read-ratio", full.ReadRatio, "share of reads; 2 % are MGET")
 	fs.IntVar(&o.Keys, "keys", full.Keys, "number of keys")
 	fs.IntVar(&o.ValueBytes, "value-bytes", full.ValueBytes, "size of values in bytes")
-	fs.StringVar(&scope, "session-scope", strings.ToLower(string(full.Scope)), "scope of a session: pod (all clients of a data center), or connection")
-	fs.StringVar(&reads, "reads", "latest", "latest, or snapshot: prefer complete versions to newer ones that would bind the session")
+	fs.StringVar(&scope, "session-scope", strings.ToLower(string(full.Scope)),
+		"scope of a session: pod (all clients of a data center), or connection")
+	fs.StringVar(&reads, "reads", "latest",
+		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
 	fs.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
 	return cmd
 }

@@ -19,10 +19,11 @@ func newBenchRedisBenchmarkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redis-benchmark",
 		Short: "Let redis-benchmark compare a stock Redis and the same Redis behind the parts of one data center",
-		Long: `Runs the stock redis-benchmark in turn against a stock redis-server, and against deployments of one data center that use another
-redis-server as their storage. Each part is a process of its own, with mutual TLS between them; one deployment has near copies in its
-sidecar. Writes are synced to disk before they are acknowledged, everywhere. All combinations of commands, connections and pipelines
-are measured. Requires redis-server, redis-benchmark and Linux.`,
+		Long: `Runs the stock redis-benchmark in turn against a stock redis-server, and against
+deployments of one data center that use another redis-server as their storage. Each part is a
+process of its own, with mutual TLS between them; one deployment has near copies in its sidecar.
+Writes are synced to disk before they are acknowledged, everywhere. All combinations of commands,
+connections and pipelines are measured. Requires redis-server, redis-benchmark and Linux.`,
 		Example: `  causalstore bench redis-benchmark
   causalstore bench redis-benchmark --commands get --connections 50 --pipelines 1,16,64 --value-bytes 100`,
 		Args: cobra.NoArgs,
@@ -32,7 +33,8 @@ are measured. Requires redis-server, redis-benchmark and Linux.`,
 				setUnlessGiven(cmd, "rounds", &o.Rounds, 1)
 			}
 			for i, c := range o.Commands {
-				if o.Commands[i] = strings.ToUpper(c); !slices.Contains([]string{"GET", "SET", "INCR", "MSET"}, o.Commands[i]) {
+				if o.Commands[i] = strings.ToUpper(c); !slices.Contains([]string{"GET", "SET", "INCR", "MSET"},
+					o.Commands[i]) {
 					return fmt.Errorf("--commands: %q; it must be get, set, incr or mset", c)
 				}
 			}
@@ -65,9 +67,11 @@ are measured. Requires redis-server, redis-benchmark and Linux.`,
 	fs.IntVar(&o.Rounds, "rounds", 3, "rounds of each combination on each system")
 	fs.StringSliceVar(&o.Commands, "commands", []string{"get", "set"}, "some of get, set, incr, and mset of ten keys")
 	fs.IntSliceVar(&o.Connections, "connections", []int{1, 50, 1000}, "numbers of client connections (-c)")
-	fs.IntSliceVar(&o.Pipelines, "pipelines", []int{1, 16, 64}, "numbers of commands that a connection sends at once (-P)")
+	fs.IntSliceVar(&o.Pipelines, "pipelines", []int{1, 16, 64},
+		"numbers of commands that a connection sends at once (-P)")
 	fs.IntVar(&o.Keys, "keys", 10_000, "number of keys (-r)")
 	fs.IntVar(&o.ValueBytes, "value-bytes", 1024, "size of values, in bytes (-d)")
-	fs.IntVar(&o.NearBytes, "near-copies", 32<<20, "bytes of near copies of the sidecar of the third system; 0: no third system")
+	fs.IntVar(&o.NearBytes, "near-copies", 32<<20,
+		"bytes of near copies of the sidecar of the third system; 0: no third system")
 	return cmd
 }

@@ -37,8 +37,10 @@ func NewCanaryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "canary",
 		Short: "Write and read slowly through one data center, for a drill that watches",
-		Long: `Writes and reads a few keys through one data center, slowly, and serves what it saw over HTTP. kubectl causal drill starts two in each
-data center: one connects to the front, the other one to the sidecar that is injected into its pod. The secret that authenticates its values is taken from CAUSALSTORE_CANARY_SECRET, and the token that paths begin with from
+		Long: `Writes and reads a few keys through one data center, slowly, and serves what it
+saw over HTTP. kubectl causal drill starts two in each data center: one connects to the front, the
+other one to the sidecar that is injected into its pod. The secret that authenticates its values is
+taken from CAUSALSTORE_CANARY_SECRET, and the token that paths begin with from
 CAUSALSTORE_CANARY_TOKEN: both are new for each drill.
 
 It ends after --duration, whether or not somebody has stopped it.`,
@@ -49,7 +51,8 @@ It ends after --duration, whether or not somebody has stopped it.`,
 	fs.StringVar(&f.config.DataCenter, "data-center", "", "data center that is used")
 	fs.StringVar(&f.config.Name, "name", "", "what the names of sessions begin with; default: that of the data center")
 	fs.StringVar(&f.config.Addr, "address", "", "host:port of its front, or of the sidecar in its pod")
-	fs.BoolVar(&f.config.OneSession, "one-session", false, "all connections to the address are one session, as those to a sidecar are if spec.session.scope is Pod")
+	fs.BoolVar(&f.config.OneSession, "one-session", false,
+		"all connections to the address are one session, as those to a sidecar are if spec.session.scope is Pod")
 	fs.StringVar(&f.config.Prefix, "prefix", "", "what all keys begin with; new for each drill")
 	fs.IntVar(&f.config.Keys, "keys", 32, "number of keys")
 	fs.IntVar(&f.config.Sessions, "sessions", 3, "number of sessions")
@@ -58,8 +61,10 @@ It ends after --duration, whether or not somebody has stopped it.`,
 	fs.DurationVar(&f.config.TTL, "ttl", 2*time.Hour, "time to live of the keys; it must be longer than --duration")
 	fs.DurationVar(&f.duration, "duration", time.Hour, "how long to run at most")
 	fs.StringVar(&f.listen, "listen-http", ":7480", "address to serve at")
-	fs.StringVar(&f.usersDir, "users-dir", "", "folder with the users of clients, as the Secret of spec.clients.usersSecret has them")
-	fs.StringVar(&f.certificateDir, "front-certificate-dir", "", "folder with tls.crt, the certificate that the front has; empty: no TLS")
+	fs.StringVar(&f.usersDir, "users-dir", "",
+		"folder with the users of clients, as the Secret of spec.clients.usersSecret has them")
+	fs.StringVar(&f.certificateDir, "front-certificate-dir", "",
+		"folder with tls.crt, the certificate that the front has; empty: no TLS")
 	return cmd
 }
 
@@ -70,7 +75,8 @@ func (f *canaryFlags) run(ctx context.Context) error {
 		return fmt.Errorf("set %s and %s", canarySecretEnv, canaryTokenEnv)
 	}
 	if f.config.TTL <= f.duration {
-		return fmt.Errorf("--ttl %s: it must be longer than --duration %s, or keys expire that the checker expects", f.config.TTL, f.duration)
+		return fmt.Errorf("--ttl %s: it must be longer than --duration %s, or keys expire that the checker expects",
+			f.config.TTL, f.duration)
 	}
 	if err := f.credentials(); err != nil {
 		return err

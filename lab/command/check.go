@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -31,9 +31,10 @@ func NewCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check recorded histories for causal consistency",
-		Long: `Reads histories, which are JSON lines of what clients did and saw, and checks whether each is causally consistent, whether
-the replicas converged and whether a write was lost. The FILE - is standard input. "causalstore load --record" writes
-histories, and so can any other program. Each operation is one line,
+		Long: `Reads histories, which are JSON lines of what clients did and saw, and checks
+whether each is causally consistent, whether the replicas converged and whether a write was lost.
+The FILE - is standard input. "causalstore load --record" writes histories, and so can any other
+program. Each operation is one line,
   {"session":"s1","op":"put","key":"k","value":"v1","start":10,"end":25,"ok":true}
 with times in nanoseconds, values that are unique per key, and optionally the version that the store assigned.
 
@@ -58,7 +59,8 @@ Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&violations, "violations", 20, "maximum number of violations to explain per history; the others are only counted")
+	cmd.Flags().IntVar(&violations, "violations", 20,
+		"maximum number of violations to explain per history; the others are only counted")
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import "github.com/spf13/cobra"
 // NewCommands returns the subcommands that measure, check and demonstrate.
 func NewCommands() []*cobra.Command {
 	return []*cobra.Command{
-		NewDemoCommand(), NewLocalCommand(), NewBenchCommand(), NewLoadCommand(), NewCheckCommand(), NewSimCommand(), NewPlanCommand(), NewCostCommand(), NewCanaryCommand(),
+		NewDemoCommand(), NewLocalCommand(), NewBenchCommand(), NewLoadCommand(), NewCheckCommand(), NewSimCommand(),
+		NewPlanCommand(), NewCostCommand(), NewCanaryCommand(),
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/causalstore/causalstore/lab/cost"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // scenarioFlags are the flags that cost and plan share. A flag overrides the file.
@@ -31,7 +31,8 @@ func (f *scenarioFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.valueBytes, "value-bytes", cost.DefaultValueBytes,
 		"size of values in bytes; the default of --put-bytes and --get-bytes")
 	fs.Float64Var(&f.putBytes, "put-bytes", 0, "bytes sent between data centers per copy of a put")
-	fs.Float64Var(&f.getBytes, "get-bytes", 0, "bytes sent between data centers per get that another data center answers")
+	fs.Float64Var(&f.getBytes, "get-bytes", 0,
+		"bytes sent between data centers per get that another data center answers")
 	fs.Float64Var(&f.missOperations, "miss-operations", cost.DefaultMissOperations,
 		"extra operations of a missed get: the failed cache lookup and the cache fill")
 	fs.Float64Var(&f.cacheShare, "cache-share", cost.DefaultCacheShare, "share of servers that are caches")
@@ -47,9 +48,11 @@ func (f *scenarioFlags) apply(fs *pflag.FlagSet, file *cost.File) {
 		value *float64
 		field **float64
 	}{
-		{"put-fraction", &f.putFraction, &file.PutFraction}, {"miss-ratio", &f.missRatio, &file.MissRatio}, {"bound-reads",
+		{"put-fraction", &f.putFraction, &file.PutFraction}, {"miss-ratio", &f.missRatio, &file.MissRatio},
+		{"bound-reads",
 			&f.boundReads, &file.BoundReads},
-		{"value-bytes", &f.valueBytes, &file.ValueBytes}, {"put-bytes", &f.putBytes, &file.PutBytes}, {"get-bytes", &f.getBytes,
+		{"value-bytes", &f.valueBytes, &file.ValueBytes}, {"put-bytes", &f.putBytes, &file.PutBytes},
+		{"get-bytes", &f.getBytes,
 			&file.GetBytes},
 		{"miss-operations", &f.missOperations, &file.MissOperations}, {"cache-share", &f.cacheShare,
 			&file.CacheShare}, {"price-per-gb", &f.standard, &file.DefaultPricePerGB},
@@ -102,10 +105,11 @@ func NewCostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cost [FILE]",
 		Short: "Estimate what rings save compared with full replication, with the paper's cost models",
-		Long: `Computes what a layout of rings saves compared with full replication: compute and storage (CAPEX), and traffic between data
-centers (OPEX). FILE is a topology file, or a file that adds traffic and prices; see docs/planning.md. The default is the
-default topology with the same traffic everywhere. The models are those of section 6.4 of the Karma paper; --paper repeats
-the paper's own analysis and compares its figures with those of the models.`,
+		Long: `Computes what a layout of rings saves compared with full replication: compute and
+storage (CAPEX), and traffic between data centers (OPEX). FILE is a topology file, or a file that
+adds traffic and prices; see docs/planning.md. The default is the default topology with the same
+traffic everywhere. The models are those of section 6.4 of the Karma paper; --paper repeats the
+paper's own analysis and compares its figures with those of the models.`,
 		Example: `  causalstore cost
   causalstore cost input.yaml --put-fractions 0.01,0.05,0.5 --alphas 0.3,0.6 --svg ./plots
   causalstore cost --data-centers 5 --rings 2 --miss-ratio 0.2
@@ -115,14 +119,17 @@ the paper's own analysis and compares its figures with those of the models.`,
 	}
 	fs := cmd.Flags()
 	f.register(fs)
-	fs.Float64SliceVar(&f.putFractions, "put-fractions", nil, "shares of puts for which to show the savings (default 0.05 to 0.5)")
+	fs.Float64SliceVar(&f.putFractions, "put-fractions", nil,
+		"shares of puts for which to show the savings (default 0.05 to 0.5)")
 	fs.Float64SliceVar(&f.alphas, "alphas", nil, "storage shares of the cost of a server (default 0.2, 0.5, 0.8)")
 	fs.IntVar(&f.dataCenters, "data-centers", 0, "number of identical data centers, instead of FILE")
 	fs.IntVar(&f.rings, "rings", 0, "number of rings of about equal size, with --data-centers")
 	fs.StringVar(&f.json, "json", "", "also write the results to this file, as JSON")
 	fs.StringVar(&f.svg, "svg", "", "directory to write charts of the savings to, as SVG")
-	fs.BoolVar(&f.paper, "paper", false, "repeat the paper's analysis, and compare its figures with those of the models")
-	fs.StringVar(&f.inputs, "inputs", "", "with --paper: directory to write the inputs of its Twitter analysis to, for causalstore plan")
+	fs.BoolVar(&f.paper, "paper", false,
+		"repeat the paper's analysis, and compare its figures with those of the models")
+	fs.StringVar(&f.inputs, "inputs", "",
+		"with --paper: directory to write the inputs of its Twitter analysis to, for causalstore plan")
 	return cmd
 }
 
@@ -208,13 +215,16 @@ func (f *costFlags) file(cmd *cobra.Command, args []string) (*cost.File, error) 
 		return nil, errors.New("FILE defines the data centers and rings; leave out --data-centers and --rings")
 	}
 	if f.rings < 1 || f.rings > f.dataCenters || f.dataCenters > topology.MaxDCs {
-		return nil, fmt.Errorf("--rings %d --data-centers %d: give both, with 1 to %d data centers and at most as many rings", f.rings,
-			f.dataCenters, topology.MaxDCs)
+		return nil,
+			fmt.Errorf("--rings %d --data-centers %d: give both, with 1 to %d data centers and at most as many rings",
+				f.rings,
+				f.dataCenters, topology.MaxDCs)
 	}
 	file := &cost.File{Rings: make([]topology.FileRing, f.rings)}
 	for i := range f.dataCenters {
 		name := fmt.Sprintf("dc-%d", i+1)
-		file.DataCenters = append(file.DataCenters, cost.FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name}})
+		file.DataCenters = append(file.DataCenters,
+			cost.FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name}})
 		ring := &file.Rings[i%f.rings]
 		ring.Name, ring.DataCenters = fmt.Sprintf("ring-%d", i%f.rings+1), append(ring.DataCenters, name)
 	}

@@ -29,13 +29,14 @@ func planningOutput(t *testing.T, line string) (string, error) {
 func TestCostAndPlanPrintTheExpectedOutput(t *testing.T) {
 	for _, file := range []string{"cost", "plan", "mistakes"} {
 		t.Run(file, func(t *testing.T) {
-			datadriven.RunTest(t, filepath.Join("testdata", "planning", file), func(t *testing.T, d *datadriven.TestData) string {
-				out, err := planningOutput(t, d.Cmd+" "+d.Input)
-				if err != nil {
-					out += "error: " + err.Error() + "\n"
-				}
-				return out
-			})
+			datadriven.RunTest(t, filepath.Join("testdata", "planning", file),
+				func(t *testing.T, d *datadriven.TestData) string {
+					out, err := planningOutput(t, d.Cmd+" "+d.Input)
+					if err != nil {
+						out += "error: " + err.Error() + "\n"
+					}
+					return out
+				})
 		})
 	}
 }
@@ -70,7 +71,8 @@ func TestDocumentationShowsTheOutputOfCostAndPlan(t *testing.T) {
 
 func TestCostWritesFiguresPlotsAndInputs(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := planningOutput(t, "cost --json "+filepath.Join(dir, "cost.json")+" --svg "+filepath.Join(dir, "plots")); err != nil {
+	if _, err := planningOutput(t, "cost --json "+filepath.Join(dir, "cost.json")+" --svg "+
+		filepath.Join(dir, "plots")); err != nil {
 		t.Fatal(err)
 	}
 	var report cost.Report
@@ -81,7 +83,8 @@ func TestCostWritesFiguresPlotsAndInputs(t *testing.T) {
 	if err != nil || len(report.Capex) != 6 || len(report.Opex) != 6 || report.Opex[0].SavedBytes <= 0 {
 		t.Errorf("the figures are %+v, %v", report, err)
 	}
-	if _, err := planningOutput(t, "cost --paper --json "+filepath.Join(dir, "paper.json")+" --svg "+filepath.Join(dir, "plots")+" --inputs "+filepath.Join(dir, "inputs")); err != nil {
+	if _, err := planningOutput(t, "cost --paper --json "+filepath.Join(dir, "paper.json")+" --svg "+
+		filepath.Join(dir, "plots")+" --inputs "+filepath.Join(dir, "inputs")); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"capex.svg", "opex.svg", "figure13a.svg", "figure13b.svg"} {
@@ -90,7 +93,8 @@ func TestCostWritesFiguresPlotsAndInputs(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"twitter-first-reads.yaml", "twitter-users.yaml", "twitter-alike.yaml"} {
-		if out, err := planningOutput(t, "plan "+filepath.Join(dir, "inputs", name)); err != nil || !strings.Contains(out, "workload-aware (proposed)  3") {
+		if out, err := planningOutput(t, "plan "+filepath.Join(dir, "inputs", name)); err != nil ||
+			!strings.Contains(out, "workload-aware (proposed)  3") {
 			t.Errorf("plan with %s: %v\n%s", name, err, out)
 		}
 	}
@@ -108,7 +112,9 @@ func TestCostTakesInputsFromFlagsAsFromAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromFlags, err := planningOutput(t, "cost --data-centers 3 --rings 2 --miss-ratio 0.2 --bound-reads 0.1 --put-bytes 300 --get-bytes 250 --miss-operations 1 --cache-share 0.5 --put-fractions 0.1,0.9 --alphas 0.4")
+	fromFlags, err := planningOutput(t,
+		"cost --data-centers 3 --rings 2 --miss-ratio 0.2 --bound-reads 0.1 --put-bytes 300 --get-bytes 250 "+
+			"--miss-operations 1 --cache-share 0.5 --put-fractions 0.1,0.9 --alphas 0.4")
 	if err != nil {
 		t.Fatal(err)
 	}

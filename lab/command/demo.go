@@ -16,7 +16,7 @@ import (
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/command"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // demoFlags are the flags of `causalstore demo`.
@@ -36,16 +36,19 @@ func NewDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a guided tour of a deployment on this machine, in about a minute",
-		Long: `Starts the same deployment as ` + "`causalstore local`" + `, eight regions in three rings with the delays of a real WAN, and uses
-it to show what causal consistency means and what it costs, including when a data center is cut off and a shard dies. All
-times and values are measured while they are shown. If a statement does not hold, the tour says so and the exit code is 1.
+		Long: `Starts the same deployment as ` + "`causalstore local`" +
+			`, eight regions in three rings with the delays of a real WAN, and uses it to show what
+causal consistency means and what it costs, including when a data center is cut off and a shard
+dies. All times and values are measured while they are shown. If a statement does not hold, the tour
+says so and the exit code is 1.
 
 Afterwards the deployment keeps running for any Redis client until it is interrupted.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&f.port, "port", 7001, "Redis port of the first data center; the others use the next ports; 0 chooses free ports")
+	fs.IntVar(&f.port, "port", 7001,
+		"Redis port of the first data center; the others use the next ports; 0 chooses free ports")
 	fs.IntVar(&f.adminPort, "admin-port", 7000, "port of the admin address; 0 chooses a free port")
 	fs.BoolVar(&f.noWait, "no-wait", false, "stop after the tour")
 	fs.StringVar(&f.speed, "speed", "normal", "how long to pause for reading: slow, normal or fast")
@@ -59,13 +62,15 @@ func (f *demoFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	const host = "127.0.0.1"
 	topo := topology.Default()
-	d, err := local.Start(ctx, local.Options{Topology: topo, Engine: "embedded", Scope: node.ScopePod, Cache: true, WAN: true, Host: host, Port: f.port})
+	d, err := local.Start(ctx, local.Options{Topology: topo, Engine: "embedded", Scope: node.ScopePod, Cache: true,
+		WAN: true, Host: host, Port: f.port})
 	if err != nil {
 		return fmt.Errorf("%w (if the ports are in use, add --port 0 --admin-port 0)", err)
 	}
 	admin, err := net.Listen("tcp", net.JoinHostPort(host, fmt.Sprint(f.adminPort)))
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen for admin requests: %w (if the port is in use, add --admin-port 0)", err), d.Close())
+		return errors.Join(fmt.Errorf("listen for admin requests: %w (if the port is in use, add --admin-port 0)", err),
+			d.Close())
 	}
 	server := &http.Server{Handler: d.Admin(), ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(admin) }() // ends with Close

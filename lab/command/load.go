@@ -39,18 +39,19 @@ func NewLoadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
 		Short: "Load Redis endpoints, measure them, and check their answers",
-		Long: `Loads one or more Redis endpoints through unmodified Redis clients, and prints throughput and latencies.
+		Long: `Loads one or more Redis endpoints through unmodified Redis clients, and prints
+throughput and latencies.
 
 --workload selects the operations: ycsb-a to ycsb-f (YCSB), twitter-1 to twitter-54 (the published mixes of Twitter's cache
-clusters), or a YAML file. Its keys are preloaded. Without --workload, the load is a mix of GET, SET, DEL and MGET on few
-keys (--read-ratio, --theta and so on) that is made to check causality.
+clusters), or a YAML file. Its keys are preloaded. Without --workload, the load is a mix of GET,
+SET, DEL and MGET on few keys (--read-ratio, --theta and so on) that is made to check causality.
 
 --record writes what every client saw as a history. --check checks at the end whether it was causally consistent; the exit
 code is 1 if it was not.
 
-Without --rate, every connection sends its next operation after the reply to the previous one. With --rate, operations are
-due at even or random intervals (--arrivals), and the latency of each counts from its due time, whether or not a connection
-was free.
+Without --rate, every connection sends its next operation after the reply to the previous one. With
+--rate, operations are due at even or random intervals (--arrivals), and the latency of each counts
+from its due time, whether or not a connection was free.
 
 All endpoints together are considered one store. docs/load.md describes workloads and their files.`,
 		Example: `  causalstore load --endpoint 127.0.0.1:6379 --workload ycsb-a --duration 30s
@@ -68,7 +69,8 @@ All endpoints together are considered one store. docs/load.md describes workload
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.endpointsFile, "endpoints-file", "", "file with endpoints, as written by causalstore local --endpoints-file")
+	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
+		"file with endpoints, as written by causalstore local --endpoints-file")
 	fs.StringArrayVar(&f.endpoints, "endpoint", nil, "endpoint as host:port or name=host:port; may be repeated")
 	fs.StringSliceVar(&f.only, "only", nil, "names of the endpoints to use (default all)")
 	f.registerBounds(fs)
@@ -82,17 +84,22 @@ All endpoints together are considered one store. docs/load.md describes workload
 func (f *loadFlags) registerBounds(fs *pflag.FlagSet) {
 	c := &f.config
 	fs.IntVar(&c.Sessions, "sessions", 16, "number of sessions, spread round robin over the endpoints")
-	fs.IntVar(&c.ConnectionsPerSession, "connections-per-session", 1, "connections per session; more than one requires --session endpoint")
+	fs.IntVar(&c.ConnectionsPerSession, "connections-per-session", 1,
+		"connections per session; more than one requires --session endpoint")
 	fs.StringVar(&f.naming, "session", string(load.ByConnection),
-		"what the history considers a session: connection, or endpoint if the scope of the sidecar's sessions is the pod")
+		"what the history considers a session: connection, or endpoint if the scope of the sidecar's "+
+			"sessions is the pod")
 	fs.DurationVar(&c.Duration, "duration", 0, "length of the load (default 10s without --ops)")
 	fs.Int64Var(&c.Ops, "ops", 0, "stop after this number of operations; 0 means no bound")
 	fs.Float64Var(&c.Rate, "rate", 0, "operations per second of all connections together; 0 is the closed loop")
-	fs.StringVar(&f.arrivals, "arrivals", string(load.Uniform), "distribution of the operations of --rate over time: uniform or poisson")
-	fs.Float64Var(&c.Burst.Factor, "burst-factor", 0, "rate during bursts as a multiple of --rate; the rate between bursts is lower, so that --rate is the mean")
+	fs.StringVar(&f.arrivals, "arrivals", string(load.Uniform),
+		"distribution of the operations of --rate over time: uniform or poisson")
+	fs.Float64Var(&c.Burst.Factor, "burst-factor", 0,
+		"rate during bursts as a multiple of --rate; the rate between bursts is lower, so that --rate is the mean")
 	fs.DurationVar(&f.burstLength, "burst-length", 0, "length of a burst")
 	fs.DurationVar(&f.burstPause, "burst-pause", 0, "time between two bursts")
-	fs.IntVar(&c.Pipeline, "pipeline", 1, "operations that a connection sends at once; with --rate, the maximum number of due operations to send at once")
+	fs.IntVar(&c.Pipeline, "pipeline", 1,
+		"operations that a connection sends at once; with --rate, the maximum number of due operations to send at once")
 	fs.DurationVar(&c.Timeout, "timeout", 5*time.Second, "time limit for connecting and for every round trip")
 	fs.IntVar(&c.Protocol, "resp", 3, "version of the Redis protocol: 2 or 3")
 	fs.Uint64Var(&c.Seed, "seed", 1, "seed for the choice of operations")
@@ -101,25 +108,33 @@ func (f *loadFlags) registerBounds(fs *pflag.FlagSet) {
 // registerWorkload adds the flags for workloads and their keys.
 func (f *loadFlags) registerWorkload(fs *pflag.FlagSet) {
 	c := &f.config
-	fs.StringVar(&f.workload, "workload", "", "ycsb-a to ycsb-f, twitter-1 to twitter-54, or a file (default a mix that is made to check causality)")
+	fs.StringVar(&f.workload, "workload", "",
+		"ycsb-a to ycsb-f, twitter-1 to twitter-54, or a file (default a mix that is made to check causality)")
 	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one)")
-	fs.IntVar(&c.LoadKeys, "load-keys", 0, "number of keys to preload; 0 preloads none (default all keys of the workload, none without one)")
-	fs.IntVar(&c.MaxKeys, "max-keys", 0, "number of keys above which inserted keys replace the oldest ones (default ten times --keys)")
+	fs.IntVar(&c.LoadKeys, "load-keys", 0,
+		"number of keys to preload; 0 preloads none (default all keys of the workload, none without one)")
+	fs.IntVar(&c.MaxKeys, "max-keys", 0,
+		"number of keys above which inserted keys replace the oldest ones (default ten times --keys)")
 	fs.Float64Var(&f.maxGiB, "max-gib", 2, "refuse workloads with more data than this")
 	fs.IntVar(&c.Hot.Keys, "hot-keys", 0, "number of hot keys")
-	fs.Float64Var(&c.Hot.Share, "hot-share", 0, "share of operations on the hot keys, in addition to what these keys receive anyway")
+	fs.Float64Var(&c.Hot.Share, "hot-share", 0,
+		"share of operations on the hot keys, in addition to what these keys receive anyway")
 	fs.DurationVar(&f.hotMove, "hot-move", 0, "time after which other keys become hot; 0 means never")
-	fs.StringVar(&c.KeyPrefix, "key-prefix", "", "prefix of all keys (default \"load:\" with --workload and without a history, otherwise new for every run)")
+	fs.StringVar(&c.KeyPrefix, "key-prefix", "",
+		"prefix of all keys (default \"load:\" with --workload and without a history, otherwise new for every run)")
 }
 
 // mixFlags cannot be combined with --workload.
-var mixFlags = []string{"theta", "private-share", "read-ratio", "mget-ratio", "delete-ratio", "mget-keys", "value-bytes"}
+var mixFlags = []string{"theta", "private-share", "read-ratio", "mget-ratio", "delete-ratio", "mget-keys",
+	"value-bytes"}
 
 // registerMix adds the flags for the mix without --workload.
 func (f *loadFlags) registerMix(fs *pflag.FlagSet) {
 	c := &f.config
-	fs.Float64Var(&c.Theta, "theta", 0.99, "without --workload: skew of the zipfian distribution of keys, from 0 (uniform) to below 1")
-	fs.Float64Var(&c.PrivateKeyShare, "private-share", 0, "without --workload: share of operations on keys that no other connection uses")
+	fs.Float64Var(&c.Theta, "theta", 0.99,
+		"without --workload: skew of the zipfian distribution of keys, from 0 (uniform) to below 1")
+	fs.Float64Var(&c.PrivateKeyShare, "private-share", 0,
+		"without --workload: share of operations on keys that no other connection uses")
 	fs.Float64Var(&c.ReadRatio, "read-ratio", 0.8, "without --workload: share of GET")
 	fs.Float64Var(&c.MGetRatio, "mget-ratio", 0.02, "without --workload: share of MGET")
 	fs.Float64Var(&c.DeleteRatio, "delete-ratio", 0.02, "without --workload: share of DEL; the rest is SET")
@@ -135,7 +150,8 @@ func (f *loadFlags) registerOutput(fs *pflag.FlagSet) {
 	fs.StringVar(&f.record, "record", "", "write the history to this file, as JSON lines; - is standard output")
 	fs.BoolVar(&f.check, "check", false, "read all keys at all endpoints at the end, and check the history")
 	fs.BoolVar(&c.CaptureVersions, "versions", true,
-		"send CAUSAL LAST after every operation, to record versions and where reads were answered (default with --workload: only for a history)")
+		"send CAUSAL LAST after every operation, to record versions and where reads were answered (default with "+
+			"--workload: only for a history)")
 	fs.DurationVar(&c.FinalTimeout, "final-timeout", time.Minute, "time limit for the final reads of --check")
 }
 
@@ -149,7 +165,8 @@ func (f *loadFlags) configure(fs *pflag.FlagSet) (c load.Config, err error) {
 		c.Duration = 10 * time.Second
 	}
 	c.SessionNaming, c.FinalReads, c.Arrivals = load.Naming(f.naming), f.check, load.Arrivals(f.arrivals)
-	c.Burst.Length, c.Burst.Pause, c.Hot.Move = load.Duration(f.burstLength), load.Duration(f.burstPause), load.Duration(f.hotMove)
+	c.Burst.Length, c.Burst.Pause, c.Hot.Move = load.Duration(f.burstLength), load.Duration(f.burstPause),
+		load.Duration(f.hotMove)
 	for _, name := range []string{"keys", "max-keys"} {
 		if given := fs.Lookup(name); given.Changed && given.Value.String() == "0" {
 			return c, fmt.Errorf("--%s 0: it must be at least 1", name)
@@ -165,8 +182,11 @@ func (f *loadFlags) configure(fs *pflag.FlagSet) (c load.Config, err error) {
 	}
 	for _, name := range mixFlags {
 		if fs.Changed(name) {
-			return c, fmt.Errorf("--%s cannot be combined with --workload, which has its own mix: leave it out, or write a workload file "+
-				"(docs/load.md)", name)
+			return c,
+				fmt.Errorf(
+					"--%s cannot be combined with --workload, which has its own mix: leave it out, or write "+
+						"a workload file "+
+						"(docs/load.md)", name)
 		}
 	}
 	if !(f.maxGiB > 0 && f.maxGiB <= 1<<20) {

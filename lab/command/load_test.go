@@ -25,7 +25,8 @@ func startRedis(t *testing.T) string {
 		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
 	}
 	addr := ports.ForTest(t)
-	server := exec.Command(path, "--port", fmt.Sprint(netip.MustParseAddrPort(addr).Port()), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	server := exec.Command(path, "--port", fmt.Sprint(netip.MustParseAddrPort(addr).Port()), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no")
 	log, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,8 @@ func startRedis(t *testing.T) string {
 func TestLoadMeasuresRecordsAndChecksOneRedis(t *testing.T) {
 	dir := t.TempDir()
 	ends := filepath.Join(dir, "ends.json")
-	b, err := json.Marshal(local.Endpoints{Admin: "127.0.0.1:1", DataCenters: []local.Endpoint{{Name: "here", Ring: "one", RESP: startRedis(t)}}})
+	b, err := json.Marshal(local.Endpoints{Admin: "127.0.0.1:1",
+		DataCenters: []local.Endpoint{{Name: "here", Ring: "one", RESP: startRedis(t)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +62,13 @@ func TestLoadMeasuresRecordsAndChecksOneRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := filepath.Join(dir, "history.jsonl")
-	out, err := execute(t, NewLoadCommand(), "", "--endpoints-file", ends, "--ops", "2000", "--sessions", "4", "--record", record, "--check")
+	out, err := execute(t, NewLoadCommand(), "", "--endpoints-file", ends, "--ops", "2000", "--sessions", "4",
+		"--record", record, "--check")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantAll(t, out, "2000 operations in", "p50", "p95", "p99", "max", "GET", "SET", "MGET", "DEL", "final reads of", "causal+")
+	wantAll(t, out, "2000 operations in", "p50", "p95", "p99", "max", "GET", "SET", "MGET", "DEL",
+		"final reads of", "causal+")
 	if out, err = execute(t, NewCheckCommand(), "", record); err != nil {
 		t.Errorf("the recorded history does not check: %v\n%s", err, out)
 	}
@@ -72,18 +76,23 @@ func TestLoadMeasuresRecordsAndChecksOneRedis(t *testing.T) {
 
 func TestLoadMeasuresAWorkloadAtOneRedis(t *testing.T) {
 	dir := t.TempDir()
-	result, series, file := filepath.Join(dir, "result.json"), filepath.Join(dir, "series.csv"), filepath.Join(dir, "w.yaml")
-	if err := os.WriteFile(file, []byte("operations: {get: 0.6, rmw: 0.2, incr: 0.1, del: 0.1}\nvalues: {bytes: 100}\n"), 0o600); err != nil {
+	result, series, file := filepath.Join(dir, "result.json"), filepath.Join(dir, "series.csv"),
+		filepath.Join(dir, "w.yaml")
+	if err := os.WriteFile(file,
+		[]byte("operations: {get: 0.6, rmw: 0.2, incr: 0.1, del: 0.1}\nvalues: {bytes: 100}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	redis := startRedis(t)
 	for _, workload := range []string{"ycsb-e", "twitter-52", "twitter-23", file} {
-		out, err := execute(t, NewLoadCommand(), "", "--endpoint", redis, "--workload", workload, "--ops", "2000", "--keys", "300", "--rate", "100000",
-			"--arrivals", "poisson", "--pipeline", "4", "--hot-keys", "2", "--hot-share", "0.2", "--json", result, "--series", series)
+		out, err := execute(t, NewLoadCommand(), "", "--endpoint", redis, "--workload", workload, "--ops", "2000",
+			"--keys", "300", "--rate", "100000",
+			"--arrivals", "poisson", "--pipeline", "4", "--hot-keys", "2", "--hot-share", "0.2", "--json", result,
+			"--series", series)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", workload, err, out)
 		}
-		wantAll(t, out, "300 keys preloaded in", "2000 operations in", "0 failed, 0 of unknown outcome", "p99.9", "keys read:")
+		wantAll(t, out, "300 keys preloaded in", "2000 operations in", "0 failed, 0 of unknown outcome", "p99.9",
+			"keys read:")
 		if strings.Contains(out, "errors:") {
 			t.Errorf("%s:\n%s", workload, out)
 		}
@@ -96,7 +105,8 @@ func TestLoadMeasuresAWorkloadAtOneRedis(t *testing.T) {
 			Ops      int
 			Arrivals string
 		}
-		if err := json.Unmarshal(b, &got); err != nil || got.Workload != workload || got.Ops != 2000 || got.Arrivals != "poisson" {
+		if err := json.Unmarshal(b, &got); err != nil || got.Workload != workload || got.Ops != 2000 ||
+			got.Arrivals != "poisson" {
 			t.Errorf("%v: %s", err, b)
 		}
 		if b, err = os.ReadFile(series); err != nil || !strings.HasPrefix(string(b), "second,ops,") {
@@ -143,12 +153,14 @@ func TestLoadRefusesInvalidFlagsWithAdvice(t *testing.T) {
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--read-ratio", "0.5"}, "write a workload file"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--keys", "0"}, "at least 1"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--load-keys", "-5"}, "0 preloads none"},
-		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--load-keys", "20000"}, "only 10000 keys exist"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--load-keys", "20000"},
+			"only 10000 keys exist"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-a", "--max-gib", "0.001"}, "use fewer keys"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "twitter-23", "--check"}, "a history cannot express incr"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--load-keys", "5"}, "requires --workload"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--arrivals", "poisson"}, "need a rate"},
-		{[]string{"--endpoint", "127.0.0.1:1", "--rate", "5", "--burst-factor", "2"}, "a length above 0 and a pause above 0"},
+		{[]string{"--endpoint", "127.0.0.1:1", "--rate", "5", "--burst-factor", "2"},
+			"a length above 0 and a pause above 0"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--hot-keys", "2"}, "a share above 0"},
 	} {
 		if _, err := execute(t, NewLoadCommand(), "", c.args...); err == nil || !strings.Contains(err.Error(), c.says) {

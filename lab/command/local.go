@@ -27,7 +27,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/process"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // localFlags are the flags of `causalstore local`.
@@ -58,9 +58,9 @@ func NewLocalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
-		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN between the data centers, and one Redis
-port per data center. The protocol, durable logs and storage are those of production; only the network between the parts
-is emulated.
+		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN
+between the data centers, and one Redis port per data center. The protocol, durable logs and storage
+are those of production; only the network between the parts is emulated.
 
 While it runs, its admin address serves a page for browsers, accepts faults and shows the state:
   curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
@@ -79,21 +79,32 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.topology, "topology", "", "topology file (default eight AWS regions in three rings)")
-	fs.StringVar(&f.storage, "storage", "embedded", "storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
-	fs.StringVar(&f.dataDir, "data-dir", "", "directory for all data; a later start with it continues there (default a temporary directory)")
+	fs.StringVar(&f.storage, "storage", "embedded",
+		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
+	fs.StringVar(&f.dataDir, "data-dir", "",
+		"directory for all data; a later start with it continues there (default a temporary directory)")
 	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port) or connection")
-	fs.StringVar(&f.reads, "reads", "latest", "latest, or snapshot: prefer complete versions to newer ones that would bind the session")
-	fs.StringVar(&f.binding, "binding", "dynamic", "dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
-	fs.StringSliceVar(&f.without, "without", nil, "for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
+	fs.StringVar(&f.reads, "reads", "latest",
+		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
+	fs.StringVar(&f.binding, "binding", "dynamic",
+		"dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
+	fs.StringSliceVar(&f.without, "without", nil,
+		"for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
 	fs.IntVar(&f.nearBytes, "near-copies", 0, "bytes of copies of hot keys that each sidecar keeps; 0 is none")
-	fs.IntVar(&f.members, "members", 0, "members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the topology says, or 1)")
-	fs.StringSliceVar(&f.etcd, "etcd", nil, "host:port of the servers of an etcd for the configurations of groups with several members (default a file in the data directory)")
+	fs.IntVar(&f.members, "members", 0,
+		"members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the "+
+			"topology says, or 1)")
+	fs.StringSliceVar(&f.etcd, "etcd", nil,
+		"host:port of the servers of an etcd for the configurations of groups with several members (default a file "+
+			"in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
-	fs.IntVar(&f.port, "port", 7001, "Redis port of the first data center; the others use the next ports; 0 chooses free ports")
+	fs.IntVar(&f.port, "port", 7001,
+		"Redis port of the first data center; the others use the next ports; 0 chooses free ports")
 	fs.IntVar(&f.adminPort, "admin-port", 7000, "port of the admin address; 0 chooses a free port")
-	fs.StringVar(&f.endpointsFile, "endpoints-file", "", "file to write the addresses to, as JSON, once the deployment is ready for clients")
+	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
+		"file to write the addresses to, as JSON, once the deployment is ready for clients")
 	fs.DurationVar(&f.duration, "duration", 0, "stop after this time; 0 runs until interrupted")
 	fs.BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof at the admin address")
 	f.log.Register(fs, "warn")
@@ -102,7 +113,8 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 
 // options validates the flags and converts them.
 func (f *localFlags) options() (local.Options, error) {
-	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, NearBytes: f.nearBytes, WAN: f.wan, Host: f.host, Port: f.port, Topology: topology.Default()}
+	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, NearBytes: f.nearBytes, WAN: f.wan,
+		Host: f.host, Port: f.port, Topology: topology.Default()}
 	var err error
 	if f.topology != "" {
 		if o.Topology, err = topology.Load(f.topology); err != nil {
@@ -116,7 +128,8 @@ func (f *localFlags) options() (local.Options, error) {
 		return o, err
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
-		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes, contract.MinNearBytes)
+		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,
+			contract.MinNearBytes)
 	}
 	switch f.binding {
 	case "dynamic":
@@ -144,14 +157,17 @@ func (f *localFlags) setGroups(o *local.Options) (err error) {
 	}
 	for _, addr := range f.etcd {
 		if !process.IsLoopback(addr) {
-			return fmt.Errorf("--etcd %s: give addresses of this machine, such as 127.0.0.1:2379; there is no TLS", addr)
+			return fmt.Errorf("--etcd %s: give addresses of this machine, such as 127.0.0.1:2379; there is no TLS",
+				addr)
 		}
 	}
 	if o.DataDir == "" {
 		return errors.New("--etcd: give --data-dir too; an etcd that outlives the data knows members that are gone")
 	}
-	o.Register, err = register.Open(register.Options{Etcd: contract.EtcdRegister{Endpoints: f.etcd, Prefix: "causalstore-local"}, DataCenter: "local",
-		Metrics: metrics.NewRegister(), Log: o.Logger})
+	o.Register, err = register.Open(
+		register.Options{Etcd: contract.EtcdRegister{Endpoints: f.etcd, Prefix: "causalstore-local"},
+			DataCenter: "local",
+			Metrics:    metrics.NewRegister(), Log: o.Logger})
 	return err
 }
 
@@ -167,7 +183,8 @@ func tuneWithout(names []string) (local.Tune, error) {
 		case "pipelining":
 			byID = true
 		default:
-			return local.Tune{}, fmt.Errorf("--without %q: use ring-sets, sv-lifting or pipelining, or several separated by commas", n)
+			return local.Tune{},
+				fmt.Errorf("--without %q: use ring-sets, sv-lifting or pipelining, or several separated by commas", n)
 		}
 	}
 	return local.Tune{
@@ -257,7 +274,8 @@ func writeEndpoints(path string, ends local.Endpoints) error {
 }
 
 func printEndpoints(out io.Writer, ends local.Endpoints, took time.Duration) {
-	fmt.Fprintf(out, "ready in %s; page for browsers and admin address at http://%s/\n\n", took.Round(time.Millisecond), ends.Admin)
+	fmt.Fprintf(out, "ready in %s; page for browsers and admin address at http://%s/\n\n", took.Round(time.Millisecond),
+		ends.Admin)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DATA CENTER\tRING\tREDIS")
 	for _, e := range ends.DataCenters {

@@ -26,13 +26,15 @@ func NewPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Propose rings for data centers from their delays, traffic, prices and constraints",
-		Long: fmt.Sprintf(`Proposes which data centers should form a ring, and explains why. FILE describes data centers with their traffic, round
-trips, prices and constraints; see docs/planning.md. It may also be a topology file, with the same traffic everywhere. The
-default is the default topology.
+		Long: fmt.Sprintf(
+			`Proposes which data centers should form a ring, and explains why. FILE describes data
+centers with their traffic, round trips, prices and constraints; see docs/planning.md. It may also
+be a topology file, with the same traffic everywhere. The default is the default topology.
 
-The best rings minimize the weighted sum of three ratios: the expected latency of a read relative to that with a single copy,
-and the price of the traffic between data centers and the cost of compute and storage, both relative to a copy in each data
-center. Up to %d data centers, all partitions into rings are compared; beyond that, a search proposes the best one it finds.`, planner.MaxExact),
+The best rings minimize the weighted sum of three ratios: the expected latency of a read relative to
+that with a single copy, and the price of the traffic between data centers and the cost of compute
+and storage, both relative to a copy in each data center. Up to %d data centers, all partitions into
+rings are compared; beyond that, a search proposes the best one it finds.`, planner.MaxExact),
 		Example: `  causalstore plan input.yaml
   causalstore plan input.yaml --copies 2-4 --latency-weight 0.5 --topology-out rings.yaml
   causalstore local --topology rings.yaml`,
@@ -44,10 +46,13 @@ center. Up to %d data centers, all partitions into rings are compared; beyond th
 	fs.StringVar(&f.copies, "copies", "",
 		"number of copies, that is, of rings: a number or a range such as 2-4 (default as in the input, or any)")
 	fs.Float64Var(&f.options.Weights.Latency, "latency-weight", 1, "weight of the expected latency of reads")
-	fs.Float64Var(&f.options.Weights.Bandwidth, "bandwidth-weight", 1, "weight of the price of the traffic between data centers")
-	fs.Float64Var(&f.options.Weights.Capex, "capex-weight", 1, "weight of compute and storage; it affects only the number of copies")
+	fs.Float64Var(&f.options.Weights.Bandwidth, "bandwidth-weight", 1,
+		"weight of the price of the traffic between data centers")
+	fs.Float64Var(&f.options.Weights.Capex, "capex-weight", 1,
+		"weight of compute and storage; it affects only the number of copies")
 	fs.Float64Var(&f.options.Alpha, "alpha", 0.5, "storage share of the cost of a server")
-	fs.StringVar(&f.topologyOut, "topology-out", "", "write a topology with the proposed rings to this file, for causalstore local")
+	fs.StringVar(&f.topologyOut, "topology-out", "",
+		"write a topology with the proposed rings to this file, for causalstore local")
 	fs.StringVar(&f.json, "json", "", "also write the plan to this file, as JSON")
 	return cmd
 }

@@ -10,14 +10,15 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/lab/planner"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestPlanWritesResultsAndATopologyForLocal(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "rings.yaml")
-	if _, err := planningOutput(t, "plan testdata/planning/inputs/priced.yaml --topology-out "+file+" --json "+filepath.Join(dir,
-		"plan.json")); err != nil {
+	if _, err := planningOutput(t, "plan testdata/planning/inputs/priced.yaml --topology-out "+file+" --json "+
+		filepath.Join(dir,
+			"plan.json")); err != nil {
 		t.Fatal(err)
 	}
 	var plan planner.Plan
@@ -32,8 +33,9 @@ func TestPlanWritesResultsAndATopologyForLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded", DataDir: filepath.Join(dir, "data"),
-		Host: "127.0.0.1", Cache: true})
+	d, err := local.Start(t.Context(), local.Options{Topology: topo, Engine: "embedded",
+		DataDir: filepath.Join(dir, "data"),
+		Host:    "127.0.0.1", Cache: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func TestCopiesFlagOverridesTheInput(t *testing.T) {
 	dir := t.TempDir()
 	for flag, least := range map[string]int{"2": 2, "4": 4, "2-2": 2} {
 		file := filepath.Join(dir, "plan.json")
-		if _, err := planningOutput(t, "plan ../../docs/planning-input.yaml --copies "+flag+" --json "+file); err != nil {
+		if _, err := planningOutput(t, "plan ../../docs/planning-input.yaml --copies "+flag+" --json "+
+			file); err != nil {
 			t.Fatal(err)
 		}
 		var plan planner.Plan

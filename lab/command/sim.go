@@ -32,9 +32,9 @@ func NewSimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Simulate random deployments, load and faults in virtual time, and check what clients saw",
-		Long: `Runs whole deployments of the production code in virtual time: messages are lost, delayed and reordered, nodes crash and
-restart from their disks, data centers are cut off, clocks jump. Every history that clients saw is checked for causal
-consistency, convergence and lost writes.
+		Long: `Runs whole deployments of the production code in virtual time: messages are lost,
+delayed and reordered, nodes crash and restart from their disks, data centers are cut off, clocks
+jump. Every history that clients saw is checked for causal consistency, convergence and lost writes.
 
 A seed determines a run: the same seed and profile give the same run on every machine. A profile is a distribution of
 deployments, load and faults; without --profile, seed n uses profile n modulo the number of profiles.
@@ -112,7 +112,8 @@ func simProgress(w io.Writer, seeds uint64) (func(sim.CampaignReport), func()) {
 	write := func(r sim.CampaignReport) {
 		if r.Elapsed >= next {
 			next = r.Elapsed + progressEvery
-			fmt.Fprintf(w, "\r\x1b[K%d of %d seeds, %.0f per second; %d operations, %d faults, %d seeds with violations",
+			fmt.Fprintf(w,
+				"\r\x1b[K%d of %d seeds, %.0f per second; %d operations, %d faults, %d seeds with violations",
 				r.Seeds, seeds, r.SeedsPerSecond(), r.Ops, r.Faults.Total(), r.Failed)
 		}
 	}
@@ -120,7 +121,8 @@ func simProgress(w io.Writer, seeds uint64) (func(sim.CampaignReport), func()) {
 }
 
 func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
-	fmt.Fprintf(out, "%d seeds in %s, %.0f per second\n", r.Seeds, r.Elapsed.Round(time.Millisecond), r.SeedsPerSecond())
+	fmt.Fprintf(out, "%d seeds in %s, %.0f per second\n", r.Seeds, r.Elapsed.Round(time.Millisecond),
+		r.SeedsPerSecond())
 	fmt.Fprintf(out, "%d operations, %d messages, %d steps\n", r.Ops, r.Messages, r.Steps)
 	fmt.Fprintf(out, "%d faults: %s\n", r.Faults.Total(), r.Faults.String())
 	if r.Members.Sessions > 0 {
@@ -136,7 +138,8 @@ func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 		broken = " --fault " + f.fault
 	}
 	for _, failure := range r.Failures {
-		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --from %d --seeds 1%s\n", failure.Seed, failure.Profile, failure.Seed, broken)
+		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --from %d --seeds 1%s\n", failure.Seed,
+			failure.Profile, failure.Seed, broken)
 		for i, v := range failure.Violations {
 			if i > 0 && !f.verbose {
 				fmt.Fprintf(out, "  and %d more; --verbose shows them\n", len(failure.Violations)-1)
@@ -149,7 +152,8 @@ func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 		}
 		for i := range failure.History {
 			op := &failure.History[i]
-			fmt.Fprintf(out, "    %9.3f %9.3f  %-5s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC, op.String())
+			fmt.Fprintf(out, "    %9.3f %9.3f  %-5s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC,
+				op.String())
 		}
 	}
 	if more := r.Failed - len(r.Failures); more > 0 {

@@ -47,7 +47,8 @@ func TestSimShowsTheSeedAndAShortHistoryOfAViolation(t *testing.T) {
 	if !errors.Is(err, command.ErrSilent) {
 		t.Fatalf("the exit must say that something was wrong, not %v", err)
 	}
-	wantAll(t, out, "seeds with violations", "repeat with: causalstore sim --profile mixed --from ", "part of the history")
+	wantAll(t, out, "seeds with violations", "repeat with: causalstore sim --profile mixed --from ",
+		"part of the history")
 }
 
 func TestSimRefusesUnknownNames(t *testing.T) {

@@ -34,8 +34,8 @@ func (c Capex) Storage(putFraction float64) float64 {
 	return (1-c.CacheShare)*copies + c.CacheShare*c.Compute(putFraction)
 }
 
-// Saving returns the share of the cost of full replication that rings save, if storage is the share alpha of the cost of
-// a server and compute is the rest.
+// Saving returns the share of the cost of full replication that rings save, if storage is the share alpha of the cost
+// of a server and compute is the rest.
 func (c Capex) Saving(putFraction, alpha float64) float64 {
 	return 1 - alpha*c.Storage(putFraction) - (1-alpha)*c.Compute(putFraction)
 }

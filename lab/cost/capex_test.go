@@ -34,8 +34,9 @@ func TestCacheStorageScalesWithOperationsAndTheRestWithCopies(t *testing.T) {
 func TestAlphaForIsTheInverseOfSaving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dcs := rapid.IntRange(2, 20).Draw(t, "data centers")
-		c := Capex{DataCenters: dcs, Rings: rapid.IntRange(1, dcs-1).Draw(t, "rings"), MissRatio: rapid.Float64Range(0.01, 1).Draw(t,
-			"misses"), MissOperations: 2, CacheShare: 0.25}
+		c := Capex{DataCenters: dcs, Rings: rapid.IntRange(1, dcs-1).Draw(t, "rings"),
+			MissRatio: rapid.Float64Range(0.01, 1).Draw(t,
+				"misses"), MissOperations: 2, CacheShare: 0.25}
 		w, alpha := rapid.Float64Range(0, 0.5).Draw(t, "puts"), rapid.Float64Range(0, 1).Draw(t, "alpha")
 		near(t, "alpha", c.AlphaFor(w, c.Saving(w, alpha)), alpha, 1e-6)
 	})

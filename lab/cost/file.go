@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // File is the input of `causalstore cost` and `causalstore plan`, in YAML or JSON. A topology file is also an input,
@@ -177,7 +177,8 @@ func (f *File) places(s *Scenario) error {
 		if zones < 1 {
 			return fmt.Errorf("zones of data center %q is %d; give at least 1", d.Name, zones)
 		}
-		s.DCs = append(s.DCs, DataCenter{Name: d.Name, Zones: zones, Shards: d.Shards, Coordinators: d.Coordinators, Caches: d.Caches})
+		s.DCs = append(s.DCs, DataCenter{Name: d.Name, Zones: zones, Shards: d.Shards, Coordinators: d.Coordinators,
+			Caches: d.Caches})
 		for j := range topo.DCs {
 			s.HasRTT = s.HasRTT || topo.RTT[i][j] > 0
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestErrorsNameTheFieldAndTheRemedy(t *testing.T) {
@@ -23,20 +23,28 @@ func TestErrorsNameTheFieldAndTheRemedy(t *testing.T) {
 		`{dataCenters: [{name: a, readsPerSecond: 3}]}`: "only one of readsPerSecond and writesPerSecond; give both",
 		`{dataCenters: [{name: a, readsPerSecond: 3, writesPerSecond: 1}, {name: b, users: 2}]}`: `"b" has users, but others have readsPerSecond`,
 		`{dataCenters: [{name: a, missRatio: 3}]}`:                                               `missRatio of data center "a" is 3; it is a share`,
-		`{` + two + `, missRatio: 35}`:                                                           "missRatio is 35; it is a share and must be between 0 and 1",
-		`{` + two + `, putFraction: -1}`:                                                         "putFraction is -1",
-		`{` + two + `, putFractions: [0.1, 5]}`:                                                  "putFractions is 5",
-		`{` + two + `, alphas: [2]}`:                                                             "alphas is 2",
-		`{` + two + `, boundReads: 2}`:                                                           "boundReads is 2",
-		`{` + two + `, cacheShare: 2}`:                                                           "cacheShare is 2",
-		`{` + two + `, putBytes: -1}`:                                                            "putBytes is -1; it must not be negative",
-		`{` + two + `, pricePerGB: {a: {c: 1}}}`:                                                 `from "a" to "c"; use names that dataCenters lists`,
-		`{` + two + `, pricePerGB: {a: {b: -1}}}`:                                                "must not be negative, and be between two different data centers",
-		`{` + two + `, pricePerGB: {a: {a: 1}}}`:                                                 "must not be negative, and be between two different data centers",
-		`{` + two + `, defaultPricePerGB: -1}`:                                                   "defaultPricePerGB is -1; it must not be negative",
-		`{` + two + `, rings: [{name: r, dataCenters: [a]}]}`:                                    `"b" is in no ring; add it to one`,
-		`{` + two + `, roundTripMs: {a: {c: 1}}}`:                                                "dataCenters does not list both",
-		`{` + two + `, rings: [{name: r, dataCenters: [a, b]}, {name: q, dataCenters: [a]}]}`:    "belongs to exactly one",
+		`{` + two +
+			`, missRatio: 35}`: "missRatio is 35; it is a share and must be between 0 and 1",
+		`{` + two + `, putFraction: -1}`:        "putFraction is -1",
+		`{` + two + `, putFractions: [0.1, 5]}`: "putFractions is 5",
+		`{` + two + `, alphas: [2]}`:            "alphas is 2",
+		`{` + two + `, boundReads: 2}`:          "boundReads is 2",
+		`{` + two + `, cacheShare: 2}`:          "cacheShare is 2",
+		`{` + two +
+			`, putBytes: -1}`: "putBytes is -1; it must not be negative",
+		`{` + two +
+			`, pricePerGB: {a: {c: 1}}}`: `from "a" to "c"; use names that dataCenters lists`,
+		`{` + two +
+			`, pricePerGB: {a: {b: -1}}}`: "must not be negative, and be between two different data centers",
+		`{` + two +
+			`, pricePerGB: {a: {a: 1}}}`: "must not be negative, and be between two different data centers",
+		`{` + two +
+			`, defaultPricePerGB: -1}`: "defaultPricePerGB is -1; it must not be negative",
+		`{` + two +
+			`, rings: [{name: r, dataCenters: [a]}]}`: `"b" is in no ring; add it to one`,
+		`{` + two +
+			`, roundTripMs: {a: {c: 1}}}`: "dataCenters does not list both",
+		`{` + two + `, rings: [{name: r, dataCenters: [a, b]}, {name: q, dataCenters: [a]}]}`: "belongs to exactly one",
 	} {
 		f, err := Parse([]byte(text))
 		if err == nil {
@@ -49,7 +57,7 @@ func TestErrorsNameTheFieldAndTheRemedy(t *testing.T) {
 }
 
 func TestTopologyFileIsAnInputWithEvenTraffic(t *testing.T) {
-	f, err := Load("../../sidecar/topology/default.yaml")
+	f, err := Load("../../topology/default.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +78,8 @@ func TestTopologyFileIsAnInputWithEvenTraffic(t *testing.T) {
 }
 
 func TestRatesDetermineThePutFraction(t *testing.T) {
-	s := parse(t, `{dataCenters: [{name: a, readsPerSecond: 60, writesPerSecond: 10}, {name: b, readsPerSecond: 20, writesPerSecond: 10}]}`)
+	s := parse(t,
+		`{dataCenters: [{name: a, readsPerSecond: 60, writesPerSecond: 10}, {name: b, readsPerSecond: 20, writesPerSecond: 10}]}`)
 	near(t, "put fraction", s.PutFraction, 0.2, 1e-12)
 	near(t, "rate", s.OperationsPerSecond, 100, 1e-12)
 	near(t, "reads of a", s.DCs[0].Reads, 0.75, 1e-12)
@@ -79,7 +88,8 @@ func TestRatesDetermineThePutFraction(t *testing.T) {
 }
 
 func TestPricesFallBackToTheStarThenTheOtherDirectionThenTheDefault(t *testing.T) {
-	s := parse(t, `{dataCenters: [{name: a}, {name: b}, {name: c}], pricePerGB: {a: {b: 2, "*": 3}}, defaultPricePerGB: 9}`)
+	s := parse(t,
+		`{dataCenters: [{name: a}, {name: b}, {name: c}], pricePerGB: {a: {b: 2, "*": 3}}, defaultPricePerGB: 9}`)
 	want := [][]float64{{0, 2, 3}, {2, 0, 9}, {9, 9, 0}} // a star says nothing of the way back
 	if d := cmp.Diff(want, s.Price); d != "" {
 		t.Error(d)
@@ -90,7 +100,8 @@ func TestPricesFallBackToTheStarThenTheOtherDirectionThenTheDefault(t *testing.T
 }
 
 func TestModelReproducesMeasuredBytes(t *testing.T) {
-	s := parse(t, `{dataCenters: [{name: a, users: 3}, {name: b, users: 1}, {name: c, users: 1}], rings: [{name: r, dataCenters: [a, b]}, {name: q, dataCenters: [c]}]}`)
+	s := parse(t,
+		`{dataCenters: [{name: a, users: 3}, {name: b, users: 1}, {name: c, users: 1}], rings: [{name: r, dataCenters: [a, b]}, {name: q, dataCenters: [c]}]}`)
 	if err := s.Use(Measured{MissRatio: 0.2, WANBytesPerGet: 40, WANBytesPerPut: 900}); err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +130,12 @@ func TestInvalidMeasuredFiguresAreRefused(t *testing.T) {
 		}
 	}
 	alone := parse(t, `{dataCenters: [{name: a}], rings: [{name: r, dataCenters: [a]}]}`)
-	if err := alone.Use(Measured{MissRatio: 0.1, WANBytesPerPut: 5}); err == nil || !strings.Contains(err.Error(), "nothing is sent between data centers") {
+	if err := alone.Use(Measured{MissRatio: 0.1, WANBytesPerPut: 5}); err == nil ||
+		!strings.Contains(err.Error(), "nothing is sent between data centers") {
 		t.Errorf("bytes between data centers, with only one: %v", err)
 	}
-	if err := parse(t, `{dataCenters: [{name: a}]}`).Use(Measured{}); err == nil || !strings.Contains(err.Error(), "add these rings to the input") {
+	if err := parse(t, `{dataCenters: [{name: a}]}`).Use(Measured{}); err == nil ||
+		!strings.Contains(err.Error(), "add these rings to the input") {
 		t.Errorf("measured without rings: %v", err)
 	}
 }

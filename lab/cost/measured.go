@@ -37,7 +37,8 @@ func LoadMeasured(path string) (Measured, error) {
 	}
 	m = Measured{*fields.MissRatio, *fields.WANBytesPerGet, *fields.WANBytesPerPut}
 	if !(m.MissRatio >= 0 && m.MissRatio <= 1) {
-		return m, fmt.Errorf("measured figures %s: missRatio is %g; it is a share and must be between 0 and 1", path, m.MissRatio)
+		return m, fmt.Errorf("measured figures %s: missRatio is %g; it is a share and must be between 0 and 1", path,
+			m.MissRatio)
 	}
 	if m.WANBytesPerGet < 0 || m.WANBytesPerPut < 0 {
 		return m, fmt.Errorf("measured figures %s: bytes must not be negative", path)
@@ -49,7 +50,8 @@ func LoadMeasured(path string) (Measured, error) {
 // bytes per crossing, so that they apply to other rings too.
 func (s *Scenario) Use(m Measured) error {
 	if s.Today == nil {
-		return errors.New("measured figures apply to the rings that they were measured with: add these rings to the input")
+		return errors.New(
+			"measured figures apply to the rings that they were measured with: add these rings to the input")
 	}
 	for i := range s.DCs {
 		s.DCs[i].MissRatio = m.MissRatio
@@ -69,8 +71,11 @@ func perCrossing(field string, bytes, crossings float64) (float64, error) {
 	case bytes == 0:
 		return 0, nil
 	case crossings == 0:
-		return 0, fmt.Errorf("measured %s is %g, but with these rings and this miss ratio nothing is sent between data centers: check rings and missRatio",
-			field, bytes)
+		return 0,
+			fmt.Errorf(
+				"measured %s is %g, but with these rings and this miss ratio nothing is sent between data centers: "+
+					"check rings and missRatio",
+				field, bytes)
 	}
 	return bytes / crossings, nil
 }

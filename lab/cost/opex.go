@@ -61,8 +61,8 @@ func (s *Scenario) Full(putFraction float64) Bandwidth {
 // secondsPerMonth is for a mean month.
 const secondsPerMonth = 365.25 * 24 * 3600 / 12
 
-// PerMonth converts a value per 10^9 operations, or GB from bytes per operation, to a value per month at the rate of the
-// scenario. It is 0 if the rate is unknown.
+// PerMonth converts a value per 10^9 operations, or GB from bytes per operation, to a value per month at the rate of
+// the scenario. It is 0 if the rate is unknown.
 func (s *Scenario) PerMonth(perBillion float64) float64 {
 	return perBillion * s.OperationsPerSecond * secondsPerMonth / 1e9
 }

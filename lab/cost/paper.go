@@ -3,7 +3,7 @@ package cost
 import (
 	"math"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The figures of section 6.4 and the conclusion of the Karma paper, as shares. They are printed beside the model's;
@@ -39,8 +39,10 @@ type TwitterCase struct {
 
 // agnosticRings are the rings of section 5, by delay; awareRings those of section 6.4, by users.
 var (
-	agnosticRings = []string{"us-east-1 us-west-1 us-west-2 eu-west-1", "ap-northeast-1 ap-southeast-1 ap-southeast-2", "sa-east-1"}
-	awareRings    = []string{"us-east-1", "us-west-1 us-west-2", "eu-west-1 ap-northeast-1 ap-southeast-1 ap-southeast-2 sa-east-1"}
+	agnosticRings = []string{"us-east-1 us-west-1 us-west-2 eu-west-1", "ap-northeast-1 ap-southeast-1 ap-southeast-2",
+		"sa-east-1"}
+	awareRings = []string{"us-east-1", "us-west-1 us-west-2",
+		"eu-west-1 ap-northeast-1 ap-southeast-1 ap-southeast-2 sa-east-1"}
 )
 
 // twitter is the setting of the paper: eight data centers, tweets by region. The two data centers in the West, and the
@@ -152,8 +154,9 @@ func (t *twitter) fromReads(name string, reads []float64) TwitterCase {
 func (t *twitter) conclude(name string, outside, w float64, s *Scenario) TwitterCase {
 	s.PutFraction = w
 	s.Today, s.RingNames = t.agnostic, []string{"americas-europe", "asia-pacific", "south-america"}
-	return TwitterCase{Name: name, Outside: outside, PutFraction: w, Agnostic: t.saving(s, t.agnostic, w), Aware: t.saving(s,
-		t.aware, w), Scenario: s}
+	return TwitterCase{Name: name, Outside: outside, PutFraction: w, Agnostic: t.saving(s, t.agnostic, w),
+		Aware: t.saving(s,
+			t.aware, w), Scenario: s}
 }
 
 // solve finds the zero of f, which increases, by bisection.

@@ -98,8 +98,10 @@ func capexClaims(c Capex) []Claim {
 		claim("CAPEX, 5 % puts, greatest alpha", paperCapexHigh, paperMissRatio, paperReadHeavy, 1, true, false),
 		claim("CAPEX, 50 % puts, least alpha", paperCapexWriteHeavy, paperMissRatio, paperWriteHeavy, 0, false, true),
 		claim("CAPEX, 50 % puts, greatest alpha", paperCapexMost, paperMissRatio, paperWriteHeavy, 1, false, false),
-		claim("CAPEX, 5 % puts, 31 % misses, least", paperYCSBCapexLow, paperYCSBMissRatio, paperReadHeavy, 0, false, false),
-		claim("CAPEX, 5 % puts, 31 % misses, greatest", paperYCSBCapexHigh, paperYCSBMissRatio, paperReadHeavy, 1, false, false),
+		claim("CAPEX, 5 % puts, 31 % misses, least", paperYCSBCapexLow, paperYCSBMissRatio, paperReadHeavy, 0,
+			false, false),
+		claim("CAPEX, 5 % puts, 31 % misses, greatest", paperYCSBCapexHigh, paperYCSBMissRatio, paperReadHeavy, 1,
+			false, false),
 	}
 }
 
@@ -126,10 +128,14 @@ func (p *Paper) Text(out io.Writer) {
 	fmt.Fprintf(w, "Alpha, the storage share of the cost of a server, is %.2f and %.2f.\n\n", p.Alphas[0], p.Alphas[1])
 	fmt.Fprintln(w, "OPEX BY WHERE GETS MISS\tPUTS\tREADS OUTSIDE US\tRINGS BY DELAY\tRINGS BY USERS")
 	for _, c := range p.Cases {
-		fmt.Fprintf(w, "%s\t%.2f %%\t%s\t%s\t%s\n", c.Name, 100*c.PutFraction, percent(c.Outside), percent(c.Agnostic), percent(c.Aware))
+		fmt.Fprintf(w, "%s\t%.2f %%\t%s\t%s\t%s\n", c.Name, 100*c.PutFraction, percent(c.Outside), percent(c.Agnostic),
+			percent(c.Aware))
 	}
-	fmt.Fprintf(w, "the paper\tnot given\tnot given\t%s\t> 30 %%, %s\n", percent(paperOpexAgnostic), percent(paperOpexAware))
-	fmt.Fprintln(w, "Puts are chosen so that rings by delay save what the paper reports; so are the readers outside in the first line.")
+	fmt.Fprintf(w, "the paper\tnot given\tnot given\t%s\t> 30 %%, %s\n", percent(paperOpexAgnostic),
+		percent(paperOpexAware))
+	fmt.Fprintln(w,
+		"Puts are chosen so that rings by delay save what the paper reports; so are the readers outside in "+
+			"the first line.")
 	_ = w.Flush() // to a terminal or a buffer
 	fmt.Fprintln(out, "\nFigure 13(a), by the model:")
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -145,10 +151,13 @@ func (p *Paper) Charts() map[string][]byte {
 	bars := chart.Bars{Title: "OPEX saved, rings by delay and by users (Twitter)",
 		Y:      chart.Axis{Label: "saved of full replication (%)"},
 		Groups: []string{"rings by delay (workload-agnostic)", "rings by users (workload-aware)"}, Format: "%.1f",
-		Series: []chart.BarSeries{{Name: "paper", Bars: []chart.Bar{{Value: 100 * paperOpexAgnostic}, {Value: 100 * paperOpexAware}}}}}
+		Series: []chart.BarSeries{
+			{Name: "paper", Bars: []chart.Bar{{Value: 100 * paperOpexAgnostic}, {Value: 100 * paperOpexAware}}},
+		}}
 	for _, c := range p.Cases {
-		bars.Series = append(bars.Series, chart.BarSeries{Name: "misses: " + c.Name, Bars: []chart.Bar{{Value: 100 * c.Agnostic},
-			{Value: 100 * c.Aware}}})
+		bars.Series = append(bars.Series, chart.BarSeries{Name: "misses: " + c.Name,
+			Bars: []chart.Bar{{Value: 100 * c.Agnostic},
+				{Value: 100 * c.Aware}}})
 	}
 	return map[string][]byte{"figure13a.svg": p.Report.Charts()["capex.svg"], "figure13b.svg": bars.SVG()}
 }

@@ -87,9 +87,12 @@ func (s *Scenario) Compare(l Layout) *Report {
 
 // Text writes the report as tables.
 func (r *Report) Text(out io.Writer) {
-	fmt.Fprintf(out, "%s in %s, compared with full replication: a copy in each data center\n", counted(r.DataCenters, "data center"),
+	fmt.Fprintf(out, "%s in %s, compared with full replication: a copy in each data center\n",
+		counted(r.DataCenters, "data center"),
 		counted(r.Rings, "ring"))
-	fmt.Fprintf(out, "%s of gets miss the cache, %s are bound to their ring and bypass it; %s are answered by another data center\n\n",
+	fmt.Fprintf(out,
+		"%s of gets miss the cache, %s are bound to their ring and bypass it; %s are answered by another "+
+			"data center\n\n",
 		percent(r.MissRatio), percent(r.BoundReads), percent(r.RemoteRatio))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "CAPEX: savings of compute and storage; alpha is the storage share of the cost of a server\n")
@@ -125,14 +128,16 @@ func (r *Report) Text(out io.Writer) {
 	}
 	_ = w.Flush() // to a terminal or a buffer
 	if m := r.Month; m != nil {
-		fmt.Fprintf(out, "\nA month at %.0f operations per second, %s puts: full replication %s, rings %s\n", m.OperationsPerSecond,
+		fmt.Fprintf(out, "\nA month at %.0f operations per second, %s puts: full replication %s, rings %s\n",
+			m.OperationsPerSecond,
 			percent(m.PutFraction), m.full, m.rings)
 	}
 }
 
 // Charts draws the report, by file name.
 func (r *Report) Charts() map[string][]byte {
-	capex := chart.Line{Title: fmt.Sprintf("CAPEX saved by %s of %s", counted(r.Rings, "ring"), counted(r.DataCenters, "data center")),
+	capex := chart.Line{Title: fmt.Sprintf("CAPEX saved by %s of %s", counted(r.Rings, "ring"),
+		counted(r.DataCenters, "data center")),
 		X: chart.Axis{Label: "puts (% of operations)"}, Y: chart.Axis{Label: "saved of full replication (%)"}}
 	for i, a := range r.Alphas {
 		s := chart.Series{Name: fmt.Sprintf("alpha = %.2f", a)}

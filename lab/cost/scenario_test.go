@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func parse(t *testing.T, text string) *Scenario {
@@ -31,8 +31,9 @@ func drawScenario(t *rapid.T, n int) *Scenario {
 		reads, writes, miss := rapid.Float64Range(0, 9).Draw(t, "reads"), rapid.Float64Range(0, 9).Draw(t,
 			"writes"), rapid.Float64Range(0, 1).Draw(t, "miss ratio")
 		reads++ // somebody reads
-		f.DataCenters = append(f.DataCenters, FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name, Shards: &shards},
-			ReadsPerSecond: &reads, WritesPerSecond: &writes, MissRatio: &miss})
+		f.DataCenters = append(f.DataCenters,
+			FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name, Shards: &shards},
+				ReadsPerSecond: &reads, WritesPerSecond: &writes, MissRatio: &miss})
 		rtt, price := map[string]float64{}, map[string]float64{}
 		for j := range n {
 			if j < i {
@@ -149,13 +150,15 @@ func TestFullReplicationSendsEveryPutToEveryOtherDataCenter(t *testing.T) {
 }
 
 func TestPutsGoToEveryRingExceptWhereTheWriterOwnsTheKey(t *testing.T) {
-	s := parse(t, `{valueBytes: 1, boundReads: 0, missRatio: 0, dataCenters: [{name: a, users: 1}, {name: b, users: 0}, {name: c, users: 0, shards: 3}],
+	s := parse(t,
+		`{valueBytes: 1, boundReads: 0, missRatio: 0, dataCenters: [{name: a, users: 1}, {name: b, users: 0}, {name: c, users: 0, shards: 3}],
 		rings: [{name: one, dataCenters: [a, c]}, {name: two, dataCenters: [b]}]}`)
 	near(t, "crossings", s.Rings(s.Today, 1).Bytes(), 1+0.75, 1e-9) // c has three of the four shards of the ring
 }
 
 func TestGetsArePricedByTheDirectionOfTheAnswer(t *testing.T) {
-	s := parse(t, `{valueBytes: 1, boundReads: 0, missRatio: 1, dataCenters: [{name: a, users: 1}, {name: b, users: 0}], rings: [{name: one, dataCenters: [a, b]}],
+	s := parse(t,
+		`{valueBytes: 1, boundReads: 0, missRatio: 1, dataCenters: [{name: a, users: 1}, {name: b, users: 0}], rings: [{name: one, dataCenters: [a, b]}],
 		pricePerGB: {a: {b: 5}, b: {a: 7}}}`)
 	b := s.Rings(s.Today, 0.5)
 	near(t, "price of puts", b.PutPrice, 0.5*0.5*5, 1e-9)
@@ -163,9 +166,11 @@ func TestGetsArePricedByTheDirectionOfTheAnswer(t *testing.T) {
 }
 
 func TestBoundGetsStayInTheirRing(t *testing.T) {
-	s := parse(t, `{boundReads: 1, dataCenters: [{name: a}, {name: far}, {name: next}], rings: [{name: one, dataCenters: [a, far]}, {name: two, dataCenters: [next]}],
+	s := parse(t,
+		`{boundReads: 1, dataCenters: [{name: a}, {name: far}, {name: next}], rings: [{name: one, dataCenters: [a, far]}, {name: two, dataCenters: [next]}],
 		roundTripMs: {a: {far: 200, next: 1}, far: {next: 200}}}`)
 	near(t, "read", s.ReadMs(s.Today, 0), 100, 1e-9)
 	s.BoundReads = 0
-	near(t, "read that is not bound", s.ReadMs(s.Today, 0), DefaultMissRatio*0.5, 1e-9) // half are its own, the others next door
+	// half are its own, the others next door
+	near(t, "read that is not bound", s.ReadMs(s.Today, 0), DefaultMissRatio*0.5, 1e-9)
 }

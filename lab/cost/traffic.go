@@ -26,7 +26,8 @@ func (f *File) traffic(s *Scenario) error {
 		reads, writes = reads+dc.Reads, writes+dc.Writes
 	}
 	if reads+writes == 0 {
-		return fmt.Errorf("there is no traffic: give at least one data center users, or readsPerSecond and writesPerSecond, above 0")
+		return fmt.Errorf(
+			"there is no traffic: give at least one data center users, or readsPerSecond and writesPerSecond, above 0")
 	}
 	if rates {
 		s.OperationsPerSecond = reads + writes
@@ -35,7 +36,8 @@ func (f *File) traffic(s *Scenario) error {
 		}
 	}
 	for i := range s.DCs {
-		s.DCs[i].Reads, s.DCs[i].Writes = share(s.DCs[i].Reads, reads, len(s.DCs)), share(s.DCs[i].Writes, writes, len(s.DCs))
+		s.DCs[i].Reads, s.DCs[i].Writes = share(s.DCs[i].Reads, reads, len(s.DCs)),
+			share(s.DCs[i].Writes, writes, len(s.DCs))
 	}
 	return nil
 }
@@ -55,11 +57,13 @@ func (f *File) trafficGiven() (users, rates bool, err error) {
 			value *float64
 		}{{"users", d.Users}, {"readsPerSecond", d.ReadsPerSecond}, {"writesPerSecond", d.WritesPerSecond}} {
 			if v.value != nil && (*v.value < 0 || math.IsInf(*v.value, 0) || math.IsNaN(*v.value)) {
-				return false, false, fmt.Errorf("%s of data center %q is %g; it must not be negative", v.field, d.Name, *v.value)
+				return false, false, fmt.Errorf("%s of data center %q is %g; it must not be negative", v.field,
+					d.Name, *v.value)
 			}
 		}
 		if m := d.MissRatio; m != nil && !(*m >= 0 && *m <= 1) {
-			return false, false, fmt.Errorf("missRatio of data center %q is %g; it is a share and must be between 0 and 1", d.Name, *m)
+			return false, false,
+				fmt.Errorf("missRatio of data center %q is %g; it is a share and must be between 0 and 1", d.Name, *m)
 		}
 		users = users || d.Users != nil
 		rates = rates || d.ReadsPerSecond != nil || d.WritesPerSecond != nil
@@ -67,12 +71,18 @@ func (f *File) trafficGiven() (users, rates bool, err error) {
 	if rates {
 		for _, d := range f.DataCenters {
 			if (d.ReadsPerSecond == nil) != (d.WritesPerSecond == nil) {
-				return false, false, fmt.Errorf("data center %q has only one of readsPerSecond and writesPerSecond; give both, 0 if there are none",
-					d.Name)
+				return false, false,
+					fmt.Errorf(
+						"data center %q has only one of readsPerSecond and writesPerSecond; give both, 0 if "+
+							"there are none",
+						d.Name)
 			}
 			if d.ReadsPerSecond == nil && d.Users != nil {
-				return false, false, fmt.Errorf("data center %q has users, but others have readsPerSecond and writesPerSecond; use the same for all",
-					d.Name)
+				return false, false,
+					fmt.Errorf(
+						"data center %q has users, but others have readsPerSecond and writesPerSecond; use "+
+							"the same for all",
+						d.Name)
 			}
 		}
 	}
@@ -99,10 +109,14 @@ func (f *File) prices(s *Scenario) error {
 			a, okA := index[from]
 			b, okB := index[to]
 			if !okA || !okB && to != "*" {
-				return fmt.Errorf("pricePerGB has a price from %q to %q; use names that dataCenters lists, or * as the destination", from, to)
+				return fmt.Errorf(
+					"pricePerGB has a price from %q to %q; use names that dataCenters lists, or * as the destination",
+					from, to)
 			}
 			if !(price >= 0) || math.IsInf(price, 0) || to != "*" && a == b {
-				return fmt.Errorf("pricePerGB is %g from %q to %q; it must not be negative, and be between two different data centers", price, from, to)
+				return fmt.Errorf(
+					"pricePerGB is %g from %q to %q; it must not be negative, and be between two different data "+
+						"centers", price, from, to)
 			}
 			if to != "*" {
 				s.Price[a][b], given[a][b] = price, true

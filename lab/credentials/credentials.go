@@ -1,4 +1,5 @@
-// Package credentials makes what the parts of a store prove their identity with, for tests: authorities, certificates and trust files.
+// Package credentials makes what the parts of a store prove their identity with, for tests: authorities, certificates
+// and trust files.
 package credentials
 
 import (
@@ -23,7 +24,8 @@ func NewAuthority(t testing.TB, domain string, at time.Time) *authority.Authorit
 }
 
 // Issue issues a certificate.
-func Issue(t testing.TB, by *authority.Authority, id contract.Identity, notBefore time.Time, validity time.Duration) *tls.Certificate {
+func Issue(t testing.TB, by *authority.Authority, id contract.Identity, notBefore time.Time,
+	validity time.Duration) *tls.Certificate {
 	t.Helper()
 	certPEM, keyPEM, err := by.Issue(id, notBefore, validity)
 	if err != nil {
@@ -36,9 +38,10 @@ func Issue(t testing.TB, by *authority.Authority, id contract.Identity, notBefor
 	return &pair
 }
 
-// Trust returns the content of the trust file of a store, as a part reads it. The trust domains of data centers and the authorities of
-// trust domains are given by name.
-func Trust(t testing.TB, storeID string, domains map[string]string, authorities map[string]*authority.Authority) *identity.Trust {
+// Trust returns the content of the trust file of a store, as a part reads it. The trust domains of data centers and the
+// authorities of trust domains are given by name.
+func Trust(t testing.TB, storeID string, domains map[string]string,
+	authorities map[string]*authority.Authority) *identity.Trust {
 	t.Helper()
 	file := contract.Trust{StoreID: storeID, DataCenters: domains, Bundles: map[string]string{}}
 	for domain, a := range authorities {

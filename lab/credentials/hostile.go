@@ -32,7 +32,8 @@ func NewKey(t testing.TB) *ecdsa.PrivateKey {
 // template, from an hour ago to an hour from now. Without by it signs itself.
 func Sign(t testing.TB, template *x509.Certificate, key crypto.Signer, by *tls.Certificate) *tls.Certificate {
 	t.Helper()
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()),
+		time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	if !template.IsCA {
 		template.KeyUsage = x509.KeyUsageDigitalSignature
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
@@ -75,7 +76,8 @@ func WithIdentity(id contract.Identity) *x509.Certificate {
 // largest that crypto/tls accepts, and parsed takes 13 MB.
 func Named(t testing.TB, names int) *tls.Certificate {
 	t.Helper()
-	return Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "nobody"}, DNSNames: slices.Repeat([]string{"a"}, names)}, NewKey(t), nil)
+	return Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "nobody"},
+		DNSNames: slices.Repeat([]string{"a"}, names)}, NewKey(t), nil)
 }
 
 // WithJunk returns a certificate with further ones in its chain, which are of no use.

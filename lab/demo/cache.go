@@ -41,9 +41,12 @@ func (t *tour) cache(ctx context.Context) error {
 	show(r[1])
 	t.row(ctx, "%-10s SET %s great", writer, key)
 	show(r[2])
-	t.verify(ctx, r[0].source == "remote" && r[1].source == "cache" && r[1].value == r[0].value && r[1].took < r[0].took,
-		fmt.Sprintf("The second read came from the cache of %s, in %s instead of %s.", reader, took(r[1].took), took(r[0].took)),
-		fmt.Sprintf("The reads came from %s and %s, in %s and %s.", r[0].source, r[1].source, took(r[0].took), took(r[1].took)))
+	t.verify(ctx, r[0].source == "remote" && r[1].source == "cache" && r[1].value == r[0].value &&
+		r[1].took < r[0].took,
+		fmt.Sprintf("The second read came from the cache of %s, in %s instead of %s.", reader, took(r[1].took),
+			took(r[0].took)),
+		fmt.Sprintf("The reads came from %s and %s, in %s and %s.", r[0].source, r[1].source, took(r[0].took),
+			took(r[1].took)))
 	t.verify(ctx, r[2].value == "great",
 		fmt.Sprintf("Once the new value was in all rings, no cache had the old one: %s read %s.", reader, r[2]),
 		fmt.Sprintf("Once the new value was in all rings and the old one out of all caches, %s read %s.", reader, r[2]))

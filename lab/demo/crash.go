@@ -37,7 +37,9 @@ func (t *tour) crash(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.say(ctx, "%s reads keys that its ring stores in %s, each for the first time. Then the middleman of that storage is killed.", reader, victim)
+	t.say(ctx,
+		"%s reads keys that its ring stores in %s, each for the first time. Then the middleman of that storage is "+
+			"killed.", reader, victim)
 	t.row(ctx, "before   %-8s %9s  answered by %s", before, took(before.took), before.by)
 	t.row(ctx, "after    %-8s %9s  answered by %s", during, took(during.took), during.by)
 	t.verify(ctx, before.by == victim && during.by != victim && during.by != "" && during.value == "paid",
@@ -52,7 +54,8 @@ func (t *tour) crash(ctx context.Context) (err error) {
 	reads, wrong := 0, 0
 	err = until(ctx, victim+" answers again", func() (bool, error) {
 		if reads == len(keys) {
-			return false, fmt.Errorf("for %[2]s after its restart, %[1]d reads were not answered by %[3]s", reads, took(time.Since(restarted)), victim)
+			return false, fmt.Errorf("for %[2]s after its restart, %[1]d reads were not answered by %[3]s", reads,
+				took(time.Since(restarted)), victim)
 		}
 		r, err := t.traced(ctx, reader, keys[reads])
 		reads++
@@ -65,7 +68,8 @@ func (t *tour) crash(ctx context.Context) (err error) {
 		return err
 	}
 	t.verify(ctx, wrong == 0,
-		fmt.Sprintf("After its restart it answers again within %s; %s until then, all correct.", took(time.Since(restarted)), count(reads, "read")),
+		fmt.Sprintf("After its restart it answers again within %s; %s until then, all correct.",
+			took(time.Since(restarted)), count(reads, "read")),
 		fmt.Sprintf("%d of %s after the restart were wrong.", wrong, count(reads, "read")))
 	return nil
 }

@@ -93,7 +93,8 @@ func (t *tour) cut(ctx context.Context) (err error) {
 	}
 	reads := stock * (len(t.topo.DCs) - 1)
 	t.verify(ctx, others.right == reads,
-		fmt.Sprintf("The others keep reading: %d of %d reads correct, the slowest in %s.", others.right, reads, took(others.slowest)),
+		fmt.Sprintf("The others keep reading: %d of %d reads correct, the slowest in %s.", others.right, reads,
+			took(others.slowest)),
 		fmt.Sprintf("Of %d reads by the others: %s.", reads, &others))
 
 	acked, err := t.set(ctx, victim, note, "still here")
@@ -120,7 +121,8 @@ func (t *tour) cut(ctx context.Context) (err error) {
 	}
 	told := "no read is refused"
 	if alone.refused > 0 {
-		told = fmt.Sprintf("is told %s for the other %d, within %s", alone.refusal, alone.refused, took(time.Since(began)))
+		told = fmt.Sprintf("is told %s for the other %d, within %s", alone.refusal, alone.refused,
+			took(time.Since(began)))
 	}
 	t.verify(ctx, alone.wrong == 0 && alone.right >= held,
 		fmt.Sprintf("%s reads %d of the keys and %s; it never gets a wrong value.", victim, alone.right, told),

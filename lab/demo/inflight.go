@@ -42,7 +42,8 @@ func (t *tour) inFlight(ctx context.Context) error {
 			break
 		}
 		if attempt == attempts {
-			return fmt.Errorf("in each of %d attempts %s saw the write only after it had reached every ring", attempts, reader)
+			return fmt.Errorf("in each of %d attempts %s saw the write only after it had reached every ring",
+				attempts, reader)
 		}
 	}
 	all := len(t.topo.Rings)
@@ -65,7 +66,8 @@ func (t *tour) inFlight(ctx context.Context) error {
 	first, last := s.changes[0], s.changes[len(s.changes)-1]
 	steps := fmt.Sprintf("from %d of %d rings to %d", len(first.rings), all, len(last.rings))
 	t.verify(ctx, grown && len(first.rings) < all && !last.bound && len(last.rings) == all,
-		fmt.Sprintf("The session was bound for %s; the rings that it may read from only grew, %s.", took(last.at-s.seenAt), steps),
+		fmt.Sprintf("The session was bound for %s; the rings that it may read from only grew, %s.",
+			took(last.at-s.seenAt), steps),
 		fmt.Sprintf("The rings that the session may read from went %s, which is not allowed.", steps))
 	t.verify(ctx, len(s.wrong) == 0,
 		fmt.Sprintf("%s meanwhile, the slowest in %s: never an older value.", count(s.reads, "read"), took(s.slowest)),

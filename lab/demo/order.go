@@ -23,7 +23,8 @@ func (t *tour) order(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.say(ctx, `%s> SET %s n, then SET %s n, %d times. All others wait for n in %s and then read %s. In two rings the copy of
+	t.say(ctx,
+		`%s> SET %s n, then SET %s n, %d times. All others wait for n in %s and then read %s. In two rings the copy of
 		%s has the longer way.`, writer, cause, effect, rounds, effect, cause, cause)
 	held := t.heldBack()
 	w := watch{cause: cause, effect: effect}
@@ -41,10 +42,12 @@ func (t *tour) order(ctx context.Context) error {
 	}
 	held = t.heldBack() - held
 	t.verify(ctx, w.without == 0,
-		fmt.Sprintf("%s of the effect, after %s to %s: the cause was there each time.", count(w.sightings, "sighting"), took(w.first), took(w.last)),
+		fmt.Sprintf("%s of the effect, after %s to %s: the cause was there each time.", count(w.sightings, "sighting"),
+			took(w.first), took(w.last)),
 		fmt.Sprintf("%d of %s of the effect were without the cause.", w.without, count(w.sightings, "sighting")))
 	t.verify(ctx, held > 0,
-		fmt.Sprintf("To ensure this, shards held an effect back %s until their ring had the cause.", count(int(held), "time")),
+		fmt.Sprintf("To ensure this, shards held an effect back %s until their ring had the cause.",
+			count(int(held), "time")),
 		"No shard ever held an effect back, although the cause travels farther.")
 	return nil
 }

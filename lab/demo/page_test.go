@@ -19,7 +19,8 @@ func TestProseIsWrappedAtTheWidthOfThePage(t *testing.T) {
 			t.Errorf("a line of %d letters: %q", n, line)
 		}
 	}
-	if got := strings.Join(strings.Fields(b.String()), " "); got != strings.TrimSpace(text)+" ok "+strings.TrimSpace(text) {
+	if got := strings.Join(strings.Fields(b.String()), " "); got != strings.TrimSpace(text)+" ok "+
+		strings.TrimSpace(text) {
 		t.Errorf("words are lost: %q", got)
 	}
 }
@@ -50,7 +51,8 @@ func TestTimeToReadEndsWithTheContext(t *testing.T) {
 
 func TestDurationsAreShownInTheirOwnPrecision(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.0 ms", 42 * time.Microsecond: "0.04 ms", 1500 * time.Microsecond: "1.5 ms", 83 * time.Millisecond: "83 ms",
+		0: "0.0 ms", 42 * time.Microsecond: "0.04 ms", 1500 * time.Microsecond: "1.5 ms",
+		83 * time.Millisecond:   "83 ms",
 		2345 * time.Millisecond: "2345 ms", 12345 * time.Millisecond: "12.3 s",
 	} {
 		if got := took(d); got != want {

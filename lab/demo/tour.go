@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Options control how the tour is presented.
@@ -90,7 +90,8 @@ func Run(ctx context.Context, d *local.Deployment, topo *topology.Topology, o Op
 func (t *tour) introduce(ctx context.Context) {
 	t.print(ctx, bold, "CausalStore: a short tour")
 	fmt.Fprintln(t.out)
-	t.say(ctx, `%s in %s, all on this machine, with the delays of a real WAN between them. Each ring holds one copy of the
+	t.say(ctx,
+		`%s in %s, all on this machine, with the delays of a real WAN between them. Each ring holds one copy of the
 		data, spread over its data centers. What follows is done by a stock Redis client.`,
 		count(len(t.topo.DCs), "data center"), count(len(t.topo.Rings), "ring"))
 	for _, r := range t.topo.Rings {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // tell tells the tour of a deployment made with o.
 func tell(t *testing.T, o local.Options) (Outcome, string) {
 	t.Helper()
-	o.Topology, o.Engine, o.Scope, o.WAN, o.Host, o.DataDir = topology.Default(), "embedded", node.ScopePod, true, "127.0.0.1", t.TempDir()
+	o.Topology, o.Engine, o.Scope, o.WAN, o.Host, o.DataDir = topology.Default(), "embedded", node.ScopePod, true,
+		"127.0.0.1", t.TempDir()
 	d, err := local.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

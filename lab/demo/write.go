@@ -43,7 +43,8 @@ func (t *tour) write(ctx context.Context) error {
 	}
 	first := slices.Min(arrived)
 	t.verify(ctx, acked < first,
-		fmt.Sprintf("The client waited %s, because only %s has to log the write; the first ring had it after %s.", took(acked), writer, took(first)),
+		fmt.Sprintf("The client waited %s, because only %s has to log the write; the first ring had it after %s.",
+			took(acked), writer, took(first)),
 		fmt.Sprintf("The client waited %s, but the first ring had the write after %s.", took(acked), took(first)))
 	return t.readEverywhere(ctx, key, "Ada")
 }

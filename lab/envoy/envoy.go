@@ -1,5 +1,5 @@
-// Package envoy lets the edge of a data center run as a process on this machine: with the configuration that the operator gives it in
-// a pod, but for its folders and addresses. Starting Envoy is left to the caller.
+// Package envoy lets the edge of a data center run as a process on this machine: with the configuration that the
+// operator gives it in a pod, but for its folders and addresses. Starting Envoy is left to the caller.
 package envoy
 
 import (
@@ -31,16 +31,19 @@ type Edge struct {
 	Egress, EgressParts, Ingress, HTTP string
 }
 
-// Write writes the files of a configuration, and the certificate and key of the edge in PEM. A running Envoy applies them.
+// Write writes the files of a configuration, and the certificate and key of the edge in PEM. A running Envoy applies
+// them.
 func (e *Edge) Write(in edge.Input, certificate, key []byte) error {
 	files, err := edge.Configure(in)
 	if err != nil {
 		return err
 	}
-	if err := os.Symlink(".", filepath.Join(e.Dir, "..data")); err != nil && !errors.Is(err, fs.ErrExist) { // a mounted ConfigMap has it
+	if err := os.Symlink(".", filepath.Join(e.Dir, "..data")); err != nil && !errors.Is(err, fs.ErrExist) {
+		// a mounted ConfigMap has it
 		return fmt.Errorf("write the files of an edge: %w", err)
 	}
-	content := map[string][]byte{filepath.Join(e.certificates(), "0.crt"): certificate, filepath.Join(e.certificates(), "0.key"): key}
+	content := map[string][]byte{filepath.Join(e.certificates(), "0.crt"): certificate,
+		filepath.Join(e.certificates(), "0.key"): key}
 	for name, text := range files {
 		moved, err := e.Move(text)
 		if err != nil {
@@ -74,7 +77,8 @@ func (e *Edge) Arguments() ([]string, error) {
 
 // Move replaces the folders and addresses of a pod by those of the edge, in a file or an argument.
 func (e *Edge) Move(text string) (string, error) {
-	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortEgressParts: e.EgressParts, edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
+	for from, to := range map[int]string{edge.PortEgress: e.Egress, edge.PortEgressParts: e.EgressParts,
+		edge.PortIngress: e.Ingress, edge.PortHTTP: e.HTTP} {
 		host, port, err := net.SplitHostPort(to)
 		if err != nil {
 			return "", err
@@ -82,7 +86,8 @@ func (e *Edge) Move(text string) (string, error) {
 		listen := regexp.MustCompile(`address: 0\.0\.0\.0(\s+port_value: )` + strconv.Itoa(from))
 		text = listen.ReplaceAllString(text, "address: "+host+"${1}"+port)
 	}
-	return strings.NewReplacer(edge.ConfigDir, e.Dir, edge.CertificateDir, e.certificates(), "@causalstore-edge-admin", "@causalstore-"+e.HTTP).Replace(text), nil
+	return strings.NewReplacer(edge.ConfigDir, e.Dir, edge.CertificateDir, e.certificates(), "@causalstore-edge-admin",
+		"@causalstore-"+e.HTTP).Replace(text), nil
 }
 
 // Via returns the address of the egress that processes of a role dial.

@@ -40,8 +40,8 @@ type Config struct {
 	// Arrivals is how operations are spread over time, Uniform by default; Burst varies the rate.
 	Arrivals Arrivals
 	Burst    Burst
-	// Pipeline is how many operations a connection sends at once; in the open loop it bounds how many due operations are
-	// sent together. Default 1.
+	// Pipeline is how many operations a connection sends at once; in the open loop it bounds how many due operations
+	// are sent together. Default 1.
 	Pipeline int
 	// Timeout bounds connecting and every round trip. Default 5 s.
 	Timeout time.Duration
@@ -80,8 +80,8 @@ type Config struct {
 
 	// Series receives a line of CSV for every second of the load; nil writes none.
 	Series io.Writer
-	// Observe is called for every operation of the load when it has ended; nil observes none. One call is made at a time,
-	// while connections wait: it must return soon.
+	// Observe is called for every operation of the load when it has ended; nil observes none. One call is made at a
+	// time, while connections wait: it must return soon.
 	Observe func(Observation)
 	// Record receives the history as JSON lines; nil records none.
 	Record io.Writer

@@ -74,7 +74,8 @@ func (c *Config) checkBytes() error {
 	w := c.Workload
 	bytes := float64(c.MaxKeys) * (float64(w.Keys.Bytes) + w.Values.mean())
 	if bytes > float64(c.MaxBytes) {
-		return fmt.Errorf("workload %s: %d keys hold %.1f GiB, but only %.1f GiB are allowed: use fewer keys or raise the bound",
+		return fmt.Errorf(
+			"workload %s: %d keys hold %.1f GiB, but only %.1f GiB are allowed: use fewer keys or raise the bound",
 			w.Name, c.MaxKeys, bytes/(1<<30), float64(c.MaxBytes)/(1<<30))
 	}
 	return nil
@@ -87,11 +88,14 @@ func (c *Config) checkRecordable() error {
 	}
 	for v, share := range c.Workload.shares {
 		if share > 0 && !Verb(v).recordable() {
-			return fmt.Errorf("workload %s: a history cannot express %v: run it without recording and checking", c.Workload.Name, Verb(v))
+			return fmt.Errorf("workload %s: a history cannot express %v: run it without recording and checking",
+				c.Workload.Name, Verb(v))
 		}
 	}
 	if len(c.Workload.TTLs) > 0 {
-		return fmt.Errorf("workload %s: a history cannot express keys that expire: run it without recording and checking", c.Workload.Name)
+		return fmt.Errorf(
+			"workload %s: a history cannot express keys that expire: run it without recording and checking",
+			c.Workload.Name)
 	}
 	return nil
 }
@@ -113,7 +117,8 @@ func (c *Config) check() error {
 	wrong(len(c.Endpoints) == 0, "no endpoint: give at least one")
 	names := make(map[string]bool)
 	for _, e := range c.Endpoints {
-		wrong(e.Name == "" || e.Addr == "", "endpoint %q at %q: give a name and an address as host:port", e.Name, e.Addr)
+		wrong(e.Name == "" || e.Addr == "", "endpoint %q at %q: give a name and an address as host:port",
+			e.Name, e.Addr)
 		wrong(names[e.Name], "endpoint %q is given twice", e.Name)
 		names[e.Name] = true
 	}
@@ -121,28 +126,34 @@ func (c *Config) check() error {
 		name        string
 		value, most int
 	}{{"sessions", c.Sessions, mostConnections}, {"connections per session", c.ConnectionsPerSession, mostConnections},
-		{"connections", c.connections(), mostConnections}, {"pipeline", c.Pipeline, mostPipeline}, {"keys", c.Keys, mostKeys},
+		{"connections", c.connections(), mostConnections}, {"pipeline", c.Pipeline, mostPipeline},
+		{"keys", c.Keys, mostKeys},
 		{"keys of an mget", c.MGetKeys, mostMGetKeys}} {
 		wrong(n.value < 1, "%s: %d; it must be at least 1", n.name, n.value)
 		wrong(n.value > n.most, "%s: %d; it must be at most %d", n.name, n.value, n.most)
 	}
 	wrong(c.MGetKeys > c.Keys, "%d keys per MGET, but only %d keys exist", c.MGetKeys, c.Keys)
-	wrong(c.SessionNaming != ByConnection && c.SessionNaming != ByEndpoint, "session naming %q: it must be %q or %q", c.SessionNaming, ByConnection, ByEndpoint)
+	wrong(c.SessionNaming != ByConnection && c.SessionNaming != ByEndpoint, "session naming %q: it must be %q or %q",
+		c.SessionNaming, ByConnection, ByEndpoint)
 	wrong(c.Duration <= 0 && c.Ops <= 0, "the run is not bounded: give a duration or a number of operations")
-	wrong(c.Duration < 0 || c.Ops < 0 || c.Timeout < 0 || c.FinalTimeout < 0, "the duration, the number of operations and the timeouts must not be negative")
-	wrong(c.ValueBytes < 0 || c.ValueBytes > mostValueBytes, "value size of %d bytes: it must be between 0 and %d", c.ValueBytes, mostValueBytes)
+	wrong(c.Duration < 0 || c.Ops < 0 || c.Timeout < 0 || c.FinalTimeout < 0,
+		"the duration, the number of operations and the timeouts must not be negative")
+	wrong(c.ValueBytes < 0 || c.ValueBytes > mostValueBytes, "value size of %d bytes: it must be between 0 and %d",
+		c.ValueBytes, mostValueBytes)
 	wrong(c.Protocol != 2 && c.Protocol != 3, "protocol RESP%d: it must be 2 or 3", c.Protocol)
 	wrong(!(c.Theta >= 0 && c.Theta < 1), "theta %g: it must be at least 0 and below 1", c.Theta)
 	for _, s := range []struct {
 		name  string
 		value float64
-	}{{"private key share", c.PrivateKeyShare}, {"read ratio", c.ReadRatio}, {"mget ratio", c.MGetRatio}, {"delete ratio", c.DeleteRatio},
+	}{{"private key share", c.PrivateKeyShare}, {"read ratio", c.ReadRatio}, {"mget ratio", c.MGetRatio},
+		{"delete ratio", c.DeleteRatio},
 		{"sum of the read, mget and delete ratios", c.ReadRatio + c.MGetRatio + c.DeleteRatio}} {
 		wrong(!(s.value >= 0 && s.value <= 1+1e-9), "%s: %g is not between 0 and 1", s.name, s.value)
 	}
 	errs = append(errs, c.checkArrivals())
 	if c.Workload == nil {
-		wrong(c.LoadKeys != 0 || c.MaxKeys != 0, "the number of keys to preload and the maximum number of keys need a workload: give one")
+		wrong(c.LoadKeys != 0 || c.MaxKeys != 0,
+			"the number of keys to preload and the maximum number of keys need a workload: give one")
 		errs = append(errs, c.Hot.check(c.Keys))
 	} else {
 		wrong(c.LoadKeys < -1 || c.LoadKeys > c.Keys, "%d keys to preload, but only %d keys exist", c.LoadKeys, c.Keys)

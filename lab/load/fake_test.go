@@ -184,7 +184,9 @@ func (s *fakeServer) execute(args []string, last *string) string {
 		}
 		return reply.String()
 	case "SET":
-		if v, ok := s.store.values[args[1]]; ok && !v.deleted && slices.ContainsFunc(args[3:], func(a string) bool { return strings.EqualFold(a, "nx") }) {
+		if v, ok := s.store.values[args[1]]; ok && !v.deleted && slices.ContainsFunc(args[3:], func(a string) bool {
+			return strings.EqualFold(a, "nx")
+		}) {
 			return "$-1\r\n"
 		}
 		put(args[1], fakeValue{value: args[2]})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // Reads of a batch are answered one after the other, and each may go to another continent: batches are short, and
@@ -123,7 +123,8 @@ func (r *run) compare(readers []*finalReader, i, key int) (agree, behind bool) {
 		if s.Missing && s.Version.IsZero() {
 			// Tombstones expire (PROTOCOL §5), but a key that was never deleted cannot be missing. Keys may also have a
 			// TTL.
-			behind = behind || r.there[key] && !r.deletable[key] && (r.config.Workload == nil || len(r.config.Workload.TTLs) == 0)
+			behind = behind || r.there[key] && !r.deletable[key] &&
+				(r.config.Workload == nil || len(r.config.Workload.TTLs) == 0)
 			continue
 		}
 		behind = behind || !s.Version.IsZero() && s.Version.Less(r.newest[key])
@@ -162,7 +163,8 @@ func (f *finalReader) read(ctx context.Context, conn *connection, n int, keys, b
 	})
 	end := f.run.now()
 	for j, i := range batch {
-		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.Name, Kind: history.Get, Key: f.run.keys.name(keys[i]),
+		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.Name, Kind: history.Get,
+			Key:   f.run.keys.name(keys[i]),
 			Start: start, End: end, Final: true}
 		if err := fill(&op, gets[j]); err == nil && ask {
 			if l, err := conn.lastOf(lasts[j]); err == nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // generator draws the operations of a Workload for one connection.

@@ -87,13 +87,16 @@ func TestDistributionsDrawKeysWithTheirProbabilities(t *testing.T) {
 		fits(t, "scrambled", countKeys(k, Scrambled, draws, n), scrambled)
 	})
 	t.Run("scrambled with inserts", func(t *testing.T) {
-		w := Workload{Operations: map[string]float64{"get": 0.9, "insert": 0.1}, Keys: Keys{Count: 50, Max: n, Distribution: Scrambled, Exponent: 0.5}}
+		w := Workload{Operations: map[string]float64{"get": 0.9, "insert": 0.1},
+			Keys: Keys{Count: 50, Max: n, Distribution: Scrambled, Exponent: 0.5}}
 		k := keyspaceOf(t, w, &manual{})
 		// So flat that all keys are nearly alike; those that are not there yet are never drawn.
-		fits(t, "scrambled with inserts", countKeys(k, Scrambled, 20_000, n), append(zipfProbabilities(50, 0), make([]float64, n-50)...))
+		fits(t, "scrambled with inserts", countKeys(k, Scrambled, 20_000, n),
+			append(zipfProbabilities(50, 0), make([]float64, n-50)...))
 	})
 	t.Run("latest", func(t *testing.T) {
-		k := keyspaceOf(t, Workload{Operations: map[string]float64{"get": 0.9, "insert": 0.1}, Keys: Keys{Count: n, Distribution: Latest}}, &manual{})
+		k := keyspaceOf(t, Workload{Operations: map[string]float64{"get": 0.9, "insert": 0.1},
+			Keys: Keys{Count: n, Distribution: Latest}}, &manual{})
 		const inserted = 50
 		for range inserted {
 			k.inserts.finish(k.inserts.start())
@@ -134,7 +137,8 @@ func TestInsertedKeysAreReadOnlyAfterTheirInsertsFinish(t *testing.T) {
 }
 
 func TestInsertsBeyondTheLimitReplaceTheOldestKey(t *testing.T) {
-	w := Workload{Operations: map[string]float64{"get": 0.5, "insert": 0.5}, Keys: Keys{Count: 10, Max: 15, Distribution: Latest}}
+	w := Workload{Operations: map[string]float64{"get": 0.5, "insert": 0.5},
+		Keys: Keys{Count: 10, Max: 15, Distribution: Latest}}
 	k := keyspaceOf(t, w, &manual{})
 	for range 1007 - 10 {
 		k.inserts.finish(k.inserts.start())
@@ -151,7 +155,8 @@ func TestInsertsBeyondTheLimitReplaceTheOldestKey(t *testing.T) {
 func TestHotSetGetsItsShareAndMoves(t *testing.T) {
 	const n, draws = 1000, 50_000
 	clock := &manual{}
-	k := keyspaceOf(t, Workload{Keys: Keys{Count: n}, Hot: Hot{Keys: 5, Share: 0.4, Move: Duration(time.Second)}}, clock)
+	k := keyspaceOf(t, Workload{Keys: Keys{Count: n}, Hot: Hot{Keys: 5, Share: 0.4, Move: Duration(time.Second)}},
+		clock)
 	hottest := func() []int {
 		counts := countKeys(k, Even, draws, n)
 		var hot []int

@@ -23,9 +23,9 @@ type Result struct {
 	Latency map[Verb]*hdrhistogram.Histogram
 	// Reads counts the keys that were read, and Misses those of them that did not exist.
 	Reads, Misses int64
-	// Errors counts operations by error: the code of an error reply, "connect", "timeout", "connection", "unwritten" for
-	// a read-modify-write that lost its connection between read and write, or "causal-last" for malformed replies to
-	// CAUSAL LAST.
+	// Errors counts operations by error: the code of an error reply, "connect", "timeout", "connection", "unwritten"
+	// for a read-modify-write that lost its connection between read and write, or "causal-last" for malformed replies
+	// to CAUSAL LAST.
 	Errors map[string]int64
 	// Sources and Statuses count the second and third element of the replies to CAUSAL LAST.
 	Sources, Statuses map[string]int64
@@ -81,7 +81,8 @@ type meter struct {
 }
 
 func newMeter() *meter {
-	return &meter{result: Result{Latency: map[Verb]*hdrhistogram.Histogram{}, Errors: map[string]int64{}, Sources: map[string]int64{},
+	return &meter{result: Result{Latency: map[Verb]*hdrhistogram.Histogram{}, Errors: map[string]int64{},
+		Sources:  map[string]int64{},
 		Statuses: map[string]int64{}}}
 }
 

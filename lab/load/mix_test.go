@@ -65,7 +65,8 @@ func measure(t *testing.T, c Config) (Result, *tally) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Ops != config.Ops || result.Failed+result.Unknown != 0 || len(result.Errors) != 0 || latencies(&result) != config.Ops {
+	if result.Ops != config.Ops || result.Failed+result.Unknown != 0 || len(result.Errors) != 0 ||
+		latencies(&result) != config.Ops {
 		t.Errorf("%s", result.String())
 	}
 	return result, sent
@@ -113,7 +114,8 @@ func TestYCSBWorkloadsSendTheirMixes(t *testing.T) {
 			if name == "ycsb-e" {
 				n = 2000 // each reads 50 values
 			}
-			result, sent := measure(t, Config{Workload: builtIn(t, name), Ops: int64(n), Sessions: 3, Pipeline: 20, Keys: 500, Seed: 11})
+			result, sent := measure(t, Config{Workload: builtIn(t, name), Ops: int64(n), Sessions: 3, Pipeline: 20,
+				Keys: 500, Seed: 11})
 			sent.compare(t, n, shares)
 			if result.Misses != 0 || result.Preload != nil {
 				t.Errorf("%d of %d keys were missing; %+v", result.Misses, result.Reads, result.Preload)
@@ -198,7 +200,8 @@ func TestTwitterClustersHaveThePublishedFigures(t *testing.T) {
 		t.Errorf("%d clusters", len(twitterTable))
 	}
 	w := builtIn(t, "twitter-52")
-	if w.Keys.Exponent != 1.2117 || w.Keys.Bytes != 20 || w.Values.Bytes != 273 || w.Keys.Distribution != Zipfian || w.Keys.Count != 100_000 {
+	if w.Keys.Exponent != 1.2117 || w.Keys.Bytes != 20 || w.Values.Bytes != 273 || w.Keys.Distribution != Zipfian ||
+		w.Keys.Count != 100_000 {
 		t.Errorf("%+v", w)
 	}
 	// get 0.91 and gets 0.02; add 0.04; cas 0.02, and the hundredth that the table does not name
@@ -231,7 +234,8 @@ hot: {keys: 1, share: 0.3}
 		t.Fatal(err)
 	}
 	_, sent := measure(t, Config{Workload: w, Ops: n, Sessions: 2, Seed: 4})
-	sent.compare(t, n, map[string]float64{"GET": 0.55, "MGET": 0.1, "SET": 0.25, "SET NX": 0.05, "INCR": 0.05, "DEL": 0.05})
+	sent.compare(t, n, map[string]float64{"GET": 0.55, "MGET": 0.1, "SET": 0.25, "SET NX": 0.05, "INCR": 0.05,
+		"DEL": 0.05})
 	writes := sent.counts["SET"] + sent.counts["SET NX"]
 	sizes := map[int]int{}
 	for _, size := range sent.sizes {

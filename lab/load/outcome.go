@@ -12,7 +12,8 @@ import (
 )
 
 // harmless are the codes of error replies that guarantee that the command had no effect.
-var harmless = []string{"BUSY", "LOADING", "UNAVAILABLE", "READONLY", "OOM", "MISCONF", "NOAUTH", "NOPERM", "MOVED", "CLUSTERDOWN", "MASTERDOWN"}
+var harmless = []string{"BUSY", "LOADING", "UNAVAILABLE", "READONLY", "OOM", "MISCONF", "NOAUTH", "NOPERM", "MOVED",
+	"CLUSTERDOWN", "MASTERDOWN"}
 
 // Answered reports whether a command received a reply, be it an error or nil.
 func Answered(err error) bool {
@@ -32,7 +33,8 @@ func ErrorKind(err error) string {
 		return "unwritten"
 	case notSent(err):
 		return "connect"
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, os.ErrDeadlineExceeded):
 		return "timeout"
 	default:
 		return "connection"

@@ -13,11 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
-// stalled runs an open loop of 2000 operations at 1000 a second over one connection, against a server that answers in no
-// time but for the 100th command, which takes a second, on a clock of its own.
+// stalled runs an open loop of 2000 operations at 1000 a second over one connection, against a server that answers in
+// no time but for the 100th command, which takes a second, on a clock of its own.
 func stalled(t *testing.T, c Config) Result {
 	t.Helper()
 	clock := &manual{}
@@ -85,7 +85,8 @@ func TestSeriesHasALineForEverySecond(t *testing.T) {
 		}
 		ops = append(ops, row[1])
 	}
-	if strings.Join(rows[0], ",") != "second,ops,failed,unknown,p50_ms,p99_ms,max_ms" || strings.Join(ops, " ") != "99 1901" {
+	if strings.Join(rows[0], ",") != "second,ops,failed,unknown,p50_ms,p99_ms,max_ms" ||
+		strings.Join(ops, " ") != "99 1901" {
 		t.Errorf("%v", rows)
 	}
 }
@@ -116,12 +117,14 @@ func TestResultCountsOperationsThatWereDueButNotSent(t *testing.T) {
 		}
 		return "", false
 	}})
-	c := Config{Endpoints: []Endpoint{{"eu", addr}}, Rate: 1000, Duration: 400 * time.Millisecond, Timeout: 500 * time.Millisecond, ReadRatio: 1}
+	c := Config{Endpoints: []Endpoint{{"eu", addr}}, Rate: 1000, Duration: 400 * time.Millisecond,
+		Timeout: 500 * time.Millisecond, ReadRatio: 1}
 	result, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if total := result.Unsent + result.Ops + result.Failed + result.Unknown; total < 400 || total > 401 || result.Unsent < 300 {
+	if total := result.Unsent + result.Ops + result.Failed + result.Unknown; total < 400 || total > 401 ||
+		result.Unsent < 300 {
 		t.Errorf("of 400 operations, %d were sent and %d were not", total-result.Unsent, result.Unsent)
 	}
 }
@@ -136,11 +139,13 @@ func TestPreloadWritesAllKeysEvenIfTheServerIsBusyAtFirst(t *testing.T) {
 	}}
 	addr := startFake(t, server)
 	w := &Workload{Operations: map[string]float64{"get": 1}}
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 333, Sessions: 4, Ops: 100})
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 333,
+		Sessions: 4, Ops: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(server.store.values) != 333 || result.Preload.Keys != 333 || result.Misses != 0 || len(result.Errors) != 0 || result.Latency[Set] != nil {
+	if len(server.store.values) != 333 || result.Preload.Keys != 333 || result.Misses != 0 || len(result.Errors) != 0 ||
+		result.Latency[Set] != nil {
 		t.Errorf("%d keys; %s", len(server.store.values), result.String())
 	}
 }
@@ -168,7 +173,8 @@ func TestPreloadWritesTheRequestedNumberOfKeys(t *testing.T) {
 		server := &fakeServer{}
 		addr := startFake(t, server)
 		w := &Workload{Operations: map[string]float64{"get": 1}}
-		result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 50, LoadKeys: loadKeys, Ops: 1000})
+		result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 50,
+			LoadKeys: loadKeys, Ops: 1000})
 		if err != nil || len(server.store.values) != want {
 			t.Errorf("%d asked for: %d keys, %v", loadKeys, len(server.store.values), err)
 		}
@@ -181,9 +187,11 @@ func TestPreloadWritesTheRequestedNumberOfKeys(t *testing.T) {
 func TestHistoryOfReadModifyWritesPassesTheCheck(t *testing.T) {
 	store := newFakeStore()
 	a, b := startFake(t, &fakeServer{store: store, causal: true}), startFake(t, &fakeServer{store: store, causal: true})
-	w := &Workload{Operations: map[string]float64{"get": 0.3, "mget": 0.1, "set": 0.1, "insert": 0.1, "rmw": 0.3, "del": 0.1},
+	w := &Workload{Operations: map[string]float64{"get": 0.3, "mget": 0.1, "set": 0.1, "insert": 0.1, "rmw": 0.3,
+		"del": 0.1},
 		Keys: Keys{Count: 30, Distribution: Scrambled}, MGet: MGetKeys{Min: 1, Max: 5}, Values: Values{Bytes: 40}}
-	c := Config{Endpoints: []Endpoint{{"eu", a}, {"us", b}}, Workload: w, Sessions: 4, Ops: 3000, Pipeline: 5, Seed: 3, FinalReads: true,
+	c := Config{Endpoints: []Endpoint{{"eu", a}, {"us", b}}, Workload: w, Sessions: 4, Ops: 3000, Pipeline: 5, Seed: 3,
+		FinalReads:      true,
 		CaptureVersions: true}
 	result, h, report := drive(t, c)
 	rmws := result.Latency[ReadModifyWrite].TotalCount()
@@ -249,7 +257,8 @@ func TestConnectionThatTheClientDropsAfterAnErrorFailsItsOperations(t *testing.T
 
 func TestResultJSONHasEveryVerb(t *testing.T) {
 	var out bytes.Buffer
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", startFake(t, &fakeServer{})}}, Workload: builtIn(t, "ycsb-f"), Keys: 10, Ops: 500})
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", startFake(t, &fakeServer{})}},
+		Workload: builtIn(t, "ycsb-f"), Keys: 10, Ops: 500})
 	if err != nil || result.WriteJSON(&out) != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +266,8 @@ func TestResultJSONHasEveryVerb(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if n := got.LatencyMicros["get"].Count + got.LatencyMicros["rmw"].Count; n != 500 || got.Workload != "ycsb-f" || got.Ops != 500 ||
+	if n := got.LatencyMicros["get"].Count + got.LatencyMicros["rmw"].Count; n != 500 || got.Workload != "ycsb-f" ||
+		got.Ops != 500 ||
 		got.PreloadedKeys != 10 || got.Keys != 10 || len(got.LatencyMicros) != 2 {
 		t.Errorf("%s", out.String())
 	}

@@ -36,7 +36,8 @@ func (r *Result) WriteText(out io.Writer) {
 	for _, v := range slices.Sorted(maps.Keys(r.Latency)) {
 		h := r.Latency[v]
 		at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e3 }
-		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", strings.ToUpper(v.String()), h.TotalCount(), h.Mean()/1e3, at(50),
+		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", strings.ToUpper(v.String()), h.TotalCount(),
+			h.Mean()/1e3, at(50),
 			at(95), at(99), at(99.9), float64(h.Max())/1e3)
 	}
 	_ = w.Flush() // the writer took the lines before
@@ -54,7 +55,9 @@ func (r *Result) WriteText(out io.Writer) {
 	writeCounts(out, "states", r.Statuses)
 	writeCounts(out, "errors", r.Errors)
 	if f := r.Final; f != nil {
-		fmt.Fprintf(out, "final reads of %d keys in %d rounds: endpoints disagree on %d and are behind on %d; %d sessions not drained\n",
+		fmt.Fprintf(out,
+			"final reads of %d keys in %d rounds: endpoints disagree on %d and are behind on %d; %d sessions "+
+				"not drained\n",
 			f.Keys, f.Rounds, f.Disagree, f.Behind, f.Undrained)
 	}
 }
@@ -108,16 +111,20 @@ type latencyJSON struct {
 }
 
 func newLatencyJSON(h *hdrhistogram.Histogram) latencyJSON {
-	return latencyJSON{Count: h.TotalCount(), Mean: h.Mean(), P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P95: h.ValueAtQuantile(95),
+	return latencyJSON{Count: h.TotalCount(), Mean: h.Mean(), P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90),
+		P95: h.ValueAtQuantile(95),
 		P99: h.ValueAtQuantile(99), P999: h.ValueAtQuantile(99.9), Max: h.Max()}
 }
 
 // WriteJSON writes the result as JSON, with latencies in microseconds per verb.
 func (r *Result) WriteJSON(out io.Writer) error {
 	c := &r.config
-	j := resultJSON{Connections: c.Sessions * c.ConnectionsPerSession, Pipeline: c.Pipeline, RatePerSecond: c.Rate, Keys: c.Keys, Seed: c.Seed,
-		ElapsedSeconds: r.Elapsed.Seconds(), OpsPerSecond: r.Throughput, Ops: r.Ops, Failed: r.Failed, Unknown: r.Unknown, Unsent: r.Unsent,
-		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, AnsweredFrom: r.Sources, States: r.Statuses,
+	j := resultJSON{Connections: c.Sessions * c.ConnectionsPerSession, Pipeline: c.Pipeline, RatePerSecond: c.Rate,
+		Keys: c.Keys, Seed: c.Seed,
+		ElapsedSeconds: r.Elapsed.Seconds(), OpsPerSecond: r.Throughput, Ops: r.Ops, Failed: r.Failed,
+		Unknown: r.Unknown, Unsent: r.Unsent,
+		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, AnsweredFrom: r.Sources,
+		States:        r.Statuses,
 		LatencyMicros: make(map[string]latencyJSON)}
 	if c.Workload != nil {
 		j.Workload = c.Workload.Name

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -30,13 +30,13 @@ type run struct {
 	mu sync.Mutex
 	// newest is the greatest acknowledged version of every written key; zero if none is known.
 	newest map[int]causal.Version
-	// there holds the keys whose newest acknowledged write is not a deletion, deletable those that a deletion of unknown
-	// outcome may have removed.
+	// there holds the keys whose newest acknowledged write is not a deletion, deletable those that a deletion of
+	// unknown outcome may have removed.
 	there, deletable map[int]bool
 }
 
-// Run drives the endpoints. It preloads the keys of a workload, then loads until a bound of the config is reached or ctx
-// ends, then makes the final reads, which have a bound of their own. Operations in flight when the time is up are
+// Run drives the endpoints. It preloads the keys of a workload, then loads until a bound of the config is reached or
+// ctx ends, then makes the final reads, which have a bound of their own. Operations in flight when the time is up are
 // finished. Errors of operations are counted in the result; the returned error is for failures of the run itself. The
 // result is valid beside an error.
 func Run(ctx context.Context, config Config) (Result, error) {

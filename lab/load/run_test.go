@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/ports"
 )
 
@@ -48,7 +48,8 @@ func latencies(r *Result) (n int64) {
 }
 
 func mixed(endpoints ...Endpoint) Config {
-	return Config{Endpoints: endpoints, Sessions: 6, Ops: 3000, Keys: 50, Theta: 0.99, ReadRatio: 0.4, MGetRatio: 0.1, DeleteRatio: 0.1,
+	return Config{Endpoints: endpoints, Sessions: 6, Ops: 3000, Keys: 50, Theta: 0.99, ReadRatio: 0.4, MGetRatio: 0.1,
+		DeleteRatio:     0.1,
 		PrivateKeyShare: 0.1, ValueBytes: 100, Seed: 7, FinalReads: true, FinalTimeout: time.Second}
 }
 
@@ -68,11 +69,13 @@ func TestRunRecordsEveryOperationOnceWithItsVersion(t *testing.T) {
 	if n := latencies(&result); n != 3000 {
 		t.Errorf("%d latencies", n)
 	}
-	if !maps.Equal(result.Sources, map[string]int64{"cache": 3000}) || !maps.Equal(result.Statuses, map[string]int64{"stable": 3000}) {
+	if !maps.Equal(result.Sources, map[string]int64{"cache": 3000}) ||
+		!maps.Equal(result.Statuses, map[string]int64{"stable": 3000}) {
 		t.Errorf("sources %v, states %v", result.Sources, result.Statuses)
 	}
 	s := report.Stats
-	if s.Sessions != 6+2 || s.Versioned != s.Puts+s.Deletes || s.FinalReads != 2*result.Final.Keys || !result.Final.Settled() || result.Final.Undrained != 0 {
+	if s.Sessions != 6+2 || s.Versioned != s.Puts+s.Deletes || s.FinalReads != 2*result.Final.Keys ||
+		!result.Final.Settled() || result.Final.Undrained != 0 {
 		t.Errorf("%+v %+v", s, *result.Final)
 	}
 	dcs := map[string]int{}
@@ -139,7 +142,8 @@ func TestErrorsAreClassifiedByWhetherTheOperationHadAnEffect(t *testing.T) {
 	var n atomic.Int64
 	addr := startFake(t, &fakeServer{causal: true, intercept: func(_ int, args []string) (string, bool) {
 		if args[0] == "set" || args[0] == "get" {
-			return []string{"", "-BUSY log is full\r\n", "-UNKNOWN may have happened\r\n", "-UNAVAILABLE ring eu\r\n", "-ERR something\r\n", ""}[n.Add(1)%6], false
+			return []string{"", "-BUSY log is full\r\n", "-UNKNOWN may have happened\r\n", "-UNAVAILABLE ring eu\r\n",
+				"-ERR something\r\n", ""}[n.Add(1)%6], false
 		}
 		return "", false
 	}})
@@ -220,7 +224,8 @@ func TestTimeoutsLeaveOutcomesUnknown(t *testing.T) {
 func TestUnreachableEndpointFailsOperationsWithCertainty(t *testing.T) {
 	addr := ports.ForTest(t)
 	result, _, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 3})
-	if !report.OK() || result.Failed != 3 || result.Unknown != 0 || result.Errors["connect"] != 3 || result.Reconnects != 0 {
+	if !report.OK() || result.Failed != 3 || result.Unknown != 0 || result.Errors["connect"] != 3 ||
+		result.Reconnects != 0 {
 		t.Errorf("%+v %v", result, report)
 	}
 }
@@ -253,7 +258,8 @@ func TestFinalReadsWaitForAcknowledgedVersions(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true, FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
+		FinalReads: true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -277,7 +283,8 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true, FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
+		FinalReads: true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -289,7 +296,8 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 func TestRunEndsAfterItsDuration(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
 	began := time.Now()
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Duration: 100 * time.Millisecond, Sessions: 3})
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Duration: 100 * time.Millisecond,
+		Sessions: 3})
 	if err != nil || result.Ops == 0 || time.Since(began) > 10*time.Second {
 		t.Fatalf("%v %+v", err, result)
 	}
@@ -312,7 +320,8 @@ func TestInterruptedRunIsStillChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Ops == 0 || result.Final == nil || result.Final.Keys == 0 || !result.Final.Settled() || result.Final.Undrained != 0 {
+	if result.Ops == 0 || result.Final == nil || result.Final.Keys == 0 || !result.Final.Settled() ||
+		result.Final.Undrained != 0 {
 		t.Errorf("%+v, final reads %+v", result, result.Final)
 	}
 	h, err := history.ReadAll(&out)
@@ -339,9 +348,11 @@ var errFull = errors.New("no space left")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestInvalidConfigIsRefusedWithAllItsErrors(t *testing.T) {
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"", "x"}, {"a", "b"}, {"a", "c"}}, ReadRatio: 0.7, DeleteRatio: 0.7,
-		Theta: 1, Protocol: 4, SessionNaming: "pod", MGetKeys: 2000, Keys: 10})
-	for _, want := range []string{"give a name and an address", "given twice", "sum of the read", "theta 1", "RESP4", `naming "pod"`, "2000 keys", "the run is not bounded"} {
+	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"", "x"}, {"a", "b"}, {"a", "c"}}, ReadRatio: 0.7,
+		DeleteRatio: 0.7,
+		Theta:       1, Protocol: 4, SessionNaming: "pod", MGetKeys: 2000, Keys: 10})
+	for _, want := range []string{"give a name and an address", "given twice", "sum of the read", "theta 1", "RESP4",
+		`naming "pod"`, "2000 keys", "the run is not bounded"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q missing in: %v", want, err)
 		}
@@ -360,7 +371,8 @@ func TestRealRedisIsCausal(t *testing.T) {
 	addr := socket.Addr().String()
 	socket.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	server := exec.Command(path, "--port", port, "--save", "", "--appendonly", "no", "--dir", filepath.Clean(t.TempDir()))
+	server := exec.Command(path, "--port", port, "--save", "", "--appendonly", "no", "--dir",
+		filepath.Clean(t.TempDir()))
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +394,9 @@ func TestRealRedisIsCausal(t *testing.T) {
 		if !report.OK() || result.Ops != c.Ops || len(result.Errors) != 0 {
 			t.Fatalf("RESP%d: %v %v", protocol, result.Errors, report)
 		}
-		if !slices.ContainsFunc(h, func(op history.Op) bool { return op.Kind == history.MGet && !op.Reads[0].Missing }) {
+		if !slices.ContainsFunc(h, func(op history.Op) bool {
+			return op.Kind == history.MGet && !op.Reads[0].Missing
+		}) {
 			t.Error("no mget found anything")
 		}
 	}

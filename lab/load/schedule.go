@@ -30,12 +30,14 @@ func (b Burst) check() error {
 		return nil
 	}
 	if b.Length <= 0 || b.Pause <= 0 {
-		return fmt.Errorf("bursts of %v with pauses of %v: give a factor, a length above 0 and a pause above 0", b.Length, b.Pause)
+		return fmt.Errorf("bursts of %v with pauses of %v: give a factor, a length above 0 and a pause above 0",
+			b.Length, b.Pause)
 	}
 	most := float64(b.Length+b.Pause) / float64(b.Length)
 	if !(b.Factor > 1 && b.Factor <= most+1e-9) {
-		return fmt.Errorf("burst factor %g: the rate is the mean, so with bursts of %v and pauses of %v the factor must be above 1, "+
-			"and at most %g, where nothing arrives between bursts", b.Factor, b.Length, b.Pause, most)
+		return fmt.Errorf(
+			"burst factor %g: the rate is the mean, so with bursts of %v and pauses of %v the factor must be above 1, "+
+				"and at most %g, where nothing arrives between bursts", b.Factor, b.Length, b.Pause, most)
 	}
 	return nil
 }

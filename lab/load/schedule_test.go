@@ -96,7 +96,8 @@ func TestPaceIsTheInverseOfItsTimes(t *testing.T) {
 		p := pace{rate: rapid.Float64Range(0.1, 1e6).Draw(t, "rate")}
 		if rapid.Bool().Draw(t, "bursts") {
 			on, off := rapid.IntRange(1, 10_000).Draw(t, "on"), rapid.IntRange(1, 10_000).Draw(t, "off")
-			p.burst = Burst{Length: Duration(on) * Duration(time.Millisecond), Pause: Duration(off) * Duration(time.Millisecond)}
+			p.burst = Burst{Length: Duration(on) * Duration(time.Millisecond),
+				Pause: Duration(off) * Duration(time.Millisecond)}
 			p.burst.Factor = 1 + rapid.Float64Range(0.01, 1).Draw(t, "factor")*float64(off)/float64(on)
 			if err := p.burst.check(); err != nil {
 				t.Fatal(err)
@@ -112,7 +113,8 @@ func TestPaceIsTheInverseOfItsTimes(t *testing.T) {
 }
 
 func TestBurstThatCannotPreserveTheMeanIsRefused(t *testing.T) {
-	for b, want := range map[Burst]string{{Factor: 3, Length: Duration(time.Second), Pause: Duration(time.Second)}: "must be above 1", {Factor: 1, Length: 1, Pause: 1}: "must be above 1",
+	for b, want := range map[Burst]string{{Factor: 3, Length: Duration(time.Second),
+		Pause: Duration(time.Second)}: "must be above 1", {Factor: 1, Length: 1, Pause: 1}: "must be above 1",
 		{Factor: 2}: "a length above 0", {Length: 1, Pause: 1}: "must be above 1"} {
 		if err := b.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", b, err)

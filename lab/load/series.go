@@ -56,7 +56,8 @@ func (s *series) take(at time.Duration, o outcome, latency time.Duration) {
 // flush writes the current second.
 func (s *series) flush() {
 	ms := func(micros int64) float64 { return float64(micros) / 1e3 }
-	s.print("%d,%d,%d,%d,%.3f,%.3f,%.3f\n", s.second, s.counts[succeeded], s.counts[failed], s.counts[unknown], ms(s.h.ValueAtQuantile(50)),
+	s.print("%d,%d,%d,%d,%.3f,%.3f,%.3f\n", s.second, s.counts[succeeded], s.counts[failed], s.counts[unknown],
+		ms(s.h.ValueAtQuantile(50)),
 		ms(s.h.ValueAtQuantile(99)), ms(s.h.Max()))
 	s.second++
 	s.counts = [3]int64{}

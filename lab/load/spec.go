@@ -110,7 +110,9 @@ func NewWorkload(name string) (*Workload, error) {
 func readWorkload(path string) (*Workload, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("workload %q: no such file; built-in workloads are ycsb-a to ycsb-f and twitter-1 to twitter-54", path)
+		return nil,
+			fmt.Errorf("workload %q: no such file; built-in workloads are ycsb-a to ycsb-f and twitter-1 to twitter-54",
+				path)
 	} else if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
@@ -150,7 +152,8 @@ func (w *Workload) complete() error {
 		w.MGet.Max = max(4, w.MGet.Min)
 	}
 	setDefault(&w.MGet.Min, w.MGet.Max)
-	return errors.Join(w.normalizeShares(), w.Keys.check(w), w.checkMGet(), w.Values.check(), checkTTLs(w.TTLs), w.Hot.check(w.Keys.Count),
+	return errors.Join(w.normalizeShares(), w.Keys.check(w), w.checkMGet(), w.Values.check(), checkTTLs(w.TTLs),
+		w.Hot.check(w.Keys.Count),
 		w.Burst.check())
 }
 
@@ -192,16 +195,19 @@ func (k *Keys) check(w *Workload) error {
 	}
 	wrong(k.Count < 1 || k.Count > mostKeys, "count %d: it must be between 1 and %d", k.Count, mostKeys)
 	wrong(k.Bytes < 0 || k.Bytes > mostKeyBytes, "bytes %d: they must be between 0 and %d", k.Bytes, mostKeyBytes)
-	wrong(!(k.Exponent >= 0 && k.Exponent <= mostExponent), "exponent %g: it must be between 0 and %d", k.Exponent, mostExponent)
+	wrong(!(k.Exponent >= 0 && k.Exponent <= mostExponent), "exponent %g: it must be between 0 and %d", k.Exponent,
+		mostExponent)
 	switch k.Distribution {
 	case Even:
-		wrong(k.Exponent != 0, "exponent %g, but the distribution is uniform: leave it out, or make it zipfian", k.Exponent)
+		wrong(k.Exponent != 0, "exponent %g, but the distribution is uniform: leave it out, or make it zipfian",
+			k.Exponent)
 	case Zipfian, Scrambled, Latest:
 	default:
 		wrong(true, "distribution %q: it must be uniform, zipfian, scrambled or latest", k.Distribution)
 	}
 	if w.Operations[Insert.String()] > 0 {
-		wrong(k.Max < k.Count || k.Max > mostKeys, "max %d: it must be between the count of %d and %d", k.Max, k.Count, mostKeys)
+		wrong(k.Max < k.Count || k.Max > mostKeys, "max %d: it must be between the count of %d and %d", k.Max,
+			k.Count, mostKeys)
 	} else {
 		wrong(k.Max != 0, "max %d, but the workload has no inserts: leave it out", k.Max)
 	}
@@ -217,7 +223,8 @@ func (w *Workload) checkMGet() error {
 		return nil
 	}
 	if m.Min < 1 || m.Max < m.Min || m.Max > mostMGetKeys || m.Max > w.Keys.Count {
-		return fmt.Errorf("mget with %d to %d keys: it must be 1 to %d, and not more than the %d existing keys", m.Min, m.Max,
+		return fmt.Errorf("mget with %d to %d keys: it must be 1 to %d, and not more than the %d existing keys",
+			m.Min, m.Max,
 			mostMGetKeys, w.Keys.Count)
 	}
 	return nil
@@ -228,7 +235,9 @@ func (h Hot) check(keys int) error {
 		return nil
 	}
 	if h.Keys < 1 || h.Keys > keys || !(h.Share > 0 && h.Share <= 1) || h.Move < 0 {
-		return fmt.Errorf("%d hot keys with share %g: give 1 to %d keys, a share above 0 and at most 1, and a move that is not negative",
+		return fmt.Errorf(
+			"%d hot keys with share %g: give 1 to %d keys, a share above 0 and at most 1, and a move that "+
+				"is not negative",
 			h.Keys, h.Share, keys)
 	}
 	return nil

@@ -20,7 +20,8 @@ func TestInvalidWorkloadFileIsRefusedWithAdvice(t *testing.T) {
 		{"operations: {get: 1}\nkeys: {count: 2000000000}", "it must be between 1 and 100000000"},
 		{"operations: {get: 1}\nkeys: {distribution: pareto}", "it must be uniform, zipfian, scrambled or latest"},
 		{"operations: {get: 1}\nkeys: {exponent: 1}", "leave it out, or make it zipfian"},
-		{"operations: {get: 1}\nkeys: {distribution: zipfian, exponent: -1}", "exponent -1: it must be between 0 and 20"},
+		{"operations: {get: 1}\nkeys: {distribution: zipfian, exponent: -1}",
+			"exponent -1: it must be between 0 and 20"},
 		{"operations: {get: 1}\nkeys: {max: 20000}", "the workload has no inserts"},
 		{"operations: {insert: 1}\nkeys: {count: 10, max: 9}", "max 9: it must be between the count of 10"},
 		{"operations: {get: 1}\nmget: {max: 3}", "no share of mget"},
@@ -43,7 +44,8 @@ func TestInvalidWorkloadFileIsRefusedWithAdvice(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewWorkload(path); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path) {
+		if _, err := NewWorkload(path); err == nil || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q: wanted %q, got %v", c.yaml, c.says, err)
 		}
 	}
@@ -71,20 +73,40 @@ func TestConfigThatContradictsItsWorkloadIsRefused(t *testing.T) {
 	}
 	workload := func(name string) *Workload { return builtIn(t, name) }
 	for says, c := range map[string]Config{
-		"a history cannot express incr":                  set(func(c *Config) { c.Workload, c.Record = workload("twitter-22"), io.Discard }),
-		"a history cannot express keys that expire":      set(func(c *Config) { c.Workload, c.Record = workload("twitter-4"), io.Discard }),
-		"10.2 GiB, but only 2.0 GiB are allowed":         set(func(c *Config) { c.Workload, c.Keys = workload("ycsb-a"), 10_700_000 }),
-		"2000 keys to preload, but only 1000 keys exist": set(func(c *Config) { c.Workload, c.Keys, c.LoadKeys = workload("ycsb-a"), 1000, 2000 }),
-		"not more than the 50 existing keys":             set(func(c *Config) { c.Workload, c.Keys = workload("ycsb-e"), 50 }),
-		"the workload has no inserts":                    set(func(c *Config) { c.Workload, c.MaxKeys = workload("ycsb-a"), 20_000 }),
-		"need a workload: give one":                      set(func(c *Config) { c.LoadKeys = 5 }),
-		"poisson arrivals need a rate":                   set(func(c *Config) { c.Arrivals = Poisson }),
-		"bursts need a rate":                             set(func(c *Config) { c.Burst = Burst{Factor: 2, Length: 1, Pause: 2} }),
-		`arrivals "often": they must be "uniform"`:       set(func(c *Config) { c.Rate, c.Arrivals = 1, "often" }),
-		"connections: 250000":                            set(func(c *Config) { c.Sessions, c.ConnectionsPerSession = 500, 500 }),
-		"pipeline: 20000; it must be at most 10000":      set(func(c *Config) { c.Pipeline = 20_000 }),
-		"2000 hot keys":                                  set(func(c *Config) { c.Hot = Hot{Keys: 2000, Share: 0.1} }),
-		"rate 1e+09":                                     set(func(c *Config) { c.Rate = 1e9 }),
+		"a history cannot express incr": set(func(c *Config) {
+			c.Workload, c.Record = workload("twitter-22"), io.Discard
+		}),
+		"a history cannot express keys that expire": set(func(c *Config) {
+			c.Workload, c.Record = workload("twitter-4"), io.Discard
+		}),
+		"10.2 GiB, but only 2.0 GiB are allowed": set(func(c *Config) {
+			c.Workload, c.Keys = workload("ycsb-a"),
+				10_700_000
+		}),
+		"2000 keys to preload, but only 1000 keys exist": set(func(c *Config) {
+			c.Workload, c.Keys, c.LoadKeys = workload("ycsb-a"), 1000, 2000
+		}),
+		"not more than the 50 existing keys": set(func(c *Config) {
+			c.Workload, c.Keys = workload("ycsb-e"),
+				50
+		}),
+		"the workload has no inserts": set(func(c *Config) {
+			c.Workload, c.MaxKeys = workload("ycsb-a"),
+				20_000
+		}),
+		"need a workload: give one":    set(func(c *Config) { c.LoadKeys = 5 }),
+		"poisson arrivals need a rate": set(func(c *Config) { c.Arrivals = Poisson }),
+		"bursts need a rate": set(func(c *Config) {
+			c.Burst = Burst{Factor: 2, Length: 1, Pause: 2}
+		}),
+		`arrivals "often": they must be "uniform"`: set(func(c *Config) { c.Rate, c.Arrivals = 1, "often" }),
+		"connections: 250000": set(func(c *Config) {
+			c.Sessions, c.ConnectionsPerSession = 500,
+				500
+		}),
+		"pipeline: 20000; it must be at most 10000": set(func(c *Config) { c.Pipeline = 20_000 }),
+		"2000 hot keys": set(func(c *Config) { c.Hot = Hot{Keys: 2000, Share: 0.1} }),
+		"rate 1e+09":    set(func(c *Config) { c.Rate = 1e9 }),
 	} {
 		if _, err := c.withDefaults(time.Now()); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("wanted %q, got %v", says, err)
@@ -96,7 +118,8 @@ func TestConfigThatContradictsItsWorkloadIsRefused(t *testing.T) {
 }
 
 func TestParseDurationUnderstandsDays(t *testing.T) {
-	for text, want := range map[string]time.Duration{"92.6d": 8000640 * time.Second, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0.5d": 12 * time.Hour} {
+	for text, want := range map[string]time.Duration{"92.6d": 8000640 * time.Second, "90s": 90 * time.Second,
+		"1h30m": 90 * time.Minute, "0.5d": 12 * time.Hour} {
 		if d, err := ParseDuration(text); err != nil || time.Duration(d) != want {
 			t.Errorf("%s: %v, %v", text, d, err)
 		}

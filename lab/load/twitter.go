@@ -26,12 +26,16 @@ const (
 func twitter(name string) (*Workload, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(name, "twitter-"))
 	if err != nil || number < 1 || number > 54 {
-		return nil, fmt.Errorf("workload %q: the Twitter workloads are twitter-1 to twitter-54, without 5, 43, 46 and 53", name)
+		return nil,
+			fmt.Errorf("workload %q: the Twitter workloads are twitter-1 to twitter-54, without 5, 43, 46 and 53", name)
 	}
 	i := slices.IndexFunc(twitterTable, func(c twitterCluster) bool { return c.number == number })
 	if i < 0 {
-		return nil, fmt.Errorf("workload %q: too little is published of that cluster; there are twitter-1 to twitter-54, without 5, 43, 46 "+
-			"and 53", name)
+		return nil,
+			fmt.Errorf(
+				"workload %q: too little is published of that cluster; there are twitter-1 to twitter-54, "+
+					"without 5, 43, 46 "+
+					"and 53", name)
 	}
 	return twitterTable[i].workload()
 }
@@ -52,7 +56,8 @@ func (c *twitterCluster) workload() (*Workload, error) {
 
 // memcached maps the operations of the traces to verbs. A Redis front end has no compare-and-swap: its read (gets)
 // becomes a read, and its write (cas) an unconditional write.
-var memcached = map[string]Verb{"get": Get, "gets": Get, "set": Set, "cas": Set, "add": Add, "incr": Incr, "delete": Del}
+var memcached = map[string]Verb{"get": Get, "gets": Get, "set": Set, "cas": Set, "add": Add, "incr": Incr,
+	"delete": Del}
 
 // twitterOperations converts the published shares. They are rounded to a hundredth, and operations below that are
 // missing: what is missing to 1 becomes SETs, since something has to fill a cache. Sums that rounding put above 1 are

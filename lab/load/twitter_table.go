@@ -1,20 +1,22 @@
 package load
 
-// twitterTable is what Twitter published of its cache clusters: stat/2020Mar.md of the repository twitter/cache-trace, which
-// goes with J. Yang, Y. Yue, K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at Twitter",
-// OSDI 2020 (the data is under CC BY 4.0). The columns are those of the source: mean key and value size in bytes, the common
-// times to live, the operations, and the exponent of the Zipf distribution. Left out: cluster 5 (nothing is published), 43 and
-// 46 (no exponent), 53 (it prepends, and how much is not published).
+// twitterTable is what Twitter published of its cache clusters: stat/2020Mar.md of the repository twitter/cache-trace,
+// which goes with J. Yang, Y. Yue, K. V. Rashmi, "A large scale analysis of hundreds of in-memory cache clusters at
+// Twitter", OSDI 2020 (the data is under CC BY 4.0). The columns are those of the source: mean key and value size in
+// bytes, the common times to live, the operations, and the exponent of the Zipf distribution. Left out: cluster 5
+// (nothing is published), 43 and 46 (no exponent), 53 (it prepends, and how much is not published).
 var twitterTable = []twitterCluster{
 	{1, 80, 267, "240s:1.00", "get:0.99", 2.6774},
 	{2, 21, 68, "4d:0.59, 2d:0.41", "get:1.00", 1.4908},
 	{3, 19, 120, "7d:1.00", "get:0.99", 1.6414},
 	{4, 67, 2439, "60s:0.39, 300s:0.24, 1h:0.13, 600s:0.12, 4h:0.09, 1d:0.03", "get:0.93 set:0.07", 1.1004},
-	{6, 44, 252, "520s:0.03, 510s:0.03, 490s:0.03, 590s:0.03, 540s:0.03, 550s:0.03, 570s:0.02, 500s:0.02, 580s:0.02, 596s:0.02",
+	{6, 44, 252,
+		"520s:0.03, 510s:0.03, 490s:0.03, 590s:0.03, 540s:0.03, 550s:0.03, 570s:0.02, 500s:0.02, 580s:0.02, 596s:0.02",
 		"get:0.98 set:0.02", 1.882},
 	{7, 17, 1936, "1.8h:0.28, 1.7h:0.24, 1.9h:0.23, 1.6h:0.13, 2h:0.12", "get:0.82 set:0.18", 1.0666},
 	{8, 23, 9497, "1380s:0.95, 1379s:0.05", "set:0.50 get:0.50", 1.7366},
-	{9, 32, 39, "2h:0.79, 1.4h:0.02, 1.1h:0.02, 1.9h:0.02, 1.6h:0.02, 1.2h:0.02, 1.8h:0.02, 1.5h:0.02, 1.7h:0.02, 1.3h:0.02",
+	{9, 32, 39,
+		"2h:0.79, 1.4h:0.02, 1.1h:0.02, 1.9h:0.02, 1.6h:0.02, 1.2h:0.02, 1.8h:0.02, 1.5h:0.02, 1.7h:0.02, 1.3h:0.02",
 		"get:0.99", 1.6796},
 	{10, 22, 2333, "2h:1.00", "add:0.50 get:0.50", 0},
 	{11, 24, 170, "5d:0.97, 20s:0.03", "get:0.96 add:0.02 gets:0.01 cas:0.01", 1.4891},
@@ -25,7 +27,8 @@ var twitterTable = []twitterCluster{
 	{16, 18, 115, "1h:0.99", "get:0.93 set:0.04 add:0.01", 1.7862},
 	{17, 19, 212, "5d:1.00", "get:0.99", 2.1106},
 	{18, 18, 37, "12h:1.00", "get:0.96 add:0.01 gets:0.01 cas:0.01", 2.0994},
-	{19, 42, 101, "7.5h:0.08, 7.4h:0.07, 6.6h:0.07, 7.2h:0.07, 6.7h:0.07, 7h:0.07, 7.1h:0.07, 6.8h:0.07, 6.9h:0.07, 7.3h:0.06",
+	{19, 42, 101,
+		"7.5h:0.08, 7.4h:0.07, 6.6h:0.07, 7.2h:0.07, 6.7h:0.07, 7h:0.07, 7.1h:0.07, 6.8h:0.07, 6.9h:0.07, 7.3h:0.06",
 		"get:0.75 set:0.25", 0.735},
 	{20, 26, 55, "5d:0.99", "get:0.96 add:0.03", 1.3699},
 	{21, 25, 1, "2.2h:0.62, 10s:0.23, 900s:0.14", "add:1.00", 0.0521},
@@ -37,13 +40,19 @@ var twitterTable = []twitterCluster{
 	{27, 66, 8, "92.6d:0.28, 1d:0.25, 1h:0.20, 4h:0.18, 6h:0.06, 12h:0.02", "get:0.85 set:0.15", 1.065},
 	{28, 45, 85, "3h:0.56, 1.2d:0.43", "get:0.91 set:0.03 add:0.03", 1.503},
 	{29, 36, 799, "1h:0.67, 2h:0.33", "get:0.86 set:0.13", 1.2323},
-	{30, 22, 689, "12h:0.36, 10.2h:0.04, 11.8h:0.04, 9.7h:0.03, 10.6h:0.03, 11.5h:0.03, 11h:0.03, 11.3h:0.03, 11.7h:0.03, 11.9h:0.03",
+	{30, 22, 689,
+		"12h:0.36, 10.2h:0.04, 11.8h:0.04, 9.7h:0.03, 10.6h:0.03, 11.5h:0.03, 11h:0.03, 11.3h:0.03, " +
+			"11.7h:0.03, 11.9h:0.03",
 		"get:0.99", 1.4259},
 	{31, 41, 15, "60s:1.00", "set:0.94 get:0.06", 0},
 	{32, 41, 138, "60s:1.00", "set:0.98 get:0.02", 0},
-	{33, 24, 1118, "10.7h:0.05, 11.2h:0.05, 11.7h:0.04, 11.6h:0.04, 11.5h:0.04, 10.9h:0.04, 11.3h:0.04, 10.6h:0.04, 9.8h:0.04, 11.1h:0.04",
+	{33, 24, 1118,
+		"10.7h:0.05, 11.2h:0.05, 11.7h:0.04, 11.6h:0.04, 11.5h:0.04, 10.9h:0.04, 11.3h:0.04, 10.6h:0.04, " +
+			"9.8h:0.04, 11.1h:0.04",
 		"get:0.99 set:0.01", 1.354},
-	{34, 33, 322, "10.6h:0.04, 10.5h:0.04, 11.1h:0.04, 9.8h:0.04, 11.2h:0.04, 10.7h:0.04, 9.7h:0.04, 10h:0.04, 10.1h:0.03, 10.4h:0.03",
+	{34, 33, 322,
+		"10.6h:0.04, 10.5h:0.04, 11.1h:0.04, 9.8h:0.04, 11.2h:0.04, 10.7h:0.04, 9.7h:0.04, 10h:0.04, " +
+			"10.1h:0.03, 10.4h:0.03",
 		"get:0.94 set:0.06", 1.1401},
 	{35, 19, 1796, "60s:1.00", "get:0.96 set:0.04", 0},
 	{36, 23, 78, "30d:1.00", "get:0.93 add:0.04 gets:0.01 cas:0.01", 1.2169},

@@ -108,12 +108,14 @@ func checkTTLs(ttls []TTLShare) error {
 	sum := 0.0
 	for _, t := range ttls {
 		if t.TTL < Duration(time.Millisecond) || !(t.Share > 0) {
-			return fmt.Errorf("ttls: %v with share %g: a time to live must be at least 1ms, and its share above 0", t.TTL, t.Share)
+			return fmt.Errorf("ttls: %v with share %g: a time to live must be at least 1ms, and its share above 0",
+				t.TTL, t.Share)
 		}
 		sum += t.Share
 	}
 	if sum > 1 && !isOne(sum) {
-		return fmt.Errorf("ttls: the shares add up to %.4g: they must be at most 1; the remaining writes have no time to live", sum)
+		return fmt.Errorf(
+			"ttls: the shares add up to %.4g: they must be at most 1; the remaining writes have no time to live", sum)
 	}
 	return nil
 }

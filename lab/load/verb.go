@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // Verb is a kind of operation. Shares and latencies are per verb.

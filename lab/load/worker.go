@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // worker drives one connection: it chooses, sends, measures and records.
@@ -144,8 +144,8 @@ func (w *worker) modify(ctx context.Context) (good bool) {
 	return good
 }
 
-// identify assigns the operations to their session. A new connection is a new session: the server does not know the lost
-// one.
+// identify assigns the operations to their session. A new connection is a new session: the server does not know the
+// lost one.
 func (w *worker) identify() {
 	if w.run.config.SessionNaming == ByEndpoint {
 		return
@@ -200,8 +200,8 @@ func (w *worker) note(op *history.Op, keys []int) error {
 // errUnwritten ends a read-modify-write whose connection broke after its read.
 var errUnwritten = errors.New("not written after its read")
 
-// outcome derives the outcome of a request from its replies, and returns the error that it failed with. The caller holds
-// the lock of the meter.
+// outcome derives the outcome of a request from its replies, and returns the error that it failed with. The caller
+// holds the lock of the meter.
 func (w *worker) outcome(r *request) error {
 	kind := r.op.Kind // fill may turn a delete into a get
 	err := fill(&r.op, r.reply)

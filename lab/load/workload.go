@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 // padding follows the unique part of a value. Histories omit it.
@@ -28,7 +28,8 @@ type mixGenerator struct {
 }
 
 func newMixGenerator(c *Config, keys *keyspace, number int, name string) *mixGenerator {
-	return &mixGenerator{config: c, keys: keys, r: rand.New(rand.NewPCG(c.Seed, uint64(number))), name: name, number: number}
+	return &mixGenerator{config: c, keys: keys, r: rand.New(rand.NewPCG(c.Seed, uint64(number))), name: name,
+		number: number}
 }
 
 func (c *mixGenerator) next(r *request) {

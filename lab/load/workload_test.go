@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 )
 
 func TestOperationsHaveTheConfiguredRatios(t *testing.T) {
-	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, Keys: 100, ReadRatio: 0.5, MGetRatio: 0.1, DeleteRatio: 0.05,
+	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, Keys: 100, ReadRatio: 0.5, MGetRatio: 0.1,
+		DeleteRatio:     0.05,
 		PrivateKeyShare: 0.25, MGetKeys: 5, KeyPrefix: "k"}.withDefaults(time.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,8 @@ func TestOperationsHaveTheConfiguredRatios(t *testing.T) {
 			values[op.Value] = true
 		}
 	}
-	for kind, share := range map[history.OpKind]float64{history.Get: 0.5, history.MGet: 0.1, history.Delete: 0.05, history.Put: 0.35} {
+	for kind, share := range map[history.OpKind]float64{history.Get: 0.5, history.MGet: 0.1, history.Delete: 0.05,
+		history.Put: 0.35} {
 		if got := float64(kinds[kind]) / n; math.Abs(got-share) > 0.01 {
 			t.Errorf("share of %s: %g", kind, got)
 		}
@@ -55,12 +57,14 @@ func TestOperationsHaveTheConfiguredRatios(t *testing.T) {
 }
 
 func TestSeedDeterminesTheOperations(t *testing.T) {
-	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, ReadRatio: 0.5, Theta: 0.9, Seed: 5, KeyPrefix: "k"}.withDefaults(time.Time{})
+	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, ReadRatio: 0.5, Theta: 0.9, Seed: 5,
+		KeyPrefix: "k"}.withDefaults(time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	keys := newKeyspace(&c, 2, &manual{})
-	a, b, other := newMixGenerator(&c, keys, 0, "s"), newMixGenerator(&c, keys, 0, "s"), newMixGenerator(&c, keys, 1, "s")
+	a, b, other := newMixGenerator(&c, keys, 0, "s"), newMixGenerator(&c, keys, 0, "s"),
+		newMixGenerator(&c, keys, 1, "s")
 	same := 0
 	for range 100 {
 		var x, y, z request

@@ -33,7 +33,8 @@ func ycsb(name string) (*Workload, error) {
 	case "f":
 		w.Operations = map[string]float64{"get": 0.5, "rmw": 0.5}
 	default:
-		return nil, fmt.Errorf("workload %q: the YCSB workloads are ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e and ycsb-f", name)
+		return nil, fmt.Errorf("workload %q: the YCSB workloads are ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e and ycsb-f",
+			name)
 	}
 	return w, nil
 }

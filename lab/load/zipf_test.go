@@ -24,7 +24,8 @@ func zipfProbabilities(n int, theta float64) []float64 {
 	return out
 }
 
-// fits is Pearson's chi-square test at four standard deviations. What is expected less than five times is taken together.
+// fits is Pearson's chi-square test at four standard deviations. What is expected less than five times is taken
+// together.
 func fits(t *testing.T, name string, counts []int, probabilities []float64) {
 	t.Helper()
 	draws := 0

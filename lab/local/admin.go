@@ -14,8 +14,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Endpoints is the content of the file that `causalstore local --endpoints-file` writes when it is ready for clients.
@@ -90,7 +90,9 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 	case "heal":
 		return d.heal(ctx)
 	}
-	return fmt.Errorf("unknown fault kind %q; use cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal", f.Kind)
+	return fmt.Errorf(
+		"unknown fault kind %q; use cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal",
+		f.Kind)
 }
 
 func (d *Deployment) hurtNetwork(f Fault) error {
@@ -159,7 +161,8 @@ type OriginState struct {
 	Group   GroupState `json:"group"`
 }
 
-// GroupState is the group that holds the log of a coordinator, or a shard, as the member says that serves, or one that is up.
+// GroupState is the group that holds the log of a coordinator, or a shard, as the member says that serves, or one that
+// is up.
 type GroupState struct {
 	Epoch   uint64        `json:"epoch"`
 	Primary string        `json:"primary"` // the member
@@ -173,7 +176,8 @@ type MemberState struct {
 	Role   string `json:"role,omitempty"`
 	// InGroup: every acknowledged write is on its disk.
 	InGroup bool `json:"inGroup"`
-	// Behind is how many records of the log of the member that serves it lacks; left out if this one is down or none serves, since it is not known then.
+	// Behind is how many records of the log of the member that serves it lacks; left out if this one is down or none
+	// serves, since it is not known then.
 	Behind *uint64 `json:"behind,omitempty"`
 	// Problem says what keeps the group from changing, or this member out of it.
 	Problem string `json:"problem,omitempty"`
@@ -209,8 +213,8 @@ type MiddlemanState struct {
 	Up       bool        `json:"up"`
 	Group    *GroupState `json:"group,omitempty"` // of several members
 	DataLost bool        `json:"dataLost"`
-	// Backfill is how far the shard has come in getting lost data back, or the last time that this has ended since it started; nil if it has
-	// lost none since, or if there is no other ring.
+	// Backfill is how far the shard has come in getting lost data back, or the last time that this has ended since it
+	// started; nil if it has lost none since, or if there is no other ring.
 	Backfill      *BackfillState  `json:"backfill,omitempty"`
 	Puts          int             `json:"putsInWork"`
 	Processed     int             `json:"processedAboveRV"`
@@ -322,16 +326,20 @@ func (d *Deployment) groupState(n topology.Node) (g GroupState) {
 		if has, up := logs[m.Member]; up && serves {
 			m.Behind = new(last - min(last, has))
 		}
-		m.InGroup = slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Name == fmt.Sprint(m.Member) })
+		m.InGroup = slices.ContainsFunc(config.Members, func(id group.ID) bool {
+			return id.Name == fmt.Sprint(m.Member)
+		})
 	}
 	return g
 }
 
 func (d *Deployment) dcState(f *front, now int64) DCState {
 	dc := d.topo.DCs[f.dc]
-	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(), BoundBy: []SessionState{}}
+	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(),
+		BoundBy: []SessionState{}}
 	for i := range dc.Shards {
-		s.Middlemen = append(s.Middlemen, d.middlemanState(topology.Node{DC: f.dc, Part: topology.Middleman, Index: uint64(i)}))
+		s.Middlemen = append(s.Middlemen, d.middlemanState(topology.Node{DC: f.dc, Part: topology.Middleman,
+			Index: uint64(i)}))
 	}
 	for i := range dc.Caches {
 		cs := CacheState{Index: uint64(i)}
@@ -352,7 +360,8 @@ func (d *Deployment) dcState(f *front, now int64) DCState {
 			if status.Restrictions == 0 && status.IncompleteWrites == 0 {
 				return
 			}
-			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction.HLC, Incomplete: status.IncompleteWrites, Rings: []string{}}
+			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction.HLC,
+				Incomplete: status.IncompleteWrites, Rings: []string{}}
 			for r, ring := range d.topo.Rings {
 				if status.Rings.Has(topology.RingID(r)) {
 					ss.Rings = append(ss.Rings, ring.Name)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A data center dies after one ring has a write of its. Who has read that write may read in that ring only, of which a shard has died with
-// the data center, until others have put the write in the other rings.
+// A data center dies after one ring has a write of its. Who has read that write may read in that ring only, of which a
+// shard has died with the data center, until others have put the write in the other rings.
 func TestWritesOfADeadDataCenterAreAdopted(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeConnection})
 	ctx := t.Context()
@@ -55,7 +55,8 @@ func TestWritesOfADeadDataCenterAreAdopted(t *testing.T) {
 	inject(local.Fault{Kind: "crash", DC: dead, Part: "middleman"})
 	began := time.Now()
 	await(bob, k, "1")
-	t.Logf("a session that has read the write reads the slots of the dead shard after %s", time.Since(began).Round(time.Millisecond))
+	t.Logf("a session that has read the write reads the slots of the dead shard after %s",
+		time.Since(began).Round(time.Millisecond))
 	far := open("sa-east-1")
 	await(far, x, "2")
 	must(bob.MGet(ctx, x, k).Err())

@@ -14,8 +14,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// writeBacklog writes n keys over several connections, as fast as they are accepted, and waits until each connection's last write
-// is complete. It returns how long the first and all of that took.
+// writeBacklog writes n keys over several connections, as fast as they are accepted, and waits until each connection's
+// last write is complete. It returns how long the first and all of that took.
 func writeBacklog(tb testing.TB, addr string, n int) (accepted, complete time.Duration) {
 	tb.Helper()
 	const connections, batch = 4, 500
@@ -59,8 +59,8 @@ func writeBacklog(tb testing.TB, addr string, n int) (accepted, complete time.Du
 	return accepted, time.Since(start)
 }
 
-// BenchmarkBacklogOverTheWAN writes 60,000 keys in one data center as fast as they are accepted, and waits until all are in
-// every ring. A window of 650 KiB is as many puts of this size as were in flight when 1,024 puts bounded a lane.
+// BenchmarkBacklogOverTheWAN writes 60,000 keys in one data center as fast as they are accepted, and waits until all
+// are in every ring. A window of 650 KiB is as many puts of this size as were in flight when 1,024 puts bounded a lane.
 func BenchmarkBacklogOverTheWAN(b *testing.B) {
 	for _, window := range []int{650 << 10, coordinator.DefaultWindow} {
 		for _, from := range []string{"us-east-1", "ap-southeast-1"} {
@@ -80,8 +80,8 @@ func BenchmarkBacklogOverTheWAN(b *testing.B) {
 	}
 }
 
-// BenchmarkHeal cuts a data center off, writes elsewhere, heals the cut, and measures how long it then takes until the write is
-// in every ring.
+// BenchmarkHeal cuts a data center off, writes elsewhere, heals the cut, and measures how long it then takes until the
+// write is in every ring.
 func BenchmarkHeal(b *testing.B) {
 	for _, f := range []local.Fault{
 		{Kind: "cut", From: "eu-west-1", To: "*"}, {Kind: "cut", From: "eu-west-1", To: "*", OneWay: true},

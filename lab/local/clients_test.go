@@ -93,12 +93,13 @@ func TestGoRedisReadsItsWritesInAnotherDataCenter(t *testing.T) {
 	}
 }
 
-// Each transaction adds to two counters, some in the way of TxPipelined, some with WATCH. None is lost, and nobody on the sidecar
-// sees the counters differ.
+// Each transaction adds to two counters, some in the way of TxPipelined, some with WATCH. None is lost, and nobody on
+// the sidecar sees the counters differ.
 func TestGoRedisTransactionsAreExactOnOneSidecar(t *testing.T) {
 	ports := clients(t)
 	ctx := t.Context()
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports["us-east-1"], ReadTimeout: time.Minute, MaxRetries: -1, DB: 7})
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports["us-east-1"], ReadTimeout: time.Minute,
+		MaxRetries: -1, DB: 7})
 	defer c.Close()
 	pipelined := func() error {
 		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -144,7 +145,8 @@ func TestGoRedisTransactionsAreExactOnOneSidecar(t *testing.T) {
 		})
 	}
 	reading.Go(func() {
-		tick := time.NewTicker(2 * time.Millisecond) // reads as fast as possible would take the processors from the transactions
+		// reads as fast as possible would take the processors from the transactions
+		tick := time.NewTicker(2 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
@@ -161,7 +163,8 @@ func TestGoRedisTransactionsAreExactOnOneSidecar(t *testing.T) {
 	writing.Wait()
 	close(done)
 	reading.Wait()
-	if v, err := c.MGet(ctx, "left", "right").Result(); err != nil || fmt.Sprint(v) != fmt.Sprintf("[%d %[1]d]", writers*each) {
+	if v, err := c.MGet(ctx, "left", "right").Result(); err != nil ||
+		fmt.Sprint(v) != fmt.Sprintf("[%d %[1]d]", writers*each) {
 		t.Errorf("counted %v, %v; want %d", v, err, writers*each)
 	}
 }
@@ -176,7 +179,8 @@ func TestRedisCLIScriptWorksAcrossDataCenters(t *testing.T) {
 		out := output(t, script, cli, "-p", ports[dc], "--no-raw")
 		return strings.TrimSpace(tookLong.ReplaceAllString(out, ""))
 	}
-	got := run("us-east-1", "SET greeting hello\nAPPEND greeting \" world\"\nMSET a 1 b 2\nINCRBY a 41\nDEL b\nCAUSAL WAIT all 20000\n")
+	got := run("us-east-1",
+		"SET greeting hello\nAPPEND greeting \" world\"\nMSET a 1 b 2\nINCRBY a 41\nDEL b\nCAUSAL WAIT all 20000\n")
 	if want := "OK\n(integer) 11\nOK\n(integer) 42\n(integer) 1\n(integer) 1"; got != want {
 		t.Errorf("writing printed\n%s\nwant\n%s", got, want)
 	}
@@ -197,7 +201,8 @@ func TestRedisCLIScriptWorksAcrossDataCenters(t *testing.T) {
 func TestRedisBenchmarkRuns(t *testing.T) {
 	benchmark := program(t, "redis-benchmark", "apt-get install redis-tools")
 	ports := clients(t)
-	out := output(t, "", benchmark, "-p", ports["us-east-1"], "-n", "320", "-c", "20", "-P", "8", "-r", "500", "-t", "set,get,incr,mset", "--csv")
+	out := output(t, "", benchmark, "-p", ports["us-east-1"], "-n", "320", "-c", "20", "-P", "8", "-r", "500", "-t",
+		"set,get,incr,mset", "--csv")
 	for _, name := range []string{"SET", "GET", "INCR", "MSET (10 keys)"} {
 		rate := 0.0
 		for line := range strings.Lines(out) {
@@ -305,11 +310,13 @@ func TestRedisPyWorksUnmodified(t *testing.T) {
 	}
 	python := program(t, name, "apt-get install python3 python3-redis")
 	if err := exec.Command(python, "-c", "import redis").Run(); err != nil {
-		t.Skipf("%s has no redis-py; apt-get install python3-redis, or pip install redis and %s=<that python>", name, pythonEnv)
+		t.Skipf("%s has no redis-py; apt-get install python3-redis, or pip install redis and %s=<that python>",
+			name, pythonEnv)
 	}
 	ports := clients(t)
 	for _, protocol := range []string{"2", "3"} {
-		if out := output(t, pythonScript, python, "-", protocol, ports["us-west-2"], ports["eu-west-1"]); strings.TrimSpace(out) != "ok" {
+		if out := output(t, pythonScript, python, "-", protocol, ports["us-west-2"],
+			ports["eu-west-1"]); strings.TrimSpace(out) != "ok" {
 			t.Errorf("RESP%s: %s", protocol, out)
 		}
 	}

@@ -8,10 +8,11 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A read has 5 s. In a data center that knows that it is cut off, one of what is elsewhere ends before a wait of 3 s that has begun before.
+// A read has 5 s. In a data center that knows that it is cut off, one of what is elsewhere ends before a wait of 3 s
+// that has begun before.
 func TestReadsInADataCenterThatIsCutOffDoNotWaitForTheirTimeOut(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeConnection})
 	const dc = "ap-northeast-1"

@@ -1,7 +1,7 @@
 // Package local runs a whole deployment of many data centers in one process: for the demo, the benchmarks and tests.
 //
-// The nodes are the same that production runs in separate processes. Only the network between them is function calls and
-// queues instead of sockets, with WAN delays between the data centers. Clients connect over real sockets.
+// The nodes are the same that production runs in separate processes. Only the network between them is function calls
+// and queues instead of sockets, with WAN delays between the data centers. Clients connect over real sockets.
 package local
 
 import (
@@ -34,9 +34,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Options configure a deployment.
@@ -63,7 +63,8 @@ type Options struct {
 	// TokenKey authenticates session tokens; if it is empty, a key is generated.
 	TokenKey []byte
 	Logger   *slog.Logger
-	// Members is the number of members of each coordinator and of each shard, instead of the topology's; 0: as the topology says.
+	// Members is the number of members of each coordinator and of each shard, instead of the topology's; 0: as the
+	// topology says.
 	Members int
 	// Register holds the configurations of the groups that have several members; nil: a file in DataDir.
 	Register register.Register
@@ -143,7 +144,8 @@ func Start(ctx context.Context, o Options) (*Deployment, error) {
 	if err := o.setMembers(); err != nil {
 		return nil, err
 	}
-	d := &Deployment{o: o, topo: o.Topology, clock: node.NewClock(), metrics: metrics.NewRegistry(), parts: map[topology.Node]*part{}}
+	d := &Deployment{o: o, topo: o.Topology, clock: node.NewClock(), metrics: metrics.NewRegistry(),
+		parts: map[topology.Node]*part{}}
 	if err := d.start(ctx); err != nil {
 		_ = d.Close() // err says what went wrong first
 		return nil, err
@@ -244,7 +246,8 @@ func (d *Deployment) awaitEstablished(ctx context.Context) error {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-limit:
-				return fmt.Errorf("%s %d of %s has an empty disk, and not all parts have answered within %s whether it is new",
+				return fmt.Errorf(
+					"%s %d of %s has an empty disk, and not all parts have answered within %s whether it is new",
 					p.id.Part, p.id.Index, d.topo.DCs[p.id.DC].Name, establishTimeout)
 			case <-time.After(time.Millisecond):
 			}
@@ -253,8 +256,8 @@ func (d *Deployment) awaitEstablished(ctx context.Context) error {
 	return nil
 }
 
-// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet. Of several
-// members, one serves and the others follow.
+// isEstablished reports whether a part takes part: it does not if its disk is empty and others have not answered yet.
+// Of several members, one serves and the others follow.
 func (d *Deployment) isEstablished(p *part) bool {
 	switch {
 	case p.coordinator != nil:
@@ -263,10 +266,12 @@ func (d *Deployment) isEstablished(p *part) bool {
 			return true
 		}
 		is := p.coordinator.Membership()
-		return (is == coordinator.Serving || is == coordinator.LogLost) && len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Coordinator)
+		return (is == coordinator.Serving || is == coordinator.LogLost) &&
+			len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Coordinator)
 	case p.member != nil:
 		s := p.member.Status()
-		return s.Role == group.Following || p.member.Serves() && len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Middleman)
+		return s.Role == group.Following || p.member.Serves() &&
+			len(s.Config.Members) == d.topo.DCs[p.id.DC].Members(topology.Middleman)
 	case p.alone != nil:
 		return p.alone.Serves()
 	}
@@ -293,7 +298,8 @@ func (d *Deployment) dir(n topology.Node) string {
 	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
 }
 
-// clientLimits shares two fifths of the memory limit of this process, if it has one, between the clients of all data centers.
+// clientLimits shares two fifths of the memory limit of this process, if it has one, between the clients of all data
+// centers.
 func (d *Deployment) clientLimits() (l resp.Limits) {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		l.MaxClientBytes = max(16<<20, int(limit)/5*2/len(d.topo.DCs))
@@ -313,9 +319,11 @@ func (d *Deployment) startFront(dc topology.DC) (*front, error) {
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
 		return nil, err
 	}
-	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown, Node: f.sidecar.ID(), Unsent: f.sidecar.Unsent})
+	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown, Node: f.sidecar.ID(),
+		Unsent: f.sidecar.Unsent})
 	d.ticker.Add(f.sidecar)
-	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands, Limits: limits})
+	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands,
+		Limits: limits})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// durations counts times of milliseconds to minutes. It has one significant digit, which keeps it small and cheap enough to
-// be filled for every write: times below 32 ms are exact, and above that a bucket is at most a sixteenth wide.
+// durations counts times of milliseconds to minutes. It has one significant digit, which keeps it small and cheap
+// enough to be filled for every write: times below 32 ms are exact, and above that a bucket is at most a sixteenth
+// wide.
 type durations struct {
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram // in milliseconds

@@ -33,7 +33,8 @@ func TestDurationsCountEveryTimeOnce(t *testing.T) {
 		d.add(ms)
 	}
 	s := d.snapshot()
-	if s.Count != 6 || s.SumMs != 314+1<<40 || len(s.Buckets) != 4 || s.Buckets[0].Count != 2 || s.Buckets[1].Count != 2 {
+	if s.Count != 6 || s.SumMs != 314+1<<40 || len(s.Buckets) != 4 || s.Buckets[0].Count != 2 ||
+		s.Buckets[1].Count != 2 {
 		t.Errorf("%+v", s)
 	}
 }

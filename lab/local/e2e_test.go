@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -22,7 +22,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // secondsEnv is how long each deployment is loaded.
@@ -89,20 +89,23 @@ func TestE2EHistoriesOnStockRedisAreCausalUnderFaults(t *testing.T) {
 
 func TestE2EBrokenRuleIsDetected(t *testing.T) {
 	t.Parallel()
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate, causal.AckBeforeInvalidation)
+	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+		causal.AckBeforeInvalidation)
 	const attempts = 6
 	for range attempts {
-		_, _, report := underLoad(t, 4*time.Second, local.Options{Scope: node.ScopeConnection, Cache: true, Tune: local.Tune{
-			Coordinator: func(c *coordinator.Config) { c.Broken = broken },
-			Sidecar:     func(c *session.Config) { c.Broken = broken },
-			Middleman:   func(c *middleman.Config) { c.Broken = broken },
-			Cache:       func(c *cache.Config) { c.Broken = broken },
-		}})
+		_, _, report := underLoad(t, 4*time.Second,
+			local.Options{Scope: node.ScopeConnection, Cache: true, Tune: local.Tune{
+				Coordinator: func(c *coordinator.Config) { c.Broken = broken },
+				Sidecar:     func(c *session.Config) { c.Broken = broken },
+				Middleman:   func(c *middleman.Config) { c.Broken = broken },
+				Cache:       func(c *cache.Config) { c.Broken = broken },
+			}})
 		if !report.OK() {
 			return
 		}
 	}
-	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the histories were causal", attempts)
+	t.Errorf("%d times, dependencies, restrictions and invalidations were ignored, and the histories were causal",
+		attempts)
 }
 
 // loadWithFaults loads a deployment and checks what its clients saw.
@@ -115,19 +118,22 @@ func loadWithFaults(t *testing.T, length time.Duration, o local.Options) {
 		t.Errorf("%d operations succeeded: too few to say anything", res.Ops)
 	}
 	if !res.Final.Settled() {
-		t.Errorf("after all faults had ended, data centers disagree on %d of %d keys and are behind on %d", res.Final.Disagree, res.Final.Keys, res.Final.Behind)
+		t.Errorf("after all faults had ended, data centers disagree on %d of %d keys and are behind on %d",
+			res.Final.Disagree, res.Final.Keys, res.Final.Behind)
 	}
 }
 
-// underLoad loads a deployment over its Redis ports, injects random faults meanwhile, heals it, reads everything everywhere and
-// checks the history.
+// underLoad loads a deployment over its Redis ports, injects random faults meanwhile, heals it, reads everything
+// everywhere and checks the history.
 func underLoad(t *testing.T, length time.Duration, o local.Options) (load.Result, history.History, history.Report) {
 	t.Helper()
 	return underLoadWith(t, length, o, harm)
 }
 
 // underLoadWith does so with the faults of harm, which ends after a while.
-func underLoadWith(t *testing.T, length time.Duration, o local.Options, harm func(*local.Deployment, *rand.Rand, time.Duration) <-chan harmed) (load.Result, history.History, history.Report) {
+func underLoadWith(t *testing.T, length time.Duration, o local.Options,
+	harm func(*local.Deployment, *rand.Rand, time.Duration) <-chan harmed) (load.Result, history.History,
+	history.Report) {
 	t.Helper()
 	d := start(t, o)
 	seed := rand.Uint64()
@@ -143,8 +149,10 @@ func underLoadWith(t *testing.T, length time.Duration, o local.Options, harm fun
 	faults := harm(d, rand.New(rand.NewPCG(seed, 0)), length*9/10)
 	var recorded bytes.Buffer
 	res, err := load.Run(t.Context(), load.Config{
-		Endpoints: endpoints, Sessions: 24, ConnectionsPerSession: connections, SessionNaming: naming, Timeout: 12 * time.Second,
-		Duration: length, Rate: 1500, Keys: 60, Theta: 0.9, ReadRatio: 0.6, MGetRatio: 0.15, DeleteRatio: 0.03, MGetKeys: 3, Seed: seed,
+		Endpoints: endpoints, Sessions: 24, ConnectionsPerSession: connections, SessionNaming: naming,
+		Timeout:  12 * time.Second,
+		Duration: length, Rate: 1500, Keys: 60, Theta: 0.9, ReadRatio: 0.6, MGetRatio: 0.15, DeleteRatio: 0.03,
+		MGetKeys: 3, Seed: seed,
 		Record: &recorded, CaptureVersions: true, FinalReads: true, FinalTimeout: 30 * time.Second,
 	})
 	harmed := <-faults

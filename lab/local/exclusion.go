@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (docs/protocol.md, Excluded data centers) are a change of the topology. They never fall, so the data directory
-// remembers them.
+// Exclusions of data centers (docs/protocol.md, Excluded data centers) are a change of the topology. They never fall,
+// so the data directory remembers them.
 
 func (d *Deployment) exclusionsFile() string { return filepath.Join(d.o.DataDir, "exclusions.json") }
 

@@ -11,10 +11,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// A data center dies. Writes to its slots are incomplete until it is excluded, and complete from then on. When it comes back with its disks,
-// it gets what was written meanwhile from other rings.
+// A data center dies. Writes to its slots are incomplete until it is excluded, and complete from then on. When it comes
+// back with its disks, it gets what was written meanwhile from other rings.
 func TestADeadDataCenterIsExcludedAndComesBack(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeConnection, Cache: true, Tune: local.Tune{Coordinator: func(c *coordinator.Config) { c.ExclusionDelay = 0 }}})
+	d := start(t, local.Options{Scope: node.ScopeConnection, Cache: true,
+		Tune: local.Tune{Coordinator: func(c *coordinator.Config) { c.ExclusionDelay = 0 }}})
 	const dead, keys = "us-west-1", 8
 	writer := oneSession(t, d.Endpoints()[0].RESP)
 	write := func(value string) {
@@ -69,7 +70,8 @@ func TestADeadDataCenterIsExcludedAndComesBack(t *testing.T) {
 			}
 			c := oneSession(t, e.RESP)
 			for i := range keys {
-				if got, err := c.Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil || got != fmt.Sprint("while", i) {
+				if got, err := c.Get(t.Context(), fmt.Sprint("k", i)).Result(); err != nil ||
+					got != fmt.Sprint("while", i) {
 					t.Fatalf("k%d in %s: %q, %v", i, e.Name, got, err)
 				}
 			}

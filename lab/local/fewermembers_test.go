@@ -8,15 +8,17 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A data directory whose coordinators had several members can be used with one, and with several again, and nothing is lost.
+// A data directory whose coordinators had several members can be used with one, and with several again, and nothing is
+// lost.
 func TestADataDirectoryGoesBackToOneMemberAndToSeveralAgain(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
 	written := 0
 	for _, members := range []int{2, 1, 2} {
-		d, err := local.Start(ctx, local.Options{Topology: topology.Default(), Engine: "embedded", DataDir: dir, Cache: true, Members: members, Host: "127.0.0.1"})
+		d, err := local.Start(ctx, local.Options{Topology: topology.Default(), Engine: "embedded", DataDir: dir,
+			Cache: true, Members: members, Host: "127.0.0.1"})
 		if err != nil {
 			t.Fatalf("with %d members: %v", members, err)
 		}

@@ -10,11 +10,11 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A coordinator dies after one ring has a write of its. What follows that write waits in the other rings, and reads there, of one
-// key or of several, must not wait with it.
+// A coordinator dies after one ring has a write of its. What follows that write waits in the other rings, and reads
+// there, of one key or of several, must not wait with it.
 func TestReadsDoNotWaitForAWriteThatADeadCoordinatorHasSentHalfway(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeConnection})
 	ctx := t.Context()

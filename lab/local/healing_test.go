@@ -15,7 +15,8 @@ func TestWritesOfACutAreEverywhereAfterItHasHealed(t *testing.T) {
 	ctx := t.Context()
 	for round, f := range []local.Fault{
 		{Kind: "cut", From: "eu-west-1", To: "*"}, {Kind: "cut", From: "*", To: "eu-west-1", OneWay: true},
-		{Kind: "cut", From: "eu-west-1", To: "us-east-1", OneWay: true}, {Kind: "cut", From: "us-west-1", To: "us-west-2"},
+		{Kind: "cut", From: "eu-west-1", To: "us-east-1", OneWay: true},
+		{Kind: "cut", From: "us-west-1", To: "us-west-2"},
 	} {
 		if err := d.Inject(ctx, f); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// The write that a hung coordinator has not answered is given up after 5 s. Those of other connections succeed elsewhere before that.
+// The write that a hung coordinator has not answered is given up after 5 s. Those of other connections succeed
+// elsewhere before that.
 func TestWritesGoRoundAHungCoordinatorBeforeTheFirstOneIsGivenUp(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeConnection, Cache: true})
 	const dc = "us-west-1"

@@ -12,7 +12,7 @@ import (
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // membersEnv makes the test of lost members lose each one of the eight data centers, which takes a minute.
@@ -21,15 +21,18 @@ const membersEnv = "CAUSALSTORE_E2E_ALL_MEMBERS"
 func TestNoClientNoticesThatMembersAreLost(t *testing.T) {
 	for _, losses := range []memberLosses{{"coordinator", 2}, {"coordinator", 3}, {"middleman", 2}, {"middleman", 3}} {
 		t.Run(fmt.Sprintf("%s members=%d", losses.part, losses.members), func(t *testing.T) {
-			res, h, report := underLoadWith(t, losses.length(), local.Options{Scope: node.ScopeConnection, Cache: true, Members: losses.members}, losses.inflict)
+			res, h, report := underLoadWith(t, losses.length(),
+				local.Options{Scope: node.ScopeConnection, Cache: true, Members: losses.members}, losses.inflict)
 			if !report.OK() {
 				keep(t, h, report)
 			}
 			if res.Ops < 100 || res.Unknown > 0 || res.Failed > 0 {
-				t.Errorf("%d operations succeeded, %d failed and of %d the outcome is unknown: %v", res.Ops, res.Failed, res.Unknown, res.Errors)
+				t.Errorf("%d operations succeeded, %d failed and of %d the outcome is unknown: %v", res.Ops, res.Failed,
+					res.Unknown, res.Errors)
 			}
 			if !res.Final.Settled() {
-				t.Errorf("data centers disagree on %d of %d keys and are behind on %d", res.Final.Disagree, res.Final.Keys, res.Final.Behind)
+				t.Errorf("data centers disagree on %d of %d keys and are behind on %d", res.Final.Disagree,
+					res.Final.Keys, res.Final.Behind)
 			}
 		})
 	}
@@ -47,16 +50,19 @@ func TestGroupsGoOnWithoutTheirRegister(t *testing.T) {
 		})
 		return done
 	}
-	res, h, report := underLoadWith(t, e2eLength(t), local.Options{Scope: node.ScopeConnection, Cache: true, Members: 2, Register: memory}, away)
+	res, h, report := underLoadWith(t, e2eLength(t),
+		local.Options{Scope: node.ScopeConnection, Cache: true, Members: 2, Register: memory}, away)
 	if !report.OK() {
 		keep(t, h, report)
 	}
 	if res.Ops < 100 || res.Unknown > 0 || res.Failed > 0 {
-		t.Errorf("%d operations succeeded, %d failed and of %d the outcome is unknown: %v", res.Ops, res.Failed, res.Unknown, res.Errors)
+		t.Errorf("%d operations succeeded, %d failed and of %d the outcome is unknown: %v", res.Ops, res.Failed,
+			res.Unknown, res.Errors)
 	}
 }
 
-// memberLosses makes each member of a part crash in turn, of all indices at once; every second one also loses its folders.
+// memberLosses makes each member of a part crash in turn, of all indices at once; every second one also loses its
+// folders.
 type memberLosses struct {
 	part    string
 	members int

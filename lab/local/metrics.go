@@ -8,13 +8,15 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // register registers every part, with the same metrics that it has in its own process. A part that is down has none.
 func (d *Deployment) register() {
 	epoch := func() uint64 { return d.topo.Epoch }
-	d.metrics.MustRegister(metrics.Network(d.net.Stats, epoch), metrics.Topology(func() *topology.Topology { return d.topo }))
+	d.metrics.MustRegister(metrics.Network(d.net.Stats, epoch), metrics.Topology(func() *topology.Topology {
+		return d.topo
+	}))
 	for n, p := range d.parts {
 		r := prometheus.WrapRegistererWith(metrics.PartLabels(d.topo, n), d.metrics)
 		switch n.Part {

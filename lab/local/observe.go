@@ -6,8 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // observer measures how long writes take to propagate. It takes the time of a write's acceptance from its version: all
@@ -24,7 +24,8 @@ type observer struct {
 
 func newObserver(t *topology.Topology, clock node.Clock) *observer {
 	n := len(t.Rings)
-	return &observer{topo: t, clock: clock, visible: newDurations(n * n), acknowledged: newDurations(n * n), complete: newDurations(n), tracer: newTracer(t)}
+	return &observer{topo: t, clock: clock, visible: newDurations(n * n), acknowledged: newDurations(n * n),
+		complete: newDurations(n), tracer: newTracer(t)}
 }
 
 // since returns the age of a write in milliseconds.
@@ -102,8 +103,8 @@ func (o *observer) cache(id topology.Node, next transport.Handler) transport.Han
 	}
 }
 
-// store observes the storage of a shard: readers of the ring may see what it has applied, on the member that serves. Writes that arrive
-// after a greater one of the same key are never applied.
+// store observes the storage of a shard: readers of the ring may see what it has applied, on the member that serves.
+// Writes that arrive after a greater one of the same key are never applied.
 func (o *observer) store(p *part, s storage.Store) storage.Store {
 	return &observedStore{s, o, o.topo.RingOf(p.id.DC), p}
 }
@@ -151,7 +152,8 @@ func (o *observer) state(st *State) {
 	n := len(o.topo.Rings)
 	for a, from := range o.topo.Rings {
 		for b, to := range o.topo.Rings {
-			st.RingPairs = append(st.RingPairs, RingPair{From: from.Name, To: to.Name, Visible: o.visible[a*n+b].snapshot(),
+			st.RingPairs = append(st.RingPairs, RingPair{From: from.Name, To: to.Name,
+				Visible:      o.visible[a*n+b].snapshot(),
 				Acknowledged: o.acknowledged[a*n+b].snapshot()})
 		}
 		st.InFlight = append(st.InFlight, RingTimes{Ring: from.Name, Complete: o.complete[a].snapshot()})

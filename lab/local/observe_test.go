@@ -26,9 +26,11 @@ func TestStateReportsHowWritesPropagated(t *testing.T) {
 		t.Fatalf("CAUSAL WAIT: %d, %v", n, err)
 	}
 	home := d.Endpoints()[0].Ring
-	// The newest write may be known to be complete before the acknowledgement of an earlier one has come from another shard.
+	// The newest write may be known to be complete before the acknowledgement of an earlier one has come from another
+	// shard.
 	st := d.State()
-	for deadline := time.Now().Add(20 * time.Second); !all(st, home, puts) && time.Now().Before(deadline); st = d.State() {
+	for deadline := time.Now().Add(20 * time.Second); !all(st, home, puts) &&
+		time.Now().Before(deadline); st = d.State() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, p := range st.RingPairs {
@@ -37,7 +39,8 @@ func TestStateReportsHowWritesPropagated(t *testing.T) {
 			want = puts
 		}
 		if p.Visible.Count != want || p.Acknowledged.Count != want {
-			t.Errorf("%s to %s: %d visible, %d acknowledged; want %d", p.From, p.To, p.Visible.Count, p.Acknowledged.Count, want)
+			t.Errorf("%s to %s: %d visible, %d acknowledged; want %d", p.From, p.To, p.Visible.Count,
+				p.Acknowledged.Count, want)
 		}
 	}
 	for _, r := range st.InFlight {
@@ -47,7 +50,8 @@ func TestStateReportsHowWritesPropagated(t *testing.T) {
 	}
 	w := st.WAN
 	if w.Messages == 0 || w.PayloadBytes == 0 || w.Bytes <= w.PayloadBytes || len(w.Pairs) == 0 {
-		t.Errorf("WAN: %d messages, %d bytes, %d of them payload, %d pairs", w.Messages, w.Bytes, w.PayloadBytes, len(w.Pairs))
+		t.Errorf("WAN: %d messages, %d bytes, %d of them payload, %d pairs", w.Messages, w.Bytes, w.PayloadBytes,
+			len(w.Pairs))
 	}
 	sum := uint64(0)
 	for _, p := range w.Pairs {
@@ -60,5 +64,7 @@ func TestStateReportsHowWritesPropagated(t *testing.T) {
 
 // all reports whether every write of a ring counts as complete.
 func all(st local.State, ring string, puts uint64) bool {
-	return !slices.ContainsFunc(st.InFlight, func(f local.RingTimes) bool { return f.Ring == ring && f.Complete.Count != puts })
+	return !slices.ContainsFunc(st.InFlight, func(f local.RingTimes) bool {
+		return f.Ring == ring && f.Complete.Count != puts
+	})
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/console"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Limits of what the page writes and watches, in bytes.
@@ -19,7 +19,8 @@ const (
 	maxPageValue = 1024
 )
 
-// page returns the page, with what only a deployment on this machine has: writes that are traced, and keys that are watched.
+// page returns the page, with what only a deployment on this machine has: writes that are traced, and keys that are
+// watched.
 func (d *Deployment) page() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /", console.NewServer(d.layout(), d.record()))
@@ -94,7 +95,8 @@ func (d *Deployment) serveRead(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reading := d.readAsClient(r.Context(), dc, body.Key)
-	d.markOnPage(console.MarkRead, fmt.Sprintf("read of %s as a client of %s%s", body.Key, body.DataCenter, d.outcomeOf(&reading)), 0)
+	d.markOnPage(console.MarkRead, fmt.Sprintf("read of %s as a client of %s%s", body.Key, body.DataCenter,
+		d.outcomeOf(&reading)), 0)
 	reply(w, reading)
 }
 
@@ -132,7 +134,8 @@ func (d *Deployment) startTrace(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(body.Key) == 0 || len(body.Key) > maxPageKey || len(body.Value) > maxPageValue {
-		http.Error(w, fmt.Sprintf("give a key of 1 to %d bytes and a value of up to %d", maxPageKey, maxPageValue), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("give a key of 1 to %d bytes and a value of up to %d", maxPageKey, maxPageValue),
+			http.StatusBadRequest)
 		return
 	}
 	id, err := d.write(context.WithoutCancel(r.Context()), dc, body.Key, body.Value)
@@ -162,8 +165,10 @@ func (d *Deployment) serveTrace(w http.ResponseWriter, r *http.Request) {
 // decode decodes the body of a request. It reports whether that worked, and otherwise has answered.
 func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 	// A web page can send some types of content anywhere without asking the server first, but not this one.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		http.Error(w, "send the body with the header Content-Type: application/json, for example with curl --json", http.StatusUnsupportedMediaType)
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		mediaType != "application/json" {
+		http.Error(w, "send the body with the header Content-Type: application/json, for example with curl --json",
+			http.StatusUnsupportedMediaType)
 		return false
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
@@ -178,7 +183,8 @@ func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 // markKind is the kind of the mark of a fault: one that ends another one is no fault.
 func (f Fault) markKind() string {
 	switch {
-	case f.Kind == "heal", f.Kind == "reconnect", f.Kind == "restart", f.Kind == "resume", f.Kind == "congest" && f.AddMs == 0:
+	case f.Kind == "heal", f.Kind == "reconnect", f.Kind == "restart", f.Kind == "resume",
+		f.Kind == "congest" && f.AddMs == 0:
 		return console.MarkHeal
 	}
 	return console.MarkFault

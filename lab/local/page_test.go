@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // pageClient makes requests as the page does.
@@ -99,8 +99,10 @@ func TestATracedWriteIsSeenInEveryRingAndLeavesTheCaches(t *testing.T) {
 		t.Fatalf("trace: %+v", tr)
 	}
 	for _, r := range tr.Rings {
-		if r.ReceivedMs == nil || r.VisibleMs == nil || r.AcknowledgedMs == nil || !(*r.ReceivedMs <= *r.VisibleMs && *r.VisibleMs <= *r.AcknowledgedMs) {
-			t.Errorf("ring %s: received, visible, acknowledged after %v, %v, %v ms", r.Ring, r.ReceivedMs, r.VisibleMs, r.AcknowledgedMs)
+		if r.ReceivedMs == nil || r.VisibleMs == nil || r.AcknowledgedMs == nil ||
+			!(*r.ReceivedMs <= *r.VisibleMs && *r.VisibleMs <= *r.AcknowledgedMs) {
+			t.Errorf("ring %s: received, visible, acknowledged after %v, %v, %v ms", r.Ring, r.ReceivedMs, r.VisibleMs,
+				r.AcknowledgedMs)
 		}
 	}
 	if len(tr.Caches) != 8 {
@@ -160,8 +162,10 @@ func TestATracedWriteNamesTheDataCenterThatAcceptedIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		topo := topology.Default()
-		if want := topo.DCs[topo.CoordinatorOf(v.Origin).DC].Name; tr.AcceptedIn != want || want == dc || tr.DataCenter != dc {
-			t.Errorf("written in %s, accepted in %s; want %s and the origin of version %s, %s", tr.DataCenter, tr.AcceptedIn, dc, tr.Version, want)
+		if want := topo.DCs[topo.CoordinatorOf(v.Origin).DC].Name; tr.AcceptedIn != want || want == dc ||
+			tr.DataCenter != dc {
+			t.Errorf("written in %s, accepted in %s; want %s and the origin of version %s, %s", tr.DataCenter,
+				tr.AcceptedIn, dc, tr.Version, want)
 		}
 	}
 	crash("us-west-1") // before the sidecars of the page start, which they do with their first use
@@ -178,7 +182,8 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 	if s := p.snapshot(); len(s.DataCenters) != 8 || len(s.Links) != 28 {
 		t.Fatalf("%d data centers, %d links", len(s.DataCenters), len(s.Links))
 	}
-	await(t, "there is no problem", func() bool { return len(p.snapshot().Problems) == 0 }) // round trips on a busy machine may look slow at first
+	// round trips on a busy machine may look slow at first
+	await(t, "there is no problem", func() bool { return len(p.snapshot().Problems) == 0 })
 	p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
 	await(t, "the snapshot shows the cut", func() bool {
 		s := p.snapshot()
@@ -188,17 +193,21 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 				cut++
 			}
 		}
-		return cut == 7 && len(s.Problems) > 0 && s.Problems[0].Runbook == "CausalStorePeersDisconnected" && s.Problems[0].DataCenter == "sa-east-1"
+		return cut == 7 && len(s.Problems) > 0 && s.Problems[0].Runbook == "CausalStorePeersDisconnected" &&
+			s.Problems[0].DataCenter == "sa-east-1"
 	})
 	for _, problem := range p.snapshot().Problems {
-		if strings.Contains(problem.Text, "cut off") && !strings.Contains(problem.Text, "gets OK at once, and is not complete until") {
+		if strings.Contains(problem.Text, "cut off") &&
+			!strings.Contains(problem.Text, "gets OK at once, and is not complete until") {
 			t.Errorf("the problem says %q; want what a writer gets", problem.Text)
 		}
 	}
 	tr := p.write("us-east-1", "post:2", "x")
 	var reader console.KeyReading
 	await(t, "a reader next door has the value, bound", func() bool {
-		i := slices.IndexFunc(p.view("post:2").Readers, func(r console.KeyReading) bool { return r.DataCenter == "us-west-1" })
+		i := slices.IndexFunc(p.view("post:2").Readers, func(r console.KeyReading) bool {
+			return r.DataCenter == "us-west-1"
+		})
 		reader = p.view("post:2").Readers[i]
 		return reader.Value == "x"
 	})
@@ -223,7 +232,8 @@ func TestThePageSaysWhatACutDoes(t *testing.T) {
 			t.Errorf("the mark of the write names trace %d; want %d", m.Trace, tr.ID)
 		}
 	}
-	for _, want := range []string{"fault: cut between sa-east-1 and all others", "write: write of post:2 in us-east-1", "heal: heal everything"} {
+	for _, want := range []string{"fault: cut between sa-east-1 and all others", "write: write of post:2 in us-east-1",
+		"heal: heal everything"} {
 		if !slices.Contains(marks, want) {
 			t.Errorf("no mark %q in %v", want, marks)
 		}
@@ -264,20 +274,27 @@ func TestAReadAsAClientBindsAListedSession(t *testing.T) {
 			p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
 			p.write("us-east-1", "post:4", "x")
 			var r console.KeyReading
-			await(t, "a client next door reads it", func() bool { r = p.readAsClient("us-west-1", "post:4"); return r.Value == "x" })
+			await(t, "a client next door reads it", func() bool {
+				r = p.readAsClient("us-west-1", "post:4")
+				return r.Value == "x"
+			})
 			if len(r.Rings) == 0 || slices.Contains(r.Rings, "south-america") {
 				t.Errorf("read: %+v; want it to bind the session to other rings than south-america", r)
 			}
 			await(t, "the session is listed, with what has bound it", func() bool {
 				s := p.bound("us-west-1")
-				return len(s) == 1 && slices.Equal(s[0].WaitsFor, []string{"south-america"}) && s[0].OldestKey == "post:4" && s[0].OldestFrom == "us-east-1" &&
+				return len(s) == 1 && slices.Equal(s[0].WaitsFor, []string{"south-america"}) &&
+					s[0].OldestKey == "post:4" && s[0].OldestFrom == "us-east-1" &&
 					s[0].OldestSlot == uint16(topology.SlotOf("post:4"))
 			})
 			p.do(http.MethodPost, "/fault", local.Fault{Kind: "reconnect", From: "sa-east-1", To: "*"}, nil)
 			await(t, "the session is released", func() bool { return len(p.bound("us-west-1")) == 0 })
-			for _, want := range []string{"read: read of post:4 as a client of us-west-1: its session is bound to ", "session: a session of us-west-1 is bound: it waits for ",
+			for _, want := range []string{"read: read of post:4 as a client of us-west-1: its session is bound to ",
+				"session: a session of us-west-1 is bound: it waits for ",
 				"session: a session of us-west-1 is released"} {
-				if marks := p.marks(); !slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, want) }) {
+				if marks := p.marks(); !slices.ContainsFunc(marks, func(m string) bool {
+					return strings.HasPrefix(m, want)
+				}) {
 					t.Errorf("no event %q in %q", want, marks)
 				}
 			}
@@ -306,7 +323,8 @@ func TestTheEndOfAFaultIsNoFault(t *testing.T) {
 		return !slices.ContainsFunc(p.snapshot().Links, func(l console.Link) bool { return l.CutAB || l.CutBA })
 	})
 	marks := p.marks()
-	for _, want := range []string{"fault: delay the links of eu-west-1 by 600 ms each way", "heal: end the delay of the links of eu-west-1",
+	for _, want := range []string{"fault: delay the links of eu-west-1 by 600 ms each way",
+		"heal: end the delay of the links of eu-west-1",
 		"fault: cut between eu-west-1 and us-east-1", "heal: reconnect us-east-1 and eu-west-1"} {
 		if !slices.Contains(marks, want) {
 			t.Errorf("no mark %q in %v", want, marks)
@@ -319,7 +337,8 @@ func TestAReadThatIsNotAnsweredIsShownAsUnknown(t *testing.T) {
 	_, p := newPageClient(t)
 	p.write("us-east-1", "post:5", "x")
 	for _, r := range p.view("post:5").Rings {
-		p.do(http.MethodPost, "/fault", local.Fault{Kind: "pause", DC: r.DataCenter, Part: "middleman", Index: &r.Shard}, nil)
+		p.do(http.MethodPost, "/fault", local.Fault{Kind: "pause", DC: r.DataCenter, Part: "middleman",
+			Index: &r.Shard}, nil)
 	}
 	var v console.KeyView
 	await(t, "no data center has an answer", func() bool {
@@ -336,9 +355,12 @@ func TestAReadThatIsNotAnsweredIsShownAsUnknown(t *testing.T) {
 func TestThePageShowsWhatIsDownAsUnknown(t *testing.T) {
 	_, p := newPageClient(t)
 	index := uint64(0)
-	p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: "eu-west-1", Part: "coordinator", Index: &index}, nil)
+	p.do(http.MethodPost, "/fault", local.Fault{Kind: "crash", DC: "eu-west-1", Part: "coordinator", Index: &index},
+		nil)
 	of := func(s console.Snapshot) *console.DataCenter {
-		return &s.DataCenters[slices.IndexFunc(s.DataCenters, func(d console.DataCenter) bool { return d.Name == "eu-west-1" })]
+		return &s.DataCenters[slices.IndexFunc(s.DataCenters, func(d console.DataCenter) bool {
+			return d.Name == "eu-west-1"
+		})]
 	}
 	await(t, "the coordinator is down", func() bool { return of(p.snapshot()).Parts[0].State == console.PartDown })
 	dc := of(p.snapshot())
@@ -352,7 +374,8 @@ func TestThePageShowsWhatIsDownAsUnknown(t *testing.T) {
 
 func TestForeignPagesCannotWrite(t *testing.T) {
 	_, p := newPageClient(t)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/trace", strings.NewReader(`{"dataCenter":"us-east-1","key":"k","value":"v"}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/trace",
+		strings.NewReader(`{"dataCenter":"us-east-1","key":"k","value":"v"}`))
 	r.Host = "localhost:7000"
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Origin", "https://evil.example")

@@ -17,8 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // tokenKey returns the given key, or that of the data directory, which it generates once.
@@ -60,7 +60,8 @@ func (d *Deployment) startPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// join connects a started host to the network, which passes its messages to handle, and in which w is told of nodes that can be reached.
+// join connects a started host to the network, which passes its messages to handle, and in which w is told of nodes
+// that can be reached.
 func (d *Deployment) join(p *part, h node.Host, handle transport.Handler, w transport.Watcher) error {
 	p.hang.set(false)
 	if err := d.net.Register(p.id, p.hang.wrap(handle)); err != nil {
@@ -103,7 +104,8 @@ func (d *Deployment) startCoordinator(p *part) error {
 	if err := d.net.Register(p.id, p.hang.wrap(handle)); err != nil {
 		return err
 	}
-	o := node.CoordinatorOptions{Config: cfg, Member: p.id.Member, Clock: d.clock, Net: d.net, Dir: d.dir(p.id), Logger: d.o.Logger,
+	o := node.CoordinatorOptions{Config: cfg, Member: p.id.Member, Clock: d.clock, Net: d.net, Dir: d.dir(p.id),
+		Logger:       d.o.Logger,
 		OnLeadership: func(l causal.Leadership) { d.net.SetLeadership(p.id, l) }}
 	if d.needsRegister(p.id) {
 		o.Register = keysOf{d.o.Register, d.topo.DCs[p.id.DC].Name}
@@ -119,8 +121,8 @@ func (d *Deployment) startCoordinator(p *part) error {
 	return nil
 }
 
-// needsRegister reports whether the group of a coordinator is in the register: it has several members, or had. The register of the data
-// directory says so itself; one that was given is used in any case.
+// needsRegister reports whether the group of a coordinator is in the register: it has several members, or had. The
+// register of the data directory says so itself; one that was given is used in any case.
 func (d *Deployment) needsRegister(n topology.Node) bool {
 	dc := d.topo.DCs[n.DC]
 	if dc.Members(topology.Coordinator) > 1 {
@@ -213,17 +215,20 @@ func (d *Deployment) selected(f Fault) ([]*part, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown data center %q", f.DC)
 	}
-	want := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman, "cache": topology.Cache}[f.Part]
+	want := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman,
+		"cache": topology.Cache}[f.Part]
 	switch {
 	case want == topology.PartNone && f.Part != "all":
 		return nil, fmt.Errorf("unknown part %q; use coordinator, middleman, cache or all", f.Part)
 	case f.Member != 0 && !(topology.Node{Part: want}).HasGroup():
-		return nil, errors.New("only coordinators and middlemen have members; leave member out, or set part to one of them")
+		return nil,
+			errors.New("only coordinators and middlemen have members; leave member out, or set part to one of them")
 	}
 	var parts []*part
 	d.topo.Nodes(func(n topology.Node) {
 		for _, m := range d.topo.MembersOf(n) {
-			if n.DC == dc && (f.Part == "all" || n.Part == want) && (f.Index == nil || n.Index == *f.Index) && (f.Member == 0 || m.Member == f.Member) {
+			if n.DC == dc && (f.Part == "all" || n.Part == want) && (f.Index == nil || n.Index == *f.Index) &&
+				(f.Member == 0 || m.Member == f.Member) {
 				parts = append(parts, d.parts[m])
 			}
 		}

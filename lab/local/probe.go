@@ -17,20 +17,20 @@ import (
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// probes are sidecars of the page, one in each data center: it reads and writes as a client does, and binds no session of others. They
-// start with the first use.
+// probes are sidecars of the page, one in each data center: it reads and writes as a client does, and binds no session
+// of others. They start with the first use.
 type probes struct {
 	mu       sync.Mutex
 	sidecars []*node.Sidecar // by data center
 	busy     []bool          // by data center: a read that has not returned yet
 }
 
-// pageClients are sessions of the page in the sidecars that clients use, one in each data center, from the first use until the end: what such a
-// session has read binds it as it binds a client, and it is listed.
+// pageClients are sessions of the page in the sidecars that clients use, one in each data center, from the first use
+// until the end: what such a session has read binds it as it binds a client, and it is listed.
 type pageClients struct {
 	mu       sync.Mutex // of sessions and busy
 	sessions map[topology.DC]resp.Session
@@ -107,7 +107,8 @@ func (d *Deployment) probe(dc topology.DC) (*node.Sidecar, error) {
 
 func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
 	cfg := d.sessionConfig(dc)
-	s := node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: node.ScopeConnection, Tokens: token.NewKeyed(d.o.TokenKey)})
+	s := node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: node.ScopeConnection,
+		Tokens: token.NewKeyed(d.o.TokenKey)})
 	if err := d.net.Register(s.ID(), d.observer.sidecar(s.Handle)); err != nil {
 		return nil, fmt.Errorf("start the sidecar of the page in %s: %w", d.topo.DCs[dc].Name, err)
 	}
@@ -118,7 +119,8 @@ func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
 
 // sessionConfig returns the configuration of a sidecar in a data center.
 func (d *Deployment) sessionConfig(dc topology.DC) session.Config {
-	cfg := session.DefaultConfig(d.current.Load(), topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
+	cfg := session.DefaultConfig(d.current.Load(),
+		topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
 	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
 	cfg.MaxNearBytes = d.o.NearBytes
 	if d.o.Tune.Sidecar != nil {
@@ -159,7 +161,9 @@ func (d *Deployment) write(ctx context.Context, dc topology.DC, key, value strin
 			return
 		}
 		d.observer.tracer.accepted(id, v)
-		_, _ = is.Causal(ctx, [][]byte{[]byte("WAIT"), []byte("all"), []byte(strconv.FormatInt(traceTimeout.Milliseconds(), 10))}) // the trace says how it went
+		// the trace says how it went
+		_, _ = is.Causal(ctx, [][]byte{[]byte("WAIT"), []byte("all"),
+			[]byte(strconv.FormatInt(traceTimeout.Milliseconds(), 10))})
 	}()
 	return id, nil
 }
@@ -299,7 +303,8 @@ func ringsOf(reply resp.Reply) []string {
 }
 
 // stored returns what the owner of a key in a ring has stored.
-func (d *Deployment) stored(ctx context.Context, ring topology.RingID, slot topology.Slot, key string) console.KeyInRing {
+func (d *Deployment) stored(ctx context.Context, ring topology.RingID, slot topology.Slot,
+	key string) console.KeyInRing {
 	owner := d.topo.Owner(ring, slot)
 	k := console.KeyInRing{Ring: d.topo.Rings[ring].Name, DataCenter: d.topo.DCs[owner.DC].Name, Shard: owner.Index}
 	store, state := d.storeOf(owner)

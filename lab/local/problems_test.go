@@ -12,7 +12,8 @@ import (
 // meshed returns the snapshot of a whole network of data centers with the same round trip, declared as 80 ms.
 func meshed(roundTripMs float64, names ...string) (s console.Snapshot) {
 	for i, a := range names {
-		s.DataCenters = append(s.DataCenters, console.DataCenter{Name: a, Parts: []console.Part{{Kind: "middleman", State: console.PartServing}}})
+		s.DataCenters = append(s.DataCenters, console.DataCenter{Name: a,
+			Parts: []console.Part{{Kind: "middleman", State: console.PartServing}}})
 		for _, b := range names[i+1:] {
 			s.Links = append(s.Links, console.Link{A: a, B: b, DeclaredMs: 80, RoundTripMs: ptr(roundTripMs)})
 		}
@@ -37,7 +38,8 @@ func TestOneProblemSaysThatAllLinksOfADataCenterAreSlow(t *testing.T) {
 	if d := cmp.Diff([][2]string{{"a", ""}}, ends(found)); d != "" {
 		t.Fatalf("problems (-want +got):\n%s", d)
 	}
-	if want := "All links of a are slow: round trips of 1280 to 1282 ms, declared: 80 ms. Writes take longer to reach it, and from there the other rings."; found[0].Text != want {
+	if want := "All links of a are slow: round trips of 1280 to 1282 ms, declared: 80 ms. Writes take longer to " +
+		"reach it, and from there the other rings."; found[0].Text != want {
 		t.Errorf("%q; want %q", found[0].Text, want)
 	}
 	s.Links[0].RoundTripMs = ptr(80.0)
@@ -71,10 +73,12 @@ func TestACutHasBothItsEnds(t *testing.T) {
 	if d := cmp.Diff([][2]string{{"b", ""}}, ends(cutProblems(&s, nil))); d != "" {
 		t.Errorf("b is cut off (-want +got):\n%s", d)
 	}
-	if text := cutProblems(&s, map[string]string{"a": "north"})[0].Text; !strings.Contains(text, "A write of one of its keys") {
+	if text := cutProblems(&s, map[string]string{"a": "north"})[0].Text; !strings.Contains(text,
+		"A write of one of its keys") {
 		t.Errorf("b is cut off, one of several data centers of its ring: %s", text)
 	}
-	if text := cutProblems(&s, map[string]string{"b": "south"})[0].Text; !strings.Contains(text, "all of ring south") || !strings.Contains(text, "Every write") {
+	if text := cutProblems(&s, map[string]string{"b": "south"})[0].Text; !strings.Contains(text, "all of ring south") ||
+		!strings.Contains(text, "Every write") {
 		t.Errorf("b is cut off, which is all of ring south: %s", text)
 	}
 }

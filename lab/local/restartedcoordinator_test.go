@@ -12,9 +12,10 @@ import (
 
 // A write that its coordinator has not answered when it crashes is answered after the restart.
 func TestAWriteThatIsInFlightWhenItsCoordinatorCrashesIsAnsweredAfterTheRestart(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeConnection, Cache: true, Tune: local.Tune{Sidecar: func(c *session.Config) {
-		c.PutTimeout, c.PutRecovery = time.Minute, time.Minute
-	}}})
+	d := start(t, local.Options{Scope: node.ScopeConnection, Cache: true,
+		Tune: local.Tune{Sidecar: func(c *session.Config) {
+			c.PutTimeout, c.PutRecovery = time.Minute, time.Minute
+		}}})
 	const dc = "us-west-1"
 	ctx, addr := t.Context(), endpoint(t, d, dc)
 	first := oneSession(t, addr)
@@ -50,7 +51,8 @@ func TestAWriteThatIsInFlightWhenItsCoordinatorCrashesIsAnsweredAfterTheRestart(
 	}
 }
 
-// awaitWriteElsewhere waits until a new session's write is accepted: sessions go round a coordinator that owes an answer.
+// awaitWriteElsewhere waits until a new session's write is accepted: sessions go round a coordinator that owes an
+// answer.
 func awaitWriteElsewhere(t *testing.T, addr string) {
 	t.Helper()
 	accepted, timeout := make(chan struct{}, 1), time.After(time.Minute)

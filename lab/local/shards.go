@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // shardHost runs a shard: node.Middleman alone, or node.ShardMember with others.
@@ -33,7 +33,8 @@ func (d *Deployment) startMiddleman(ctx context.Context, p *part) error {
 	if d.o.Tune.Middleman != nil {
 		d.o.Tune.Middleman(&cfg)
 	}
-	o := node.MiddlemanOptions{Config: cfg, Clock: d.clock, Net: d.net, Store: p.store, InlineReads: d.o.Engine == "embedded", Logger: d.o.Logger}
+	o := node.MiddlemanOptions{Config: cfg, Clock: d.clock, Net: d.net, Store: p.store,
+		InlineReads: d.o.Engine == "embedded", Logger: d.o.Logger}
 	if d.topo.DCs[p.id.DC].Members(topology.Middleman) > 1 {
 		return d.startShardMember(ctx, p, o)
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 	"github.com/causalstore/causalstore/version"
 )
 
 // layout returns what the page shows of the deployment that does not change.
 func (d *Deployment) layout() console.Layout {
-	l := console.Layout{Title: "a deployment on this machine", Version: version.Exact(), Faults: true, PodSessions: d.o.Scope == node.ScopePod, RunbookBase: console.Runbooks}
+	l := console.Layout{Title: "a deployment on this machine", Version: version.Exact(), Faults: true,
+		PodSessions: d.o.Scope == node.ScopePod, RunbookBase: console.Runbooks}
 	for _, r := range d.topo.Rings {
 		l.Rings = append(l.Rings, r.Name)
 	}
@@ -32,14 +33,16 @@ func (d *Deployment) layout() console.Layout {
 	return l
 }
 
-// snapshot returns the state of the deployment for the page. It takes the lock of each part for a moment, one after the other.
+// snapshot returns the state of the deployment for the page. It takes the lock of each part for a moment, one after the
+// other.
 func (d *Deployment) snapshot() console.Snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now().UnixMilli()
 	s := console.Snapshot{AtMs: now, Epoch: d.topo.Epoch, Links: d.links(), Problems: []console.Problem{}}
 	for _, f := range d.fronts {
-		dc := console.DataCenter{Name: d.topo.DCs[f.dc].Name, RingLagMs: map[string]*int64{}, Listed: []console.Session{}}
+		dc := console.DataCenter{Name: d.topo.DCs[f.dc].Name, RingLagMs: map[string]*int64{},
+			Listed: []console.Session{}}
 		for _, r := range d.topo.Rings {
 			dc.RingLagMs[r.Name] = nil // unknown
 		}
@@ -75,7 +78,8 @@ func older(a, b *int64) *int64 {
 	return ptr(max(*a, *b))
 }
 
-// snapshotCoordinators adds what the coordinators of a data center know. If one of them does not serve, their sum is unknown.
+// snapshotCoordinators adds what the coordinators of a data center know. If one of them does not serve, their sum is
+// unknown.
 func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.DataCenter) {
 	var writes int
 	var bytes, limit int64
@@ -118,7 +122,8 @@ func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter)
 	s.Connections = ptr(f.server.Connections())
 	f.sidecar.Inspect(func(m *session.Sidecar) {
 		st := m.Stats()
-		s.Counters = &console.Counters{Own: st.OwnReads, Near: st.NearHits, Cache: st.CacheHits, Local: st.LocalReads, Remote: st.RemoteReads, Writes: st.Puts,
+		s.Counters = &console.Counters{Own: st.OwnReads, Near: st.NearHits, Cache: st.CacheHits, Local: st.LocalReads,
+			Remote: st.RemoteReads, Writes: st.Puts,
 			Failed: st.UnavailableOps + st.UnknownPuts}
 		if least, most := m.Stability().MinSV(), m.Stability().MaxSV(); least > 0 {
 			s.CutAgeMs, s.SkewMs = lag(least, now), ptr(most.WallMs()-least.WallMs())
@@ -133,9 +138,11 @@ func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter)
 				return
 			}
 			oldest := is.OldestRestriction
-			listed := console.Session{ID: id, Reads: is.Restrictions, OldestMs: max(now-oldest.HLC.WallMs(), 0), Writes: is.IncompleteWrites,
-				OldestFrom: d.topo.DCs[d.topo.CoordinatorOf(oldest.Origin).DC].Name, OldestSlot: uint16(is.OldestSlot), OldestKey: d.observer.tracer.keyOf(oldest),
-				Rings: []string{}, WaitsFor: []string{}}
+			listed := console.Session{ID: id, Reads: is.Restrictions, OldestMs: max(now-oldest.HLC.WallMs(), 0),
+				Writes:     is.IncompleteWrites,
+				OldestFrom: d.topo.DCs[d.topo.CoordinatorOf(oldest.Origin).DC].Name, OldestSlot: uint16(is.OldestSlot),
+				OldestKey: d.observer.tracer.keyOf(oldest),
+				Rings:     []string{}, WaitsFor: []string{}}
 			for r, ring := range d.topo.Rings {
 				if is.Rings.Has(topology.RingID(r)) {
 					listed.Rings = append(listed.Rings, ring.Name)
@@ -175,7 +182,8 @@ func (d *Deployment) snapshotParts(dc topology.DC) (parts []console.Part) {
 		members := d.topo.MembersOf(n)
 		for _, m := range members {
 			p := d.parts[m]
-			s := console.Part{Kind: n.Part.String(), Index: n.Index, State: p.state(), Name: n.Part.String() + " " + strconv.FormatUint(n.Index, 10)}
+			s := console.Part{Kind: n.Part.String(), Index: n.Index, State: p.state(),
+				Name: n.Part.String() + " " + strconv.FormatUint(n.Index, 10)}
 			if len(members) > 1 {
 				s.Member = m.Member
 				s.Name += " member " + strconv.Itoa(int(m.Member))
@@ -196,7 +204,8 @@ func (p *part) state() console.PartState {
 		return console.PartDown
 	case p.hang.isPaused():
 		return console.PartHung
-	case p.coordinator != nil && !p.coordinator.Leadership().IsZero(), p.alone != nil && p.alone.Serves(), p.member != nil && p.serves.Load(), p.cache != nil:
+	case p.coordinator != nil && !p.coordinator.Leadership().IsZero(), p.alone != nil && p.alone.Serves(),
+		p.member != nil && p.serves.Load(), p.cache != nil:
 		return console.PartServing
 	case grouped && status.Role == group.Following:
 		return console.PartFollowing
@@ -212,7 +221,8 @@ func (d *Deployment) links() []console.Link {
 	for a := range n {
 		for b := a + 1; b < n; b++ {
 			at[a*n+b], at[b*n+a] = len(links), len(links)
-			links = append(links, console.Link{A: d.topo.DCs[a].Name, B: d.topo.DCs[b].Name, DeclaredMs: d.topo.RTT[a][b], Bytes: ptr(uint64(0))})
+			links = append(links, console.Link{A: d.topo.DCs[a].Name, B: d.topo.DCs[b].Name,
+				DeclaredMs: d.topo.RTT[a][b], Bytes: ptr(uint64(0))})
 		}
 	}
 	if d.wan == nil {

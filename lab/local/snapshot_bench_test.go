@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // BenchmarkPageSnapshot measures what the page costs each second: one snapshot.
@@ -22,7 +22,8 @@ func BenchmarkPageSnapshot(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			d, err := Start(b.Context(), Options{Topology: t, Engine: "embedded", Scope: node.ScopePod, Cache: true, WAN: true, Host: "127.0.0.1", DataDir: b.TempDir()})
+			d, err := Start(b.Context(), Options{Topology: t, Engine: "embedded", Scope: node.ScopePod, Cache: true,
+				WAN: true, Host: "127.0.0.1", DataDir: b.TempDir()})
 			if err != nil {
 				b.Fatal(err)
 			}

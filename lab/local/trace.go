@@ -9,13 +9,14 @@ import (
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // maxTraces bounds the writes whose way is known; the oldest are forgotten.
 const maxTraces = 16
 
-// tracer follows single writes through the deployment. While none is on its way, it costs a load of a variable for each batch of messages.
+// tracer follows single writes through the deployment. While none is on its way, it costs a load of a variable for each
+// batch of messages.
 type tracer struct {
 	topo   *topology.Topology
 	active atomic.Int32 // traces that are not complete
@@ -25,7 +26,8 @@ type tracer struct {
 	traces []*trace // the oldest first
 }
 
-// trace is one write. Its version is known only once it is accepted; until then whatever happens to its key is kept by version.
+// trace is one write. Its version is known only once it is accepted; until then whatever happens to its key is kept by
+// version.
 type trace struct {
 	console.WriteTrace
 	hash    uint64
@@ -58,10 +60,12 @@ func (t *tracer) begin(dc topology.DC, key string) (id uint64) {
 	t.last++
 	slot := topology.SlotOf(key)
 	tr := &trace{hash: topology.Hash(key), began: time.Now(), seen: map[causal.Version]*progress{},
-		WriteTrace: console.WriteTrace{ID: t.last, Key: key, Slot: uint16(slot), DataCenter: t.topo.DCs[dc].Name, StartedMs: time.Now().UnixMilli(), Caches: []console.TraceCache{}}}
+		WriteTrace: console.WriteTrace{ID: t.last, Key: key, Slot: uint16(slot), DataCenter: t.topo.DCs[dc].Name,
+			StartedMs: time.Now().UnixMilli(), Caches: []console.TraceCache{}}}
 	for r, ring := range t.topo.Rings {
 		owner := t.topo.Owner(topology.RingID(r), slot)
-		tr.Rings = append(tr.Rings, console.TraceRing{Ring: ring.Name, DataCenter: t.topo.DCs[owner.DC].Name, Shard: owner.Index})
+		tr.Rings = append(tr.Rings, console.TraceRing{Ring: ring.Name, DataCenter: t.topo.DCs[owner.DC].Name,
+			Shard: owner.Index})
 	}
 	t.traces = append(t.traces, tr)
 	t.active.Add(1)
@@ -118,7 +122,8 @@ func (t *tracer) get(id uint64) (w console.WriteTrace, ok bool) {
 	w.Rings = slices.Clone(w.Rings)
 	if p := tr.seen[tr.version]; p != nil && !tr.version.IsZero() {
 		for r := range w.Rings {
-			w.Rings[r].ReceivedMs, w.Rings[r].VisibleMs, w.Rings[r].AcknowledgedMs = p.received[r], p.visible[r], p.acknowledged[r]
+			w.Rings[r].ReceivedMs, w.Rings[r].VisibleMs, w.Rings[r].AcknowledgedMs = p.received[r], p.visible[r],
+				p.acknowledged[r]
 		}
 		w.Caches, w.CompleteMs = append([]console.TraceCache{}, p.caches...), p.complete
 	}
@@ -234,7 +239,8 @@ func (t *tracer) invalidated(cache topology.Node, hash uint64, next causal.HLC) 
 				return c.DataCenter == t.topo.DCs[cache.DC].Name && c.Index == cache.Index
 			})
 			if !told && (next == 0 || next == v.HLC) {
-				p.caches = append(p.caches, console.TraceCache{DataCenter: t.topo.DCs[cache.DC].Name, Index: cache.Index, Ms: *tr.sinceStart()})
+				p.caches = append(p.caches, console.TraceCache{DataCenter: t.topo.DCs[cache.DC].Name,
+					Index: cache.Index, Ms: *tr.sinceStart()})
 			}
 		}
 	})

@@ -23,7 +23,8 @@ func TestAWipedShardIsReadInOtherRingsAndRefilled(t *testing.T) {
 		t.Fatalf("CAUSAL WAIT: %d, %v", n, err)
 	}
 	dc := d.Endpoints()[1].Name
-	if err := d.Inject(t.Context(), local.Fault{Kind: "wipe", DC: dc, Part: "middleman"}); err == nil || !strings.Contains(err.Error(), "crash it before") {
+	if err := d.Inject(t.Context(), local.Fault{Kind: "wipe", DC: dc, Part: "middleman"}); err == nil ||
+		!strings.Contains(err.Error(), "crash it before") {
 		t.Errorf("a part that is up is wiped: %v", err)
 	}
 	for _, kind := range []string{"crash", "wipe", "restart"} {

@@ -32,7 +32,8 @@ func newRules(s *cost.Scenario) (*rules, error) {
 		minSize: max(1, c.RingSize.Min), maxSize: c.RingSize.Max,
 		surviveInRing: c.RingsSurviveZones, surviveKeys: c.KeysSurviveZones,
 	}
-	if c.Copies.Min < 0 || c.Copies.Max < 0 || c.RingSize.Min < 0 || c.RingSize.Max < 0 || r.surviveInRing < 0 || r.surviveKeys < 0 {
+	if c.Copies.Min < 0 || c.Copies.Max < 0 || c.RingSize.Min < 0 || c.RingSize.Max < 0 || r.surviveInRing < 0 ||
+		r.surviveKeys < 0 {
 		return nil, errors.New("constraints: numbers must not be negative; 0 means no constraint")
 	}
 	if r.maxRings == 0 || r.maxRings > r.n {
@@ -60,19 +61,26 @@ func newRules(s *cost.Scenario) (*rules, error) {
 // checkNumbers refuses numbers and sizes of rings that no partition has.
 func (r *rules) checkNumbers() error {
 	if r.minRings > r.maxRings {
-		return fmt.Errorf("constraints.copies needs at least %d rings, but at most %d are possible with %d data centers; lower copies.min",
+		return fmt.Errorf(
+			"constraints.copies needs at least %d rings, but at most %d are possible with %d data centers; "+
+				"lower copies.min",
 			r.minRings, r.maxRings, r.n)
 	}
 	if r.minSize > r.maxSize {
-		return fmt.Errorf("constraints.ringSize.min is %d, but rings can have at most %d data centers; lower it", r.minSize,
+		return fmt.Errorf("constraints.ringSize.min is %d, but rings can have at most %d data centers; lower it",
+			r.minSize,
 			r.maxSize)
 	}
 	if r.minSize*r.minRings > r.n {
-		return fmt.Errorf("constraints need at least %d rings of at least %d data centers, but there are only %d; lower copies.min or ringSize.min",
+		return fmt.Errorf(
+			"constraints need at least %d rings of at least %d data centers, but there are only %d; lower copies.min "+
+				"or ringSize.min",
 			r.minRings, r.minSize, r.n)
 	}
 	if r.maxSize*r.maxRings < r.n {
-		return fmt.Errorf("constraints allow at most %d rings of at most %d data centers, but there are %d; raise copies.max or ringSize.max",
+		return fmt.Errorf(
+			"constraints allow at most %d rings of at most %d data centers, but there are %d; raise copies.max "+
+				"or ringSize.max",
 			r.maxRings, r.maxSize, r.n)
 	}
 	return nil
@@ -85,12 +93,14 @@ func groups(s *cost.Scenario, field string, named [][]string) ([]uint64, error) 
 		for _, name := range names {
 			at := slices.IndexFunc(s.DCs, func(d cost.DataCenter) bool { return d.Name == name })
 			if at < 0 {
-				return nil, fmt.Errorf("constraints.%s names data center %q, which dataCenters does not list", field, name)
+				return nil, fmt.Errorf("constraints.%s names data center %q, which dataCenters does not list",
+					field, name)
 			}
 			set |= 1 << at
 		}
 		if len(names) < 2 {
-			return nil, fmt.Errorf("constraints.%s has a group of %d; a group needs at least two data centers", field, len(names))
+			return nil, fmt.Errorf("constraints.%s has a group of %d; a group needs at least two data centers", field,
+				len(names))
 		}
 		sets = append(sets, set)
 	}
@@ -133,7 +143,9 @@ func (r *rules) checkPairs(s *cost.Scenario) error {
 	for _, atom := range r.atoms() {
 		for _, apart := range r.apart {
 			if both := members(atom & apart); len(both) > 1 {
-				return fmt.Errorf("constraints.apart separates %s and %s, but constraints.together puts them in one ring; drop one of the two", s.DCs[both[0]].Name,
+				return fmt.Errorf(
+					"constraints.apart separates %s and %s, but constraints.together puts them in one ring; drop one "+
+						"of the two", s.DCs[both[0]].Name,
 					s.DCs[both[1]].Name)
 			}
 		}
@@ -150,7 +162,9 @@ func (r *rules) checkZones(s *cost.Scenario) error {
 		}
 	}
 	if len(weak) > 0 {
-		return fmt.Errorf("constraints.ringsSurviveZones is %d, which needs %d zones in each data center, one of them the front, but these have fewer: %s; raise their zones, or use keysSurviveZones",
+		return fmt.Errorf(
+			"constraints.ringsSurviveZones is %d, which needs %d zones in each data center, one of them the front, "+
+				"but these have fewer: %s; raise their zones, or use keysSurviveZones",
 			r.surviveInRing, r.surviveInRing+2, strings.Join(weak, ", "))
 	}
 	return nil

@@ -1,9 +1,9 @@
 // Package planner proposes rings: which data centers should together hold one copy of the data.
 //
-// A plan weighs three objectives, each relative to a value that does not depend on the rings: the expected latency of reads
-// (relative to that with a single copy), the price of the traffic between data centers, and compute and storage (both
-// relative to a copy in each data center). Constraints bound the number and the size of rings, keep data centers together
-// or apart, and require rings to survive the failure of availability zones.
+// A plan weighs three objectives, each relative to a value that does not depend on the rings: the expected latency of
+// reads (relative to that with a single copy), the price of the traffic between data centers, and compute and storage
+// (both relative to a copy in each data center). Constraints bound the number and the size of rings, keep data centers
+// together or apart, and require rings to survive the failure of availability zones.
 //
 // For up to MaxExact data centers the planner examines every partition. Beyond that it searches from several starting
 // points; the search is deterministic, but may miss the best layout.

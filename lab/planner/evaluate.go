@@ -4,10 +4,10 @@ import (
 	"github.com/causalstore/causalstore/lab/cost"
 )
 
-// evaluator scores partitions of the data centers. Both the latency and the price of a missed get are sums over the data
-// centers by distance: if G(i) is the probability that no copy is among the nearest i, then the i-th nearest has the
-// nearest copy with probability G(i)-G(i+1). G is the product, over the rings, of the probability that a ring's copy is
-// not among them. So a partition is scored ring by ring, independently of its other rings.
+// evaluator scores partitions of the data centers. Both the latency and the price of a missed get are sums over the
+// data centers by distance: if G(i) is the probability that no copy is among the nearest i, then the i-th nearest has
+// the nearest copy with probability G(i)-G(i+1). G is the product, over the rings, of the probability that a ring's
+// copy is not among them. So a partition is scored ring by ring, independently of its other rings.
 type evaluator struct {
 	s       *cost.Scenario
 	n       int
@@ -34,7 +34,8 @@ func newEvaluator(s *cost.Scenario, o Options) *evaluator {
 		for to := range s.DCs {
 			if to != d {
 				puts[to] = o.Weights.Bandwidth / e.full * w * dc.Writes * s.PutBytes * s.Price[d][to]
-				all := dc.Reads * (o.Weights.Bandwidth/e.full*(1-w)*s.GetBytes*s.Price[to][d] + o.Weights.Latency/e.latency*s.RTT[d][to])
+				all := dc.Reads * (o.Weights.Bandwidth/e.full*(1-w)*s.GetBytes*s.Price[to][d] +
+					o.Weights.Latency/e.latency*s.RTT[d][to])
 				reads[to], bound[to] = all*(1-s.BoundReads)*dc.MissRatio, all*s.BoundReads
 			}
 		}
@@ -138,6 +139,7 @@ func Evaluate(s *cost.Scenario, l cost.Layout, o Options) Figures {
 	}
 	f.SavedBytes, f.SavedPrice = f.Bandwidth.SavedBytes(full), f.Bandwidth.SavedPrice(full)
 	f.SavedCapex = s.Capex(len(l)).Saving(s.PutFraction, o.Alpha)
-	f.Score = o.Weights.Latency*f.ReadMs/e.latency + o.Weights.Bandwidth*f.Bandwidth.Price()/e.full + o.Weights.Capex*(1-f.SavedCapex)
+	f.Score = o.Weights.Latency*f.ReadMs/e.latency + o.Weights.Bandwidth*f.Bandwidth.Price()/e.full +
+		o.Weights.Capex*(1-f.SavedCapex)
 	return f
 }

@@ -34,8 +34,9 @@ type ringTable struct {
 
 // tryAll returns the best allowed layout of each number of rings.
 func tryAll(e *evaluator, r *rules) found {
-	x := &exact{e: e, rules: r, rings: make([]ringTable, 1<<e.n), best: make([][]uint64, r.maxRings+1), scores: make([]float64,
-		r.maxRings+1)}
+	x := &exact{e: e, rules: r, rings: make([]ringTable, 1<<e.n), best: make([][]uint64, r.maxRings+1),
+		scores: make([]float64,
+			r.maxRings+1)}
 	for set := uint64(1); set < 1<<e.n; set++ {
 		if size := bits.OnesCount64(set); r.allows(set, size) {
 			x.rings[set] = x.table(set)

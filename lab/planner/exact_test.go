@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/lab/cost"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var alike = Options{Weights: Weights{Latency: 1, Bandwidth: 1, Capex: 1}, Alpha: 0.5}
@@ -21,8 +21,9 @@ func drawFile(t *rapid.T, n int) *cost.File {
 		shards, zones := rapid.IntRange(1, 3).Draw(t, "shards"), rapid.IntRange(1, 4).Draw(t, "zones")
 		reads, writes, miss := rapid.Float64Range(1, 9).Draw(t, "reads"), rapid.Float64Range(0, 9).Draw(t,
 			"writes"), rapid.Float64Range(0, 1).Draw(t, "miss ratio")
-		f.DataCenters = append(f.DataCenters, cost.FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name, Shards: &shards},
-			Zones: &zones, ReadsPerSecond: &reads, WritesPerSecond: &writes, MissRatio: &miss})
+		f.DataCenters = append(f.DataCenters,
+			cost.FileDataCenter{FileDataCenter: topology.FileDataCenter{Name: name, Shards: &shards},
+				Zones: &zones, ReadsPerSecond: &reads, WritesPerSecond: &writes, MissRatio: &miss})
 		rtt, price := map[string]float64{}, map[string]float64{}
 		for j := range i {
 			rtt[fmt.Sprintf("dc%d", j)] = float64(rapid.IntRange(1, 300).Draw(t, "round trip"))
@@ -57,7 +58,8 @@ func drawConstraints(t *rapid.T, n int) cost.Constraints {
 		return all
 	}
 	between := func(label string) cost.Range {
-		return cost.Range{Min: rapid.IntRange(0, 3).Draw(t, label), Max: rapid.SampledFrom([]int{0, 2, 3, 4}).Draw(t, label)}
+		return cost.Range{Min: rapid.IntRange(0, 3).Draw(t, label),
+			Max: rapid.SampledFrom([]int{0, 2, 3, 4}).Draw(t, label)}
 	}
 	return cost.Constraints{Copies: between("copies"), RingSize: between("ring size"), Together: named("together"),
 		Apart:            named("apart"),
@@ -167,7 +169,8 @@ func TestFastScoreAgreesWithTheCostModel(t *testing.T) {
 			}
 			l[r] = append(l[r], d)
 		}
-		if fast, slow := newEvaluator(s, alike).score(l), Evaluate(s, l, alike).Score; math.Abs(fast-slow) > 1e-8*max(1, slow) {
+		if fast, slow := newEvaluator(s, alike).score(l),
+			Evaluate(s, l, alike).Score; math.Abs(fast-slow) > 1e-8*max(1, slow) {
 			t.Fatalf("%v scores %.12f fast and %.12f slowly", l, fast, slow)
 		}
 	})

@@ -115,7 +115,9 @@ func Make(s *cost.Scenario, o Options) (*Plan, error) {
 func check(s *cost.Scenario, o Options) error {
 	w := o.Weights
 	if !(w.Latency >= 0 && w.Bandwidth >= 0 && w.Capex >= 0 && w.Latency+w.Bandwidth+w.Capex > 0) {
-		return fmt.Errorf("the weights of latency, bandwidth and capex are %g, %g and %g; none may be negative, and one must be above 0",
+		return fmt.Errorf(
+			"the weights of latency, bandwidth and capex are %g, %g and %g; none may be negative, and one "+
+				"must be above 0",
 			w.Latency, w.Bandwidth, w.Capex)
 	}
 	if !(o.Alpha >= 0 && o.Alpha <= 1) {
@@ -124,7 +126,9 @@ func check(s *cost.Scenario, o Options) error {
 	for a := range s.DCs {
 		for b := range a {
 			if w.Latency > 0 && s.RTT[a][b] == 0 {
-				return fmt.Errorf("roundTripMs has no value for %s and %s; add one (such as 0.1 if they are next to each other), or set the weight of latency to 0",
+				return fmt.Errorf(
+					"roundTripMs has no value for %s and %s; add one (such as 0.1 if they are next to each other), "+
+						"or set the weight of latency to 0",
 					s.DCs[b].Name, s.DCs[a].Name)
 			}
 		}
@@ -169,8 +173,8 @@ func impossible(s *cost.Scenario, f found, o Options) error {
 	return fmt.Errorf("%s; there are layouts without %s", text, strings.Join(helps, ", or without "))
 }
 
-// byDelay returns the best rings by delay alone: every data center has the same traffic, and what counts is the distance
-// to the copy in its own ring.
+// byDelay returns the best rings by delay alone: every data center has the same traffic, and what counts is the
+// distance to the copy in its own ring.
 func byDelay(s *cost.Scenario, rings int) (cost.Layout, error) {
 	blind := *s
 	blind.DCs = slices.Clone(s.DCs)
@@ -206,7 +210,8 @@ func perDataCenter(s *cost.Scenario, p Proposal) []DataCenter {
 			missed.DCs[d].MissRatio, missed.BoundReads, bound.BoundReads = 1, 0, 1
 			all[d] = DataCenter{Name: s.DCs[d].Name, Ring: p.Rings[r].Name, Reads: s.DCs[d].Reads, Owned: owns[d],
 				LocalShare: s.Answers(p.Layout, d)[d],
-				MissMs:     missed.ReadMs(p.Layout, d), BoundMs: bound.ReadMs(p.Layout, d), ReadMs: s.ReadMs(p.Layout, d)}
+				MissMs:     missed.ReadMs(p.Layout, d), BoundMs: bound.ReadMs(p.Layout, d),
+				ReadMs: s.ReadMs(p.Layout, d)}
 		}
 	}
 	return all

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/lab/cost"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func parse(t *testing.T, text string) *cost.Scenario {
@@ -74,18 +74,24 @@ func TestIfOnlyFirstReadsMissRingsSaveMoreThanThePapersButLessThanFortyPercent(t
 func TestUnsatisfiableConstraintsAreNamed(t *testing.T) {
 	three := `dataCenters: [{name: a, zones: 3}, {name: b}, {name: c}], roundTripMs: {a: {b: 1, c: 2}, b: {c: 3}}, constraints: `
 	for text, want := range map[string]string{
-		`{copies: {min: 4}}`:                            "at least 4 rings, but at most 3 are possible with 3 data centers; lower copies.min",
-		`{copies: {min: -1}}`:                           "numbers must not be negative",
-		`{ringSize: {min: 2, max: 1}}`:                  "ringSize.min is 2, but rings can have at most 1",
-		`{ringSize: {min: 2}, copies: {min: 2}}`:        "at least 2 rings of at least 2 data centers, but there are only 3",
-		`{ringSize: {max: 1}, copies: {max: 2}}`:        "at most 2 rings of at most 1 data centers, but there are 3",
-		`{together: [[a, x]]}`:                          `constraints.together names data center "x", which dataCenters does not list`,
-		`{apart: [[a]]}`:                                "constraints.apart has a group of 1",
-		`{together: [[a, b], [b, c]], apart: [[c, a]]}`: "separates a and c, but constraints.together puts them in one ring; drop one of the two",
-		`{ringsSurviveZones: 1}`:                        "needs 3 zones in each data center, one of them the front, but these have fewer: b (2), c (2)",
-		`{keysSurviveZones: 9}`:                         "there are layouts without constraints.keysSurviveZones",
-		`{copies: {max: 1}, apart: [[a, b]]}`:           "there are layouts without constraints.copies, or without constraints.apart",
-		`{ringSize: {min: 2}, apart: [[a, b]]}`:         "there are layouts without constraints.ringSize, or without constraints.apart",
+		`{copies: {min: 4}}`: "at least 4 rings, but at most 3 are possible with 3 data " +
+			"centers; lower copies.min",
+		`{copies: {min: -1}}`:          "numbers must not be negative",
+		`{ringSize: {min: 2, max: 1}}`: "ringSize.min is 2, but rings can have at most 1",
+		`{ringSize: {min: 2}, copies: {min: 2}}`: "at least 2 rings of at least 2 data centers, but " +
+			"there are only 3",
+		`{ringSize: {max: 1}, copies: {max: 2}}`: "at most 2 rings of at most 1 data centers, but there are 3",
+		`{together: [[a, x]]}`:                   `constraints.together names data center "x", which dataCenters does not list`,
+		`{apart: [[a]]}`:                         "constraints.apart has a group of 1",
+		`{together: [[a, b], [b, c]], apart: [[c, a]]}`: "separates a and c, but constraints.together puts them in " +
+			"one ring; drop one of the two",
+		`{ringsSurviveZones: 1}`: "needs 3 zones in each data center, one of them the front, but " +
+			"these have fewer: b (2), c (2)",
+		`{keysSurviveZones: 9}`: "there are layouts without constraints.keysSurviveZones",
+		`{copies: {max: 1}, apart: [[a, b]]}`: "there are layouts without constraints.copies, or without " +
+			"constraints.apart",
+		`{ringSize: {min: 2}, apart: [[a, b]]}`: "there are layouts without constraints.ringSize, or without " +
+			"constraints.apart",
 	} {
 		if _, err := Make(parse(t, "{"+three+text+"}"), alike); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n  gives %v, want something with %q", text, err, want)
@@ -95,7 +101,8 @@ func TestUnsatisfiableConstraintsAreNamed(t *testing.T) {
 
 func TestMissingRoundTripIsAnErrorUnlessLatencyHasNoWeight(t *testing.T) {
 	s := parse(t, `{dataCenters: [{name: a}, {name: b}, {name: c}], roundTripMs: {a: {b: 1, c: 2}}}`)
-	if _, err := Make(s, alike); err == nil || !strings.Contains(err.Error(), "roundTripMs has no value for b and c; add one") {
+	if _, err := Make(s, alike); err == nil || !strings.Contains(err.Error(),
+		"roundTripMs has no value for b and c; add one") {
 		t.Errorf("a missing round trip gives %v", err)
 	}
 	s = parse(t, `{dataCenters: [{name: a}, {name: b}, {name: c}]}`)
@@ -110,7 +117,8 @@ func TestMissingRoundTripIsAnErrorUnlessLatencyHasNoWeight(t *testing.T) {
 	}
 }
 
-// failuresThatTakeAll finds by trying how many zones must fail until no ring is whole. A zone is the front, or holds data.
+// failuresThatTakeAll finds by trying how many zones must fail until no ring is whole. A zone is the front, or holds
+// data.
 func failuresThatTakeAll(s *cost.Scenario, l cost.Layout) int {
 	type zone struct{ dc, number int }
 	var zones []zone
@@ -176,7 +184,7 @@ func TestKeysSurviveExactlyTheZoneFailuresThatTheRulesCompute(t *testing.T) {
 }
 
 func TestTopologyAndManifestHaveTheProposedRings(t *testing.T) {
-	f, err := cost.Load("../../sidecar/topology/default.yaml")
+	f, err := cost.Load("../../topology/default.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +241,8 @@ func TestRingsAreNamedAfterTheirDataCenters(t *testing.T) {
 			t.Errorf("%v is named %q, want %q", names, got, want)
 		}
 	}
-	s := parse(t, `{dataCenters: [{name: us-1}, {name: us-2}, {name: us-3}, {name: us-4}], rings: [{name: us, dataCenters: [us-1, us-2]}, {name: rest, dataCenters: [us-3, us-4]}]}`)
+	s := parse(t,
+		`{dataCenters: [{name: us-1}, {name: us-2}, {name: us-3}, {name: us-4}], rings: [{name: us, dataCenters: [us-1, us-2]}, {name: rest, dataCenters: [us-3, us-4]}]}`)
 	got := nameRings(s, cost.Layout{{2, 0}, {1, 3}})
 	if got[0].Name != "us" || got[1].Name != "us-2" {
 		t.Errorf("two rings would be named alike: %v", got)

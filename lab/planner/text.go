@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/lab/cost"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
@@ -32,7 +32,8 @@ func (p *Plan) Text(out io.Writer) {
 	if !p.Exact {
 		how = fmt.Sprintf("%d layouts were compared; a better one may exist", p.Examined)
 	}
-	fmt.Fprintf(out, "%d data centers, %s puts; %s of gets miss the cache, %s are bound to their ring\n%s\n\n", len(s.DCs),
+	fmt.Fprintf(out, "%d data centers, %s puts; %s of gets miss the cache, %s are bound to their ring\n%s\n\n",
+		len(s.DCs),
 		percent(s.PutFraction), percent(s.MissRatio()), percent(s.BoundReads), how)
 	priced := !s.PricesAreAlike()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -114,7 +115,8 @@ func (p *Plan) Topology() ([]byte, error) {
 	s := p.scenario
 	f := topology.File{Epoch: s.Epoch + 1, RoundTripMs: map[string]map[string]float64{}}
 	for i, d := range s.DCs {
-		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: d.Name, Coordinators: &d.Coordinators, Caches: &d.Caches,
+		f.DataCenters = append(f.DataCenters, topology.FileDataCenter{Name: d.Name, Coordinators: &d.Coordinators,
+			Caches: &d.Caches,
 			Shards: &d.Shards})
 		for j := range i {
 			if s.RTT[i][j] > 0 {

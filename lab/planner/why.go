@@ -9,7 +9,8 @@ import (
 	"github.com/causalstore/causalstore/lab/cost"
 )
 
-// explain gives the reasons for the proposed rings: what each of them gains, and what the nearest alternatives would cost.
+// explain gives the reasons for the proposed rings: what each of them gains, and what the nearest alternatives would
+// cost.
 func explain(s *cost.Scenario, p *Plan, r *rules, o Options) []string {
 	var all []string
 	for i, ring := range p.Proposed.Layout {
@@ -35,7 +36,9 @@ func explainRing(s *cost.Scenario, p *Plan, i int, ring []int) string {
 	traffic := fmt.Sprintf("%s of the reads and %s of the puts", percent(reads), percent(writes))
 	if len(ring) == 1 {
 		d := ring[0]
-		return fmt.Sprintf("Ring %s: %s has a whole copy to itself, with %s. It never waits for another data center to read, and its puts cross %s; on average puts cross %.2f times.",
+		return fmt.Sprintf(
+			"Ring %s: %s has a whole copy to itself, with %s. It never waits for another data center to read, and "+
+				"its puts cross %s; on average puts cross %.2f times.",
 			name, s.DCs[d].Name, traffic, times(len(p.Proposed.Layout)-1), crossings(s, p.Proposed.Layout))
 	}
 	within, most := 0.0, 0.0
@@ -55,7 +58,8 @@ func explainRing(s *cost.Scenario, p *Plan, i int, ring []int) string {
 	if !s.HasRTT {
 		return text
 	}
-	text += fmt.Sprintf(" Round trips within it are %.0f ms on average and %.0f ms at most", within/float64(pairs), most)
+	text += fmt.Sprintf(" Round trips within it are %.0f ms on average and %.0f ms at most",
+		within/float64(pairs), most)
 	if outName != "" {
 		text += fmt.Sprintf("; the nearest outside is %s, %.0f ms", outName, out)
 	}
@@ -91,8 +95,8 @@ func describeSurvival(r *rules, l cost.Layout) string {
 	return fmt.Sprintf("Zones: whichever %d fail, some ring still has all keys.", all-1)
 }
 
-// nextBest is the best allowed layout that is one step away: one data center (or those that must stay together) moved or
-// swapped, or two rings joined.
+// nextBest is the best allowed layout that is one step away: one data center (or those that must stay together) moved
+// or swapped, or two rings joined.
 func nextBest(s *cost.Scenario, p *Plan, r *rules, o Options) string {
 	e := newEvaluator(s, o)
 	look := &search{e: e, rules: r, atoms: r.atoms(), left: 1, best: map[int]cost.Layout{}, scores: map[int]float64{}}
@@ -122,8 +126,9 @@ func nextBest(s *cost.Scenario, p *Plan, r *rules, o Options) string {
 	if best == nil {
 		return "No allowed layout is one step away: the constraints leave no choice."
 	}
-	return "One step away, the best is " + bracketed(s, best) + ": " + change(Evaluate(s, p.Proposed.Layout, o), Evaluate(s, best,
-		o)) + "."
+	return "One step away, the best is " + bracketed(s, best) + ": " +
+		change(Evaluate(s, p.Proposed.Layout, o), Evaluate(s, best,
+			o)) + "."
 }
 
 // change compares the figures of other with ours in words.

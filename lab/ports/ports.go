@@ -1,5 +1,5 @@
-// Package ports finds free ports on 127.0.0.1 for programs that are told theirs before they listen. It is for deployments of tests and
-// benchmarks.
+// Package ports finds free ports on 127.0.0.1 for programs that are told theirs before they listen. It is for
+// deployments of tests and benchmarks.
 package ports
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Ports come from blocks below the range of ports for outgoing connections, which could take one while its program does not run. While a
-// process listens on the first port of a block, no other process takes ports from it.
+// Ports come from blocks below the range of ports for outgoing connections, which could take one while its program does
+// not run. While a process listens on the first port of a block, no other process takes ports from it.
 const (
 	firstPort, lastPort = 15000, 29999
 	portsInBlock        = 50
@@ -22,8 +22,8 @@ var mine struct {
 	next, end    int            // the rest of the block in use
 }
 
-// Free returns the addresses of n ports that nobody listens on. Neither this process nor another one that uses this package gets one of
-// them again.
+// Free returns the addresses of n ports that nobody listens on. Neither this process nor another one that uses this
+// package gets one of them again.
 func Free(n int) (addresses []string, err error) {
 	mine.Lock()
 	defer mine.Unlock()
@@ -55,7 +55,9 @@ func reserve() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("found no block of %d free ports between %d and %d on 127.0.0.1; processes that use ports there must end first", portsInBlock, firstPort, lastPort)
+	return fmt.Errorf(
+		"found no block of %d free ports between %d and %d on 127.0.0.1; processes that use ports there must end first",
+		portsInBlock, firstPort, lastPort)
 }
 
 func listen(port int) (net.Listener, error) {

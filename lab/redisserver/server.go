@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package redisserver starts a stock Redis server as a child process, with settings under which it loses nothing that it
-// acknowledged. It is for deployments in one process and for tests.
+// Package redisserver starts a stock Redis server as a child process, with settings under which it loses nothing that
+// it acknowledged. It is for deployments in one process and for tests.
 package redisserver
 
 import (
@@ -63,7 +63,10 @@ func start(ctx context.Context, opts Options) (*Server, error) {
 	defer cancel()
 	binary, err := exec.LookPath(opts.Binary)
 	if err != nil {
-		return nil, fmt.Errorf("%w; install it (Debian: apt-get install redis-server, macOS: brew install redis), or give the path of the program", err)
+		return nil,
+			fmt.Errorf(
+				"%w; install it (Debian: apt-get install redis-server, macOS: brew install redis), or give the path "+
+					"of the program", err)
 	}
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
@@ -77,7 +80,8 @@ func start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	defer lock.Close() // the server inherits the handle, and with it the lock
-	s := &Server{log: filepath.Join(dir, "redis.log"), Socket: filepath.Join(dir, "redis.sock"), done: make(chan struct{})}
+	s := &Server{log: filepath.Join(dir, "redis.log"), Socket: filepath.Join(dir, "redis.sock"),
+		done: make(chan struct{})}
 	if len(s.Socket) > maxSocketPath {
 		if s.tempDir, err = os.MkdirTemp("", "redis-"); err != nil {
 			return nil, err
@@ -105,7 +109,11 @@ func lockDir(ctx context.Context, path string) (*os.File, error) {
 			return lock, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || !pause(ctx) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w; another server is still running in this directory: stop it, or use another directory", path, err), lock.Close())
+			return nil,
+				errors.Join(
+					fmt.Errorf(
+						"lock %s: %w; another server is still running in this directory: stop it, or use another "+
+							"directory", path, err), lock.Close())
 		}
 	}
 }
@@ -136,7 +144,8 @@ func (s *Server) run(binary, dir string, lock *os.File) error {
 	killWithParent(s.cmd.SysProcAttr)
 	started := make(chan error)
 	go func() {
-		// The kernel kills the child when the thread that started it ends, so the thread must live as long as the process.
+		// The kernel kills the child when the thread that started it ends, so the thread must live as long as the
+		// process.
 		runtime.LockOSThread()
 		err := s.cmd.Start()
 		started <- err

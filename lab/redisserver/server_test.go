@@ -59,7 +59,8 @@ func do(t testing.TB, p *Server, args ...any) string {
 
 func TestStartWithoutTheProgramSaysHowToInstallIt(t *testing.T) {
 	_, err := Start(testContext(t), Options{Dir: t.TempDir(), Binary: "no-such-redis-server"})
-	if err == nil || !strings.Contains(err.Error(), "apt-get install redis-server") || !strings.Contains(err.Error(), "no-such-redis-server") {
+	if err == nil || !strings.Contains(err.Error(), "apt-get install redis-server") ||
+		!strings.Contains(err.Error(), "no-such-redis-server") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -45,14 +45,16 @@ func (l *listener) accept() {
 	}
 }
 
-// stopAccepting makes the kernel drop the first packet of each further connection, as it does if too many wait to be accepted.
+// stopAccepting makes the kernel drop the first packet of each further connection, as it does if too many wait to be
+// accepted.
 func (l *listener) stopAccepting() error {
 	if err := l.setBacklog(0); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for refused := 0; refused < 2 && len(l.filling) < 4; { // one for the goroutine that accepts, which may be late, and one that waits
+	for refused := 0; refused < 2 && len(l.filling) < 4; {
+		// one for the goroutine that accepts, which may be late, and one that waits
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.tcp.Addr().String())
 		cancel()

@@ -1,16 +1,17 @@
 //go:build unix
 
-// Package relay carries TCP connections between ports of this machine as a long path would: bytes arrive after a delay, only so many
-// are under way on a connection, and while the path is cut nothing arrives. It works on the bytes of connections, not on packets, and
-// emulates what TCP does about losses:
+// Package relay carries TCP connections between ports of this machine as a long path would: bytes arrive after a delay,
+// only so many are under way on a connection, and while the path is cut nothing arrives. It works on the bytes of
+// connections, not on packets, and emulates what TCP does about losses:
 //
-//   - What is sent while the path is cut is lost, without a word to either end. It arrives when TCP sends it again after the path has
-//     healed: 200 ms and a round trip after it was sent, then after twice that time, and so on. The longer a cut lasts, the longer
-//     that may be.
-//   - A sender whose data is lost for longer than TCP_USER_TIMEOUT finds its connection broken, if the path is given that time: the kernel
-//     of this machine knows nothing of the loss. The other end notices when its own data is lost for so long, or after the heal.
-//   - While the path is cut, connections are not accepted: the kernel drops the first packet of each, and the client repeats it after
-//     1, 2, 4 s and so on.
+//   - What is sent while the path is cut is lost, without a word to either end. It arrives when TCP sends it again
+//     after the path has healed: 200 ms and a round trip after it was sent, then after twice that time, and so on. The
+//     longer a cut lasts, the longer that may be.
+//   - A sender whose data is lost for longer than TCP_USER_TIMEOUT finds its connection broken, if the path is given
+//     that time: the kernel of this machine knows nothing of the loss. The other end notices when its own data is lost
+//     for so long, or after the heal.
+//   - While the path is cut, connections are not accepted: the kernel drops the first packet of each, and the client
+//     repeats it after 1, 2, 4 s and so on.
 //   - A connection does not speed up slowly, but has its whole window at once.
 package relay
 
@@ -50,8 +51,8 @@ type Path struct {
 	done      sync.WaitGroup
 }
 
-// NewPath returns a path with a delay in each direction. On each connection and direction, window bytes may be under way. A giveUp that is
-// not 0 is the TCP_USER_TIMEOUT of both ends.
+// NewPath returns a path with a delay in each direction. On each connection and direction, window bytes may be under
+// way. A giveUp that is not 0 is the TCP_USER_TIMEOUT of both ends.
 func NewPath(delay time.Duration, window int, giveUp time.Duration) *Path {
 	p := &Path{window: window, giveUp: giveUp, healed: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(p.healed)

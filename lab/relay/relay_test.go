@@ -144,7 +144,8 @@ func TestASenderGivesUpInALongCut(t *testing.T) {
 	exchange(t, silent, []byte("x"))
 	exchange(t, sender, []byte("x"))
 	must(t, p.Cut())
-	_, _ = sender.Write(bytes.Repeat([]byte("lost"), 1<<20)) // more than the window, which nobody opens any more; it may fail
+	// more than the window, which nobody opens any more; it may fail
+	_, _ = sender.Write(bytes.Repeat([]byte("lost"), 1<<20))
 	if n, err := sender.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the sender reads %d bytes and %v", n, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -57,8 +57,8 @@ func (r *CampaignReport) SeedsPerSecond() float64 {
 	return float64(r.Seeds) / max(r.Elapsed.Seconds(), 1e-9)
 }
 
-// Campaign runs many seeds in parallel and aggregates the outcomes. When ctx is cancelled, it reports on the seeds that have
-// finished.
+// Campaign runs many seeds in parallel and aggregates the outcomes. When ctx is cancelled, it reports on the seeds that
+// have finished.
 func Campaign(ctx context.Context, cfg CampaignConfig) (CampaignReport, error) {
 	profileOf, err := cfg.rotation()
 	if err != nil {
@@ -104,7 +104,8 @@ func runRecovered(p Profile, seed uint64, broken causal.Faults, checker *history
 	defer func() {
 		if r := recover(); r != nil {
 			*checker = history.Checker{}
-			o = Outcome{Profile: p.Name, Seed: seed, Violations: []string{fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}}
+			o = Outcome{Profile: p.Name, Seed: seed,
+				Violations: []string{fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}}
 		}
 	}()
 	return Run(p, seed, broken, checker)
@@ -129,7 +130,9 @@ func (s *summary) add(o Outcome) {
 	t.Members.Add(&o.Members)
 	if len(o.Violations) > 0 {
 		t.Failed++
-		at, _ := slices.BinarySearchFunc(s.failed, o.Seed, func(f Outcome, seed uint64) int { return cmp.Compare(f.Seed, seed) })
+		at, _ := slices.BinarySearchFunc(s.failed, o.Seed, func(f Outcome, seed uint64) int {
+			return cmp.Compare(f.Seed, seed)
+		})
 		s.failed = slices.Insert(s.failed, at, o)
 		s.failed = s.failed[:min(len(s.failed), maxFailures)]
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // haveJoined reports whether every process of a shard is a member of its group.
@@ -20,11 +20,14 @@ func (w *World) haveJoined() bool {
 
 func (w *World) hasJoined(n *node) bool {
 	s := w.serving(n.id.Group())
-	return s != nil && slices.ContainsFunc(s.group().Status().Config.Members, func(id group.ID) bool { return id.Volume == n.disk.volume })
+	return s != nil && slices.ContainsFunc(s.group().Status().Config.Members, func(id group.ID) bool {
+		return id.Volume == n.disk.volume
+	})
 }
 
-// compareMembers returns the differences between the storages of the members of a shard; there must be none when nothing is written any more.
-// All have joined by then. It also compares how many keys a storage counts with how many it has, which differ if a change was made twice.
+// compareMembers returns the differences between the storages of the members of a shard; there must be none when
+// nothing is written any more. All have joined by then. It also compares how many keys a storage counts with how many
+// it has, which differ if a change was made twice.
 func (w *World) compareMembers() (found []string) {
 	for _, n := range w.order {
 		if n.id.Part != topology.Middleman || n.id.Member == 0 || n.removed {
@@ -39,15 +42,18 @@ func (w *World) compareMembers() (found []string) {
 			continue
 		}
 		if n.disk.count != len(n.disk.records) {
-			found = append(found, fmt.Sprintf("members: the storage of %s counts %d keys, and has %d", n.id, n.disk.count, len(n.disk.records)))
+			found = append(found, fmt.Sprintf("members: the storage of %s counts %d keys, and has %d", n.id,
+				n.disk.count, len(n.disk.records)))
 		}
 		if !w.hasJoined(n) {
-			found = append(found, fmt.Sprintf("members: %s has not joined: %+v; %s serves: %+v", n.id, n.group().Status(), s.id, s.group().Status()))
+			found = append(found, fmt.Sprintf("members: %s has not joined: %+v; %s serves: %+v", n.id,
+				n.group().Status(), s.id, s.group().Status()))
 			continue
 		}
 		for key, rec := range s.disk.records {
 			if !sameRecord(n.disk.records[key], rec) {
-				found = append(found, fmt.Sprintf("members: %s holds %s=%v, %s, which serves, %v", n.id, key, n.disk.records[key], s.id, rec))
+				found = append(found, fmt.Sprintf("members: %s holds %s=%v, %s, which serves, %v", n.id, key,
+					n.disk.records[key], s.id, rec))
 			}
 		}
 		for key := range n.disk.records {
@@ -56,7 +62,8 @@ func (w *World) compareMembers() (found []string) {
 			}
 		}
 		if !slices.EqualFunc(n.disk.meta(), s.disk.meta(), sameMeta) {
-			found = append(found, fmt.Sprintf("members: %s has the metadata %v, %s, which serves, %v", n.id, n.disk.meta(), s.id, s.disk.meta()))
+			found = append(found, fmt.Sprintf("members: %s has the metadata %v, %s, which serves, %v", n.id,
+				n.disk.meta(), s.id, s.disk.meta()))
 		}
 	}
 	slices.Sort(found)

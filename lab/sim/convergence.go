@@ -11,14 +11,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // convergenceTimeout bounds the virtual time from the last fault until the deployment is quiescent.
 const convergenceTimeout = 60 * time.Second
 
-// convergeAndCheck ends faults and load, waits until every accepted write is complete, compares the rings, and reads every
-// key in every data center. It returns the violations.
+// convergeAndCheck ends faults and load, waits until every accepted write is complete, compares the rings, and reads
+// every key in every data center. It returns the violations.
 func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	w := wl.world
 	wl.issuing = false
@@ -28,11 +28,14 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		wl.resolveDivision()
 	}
 	idle := func() bool {
-		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() && !wl.scaler.inProgress && w.haveJoined() && w.haveRefilled()
+		return len(wl.pending) == 0 && (w.lostWrites || w.isQuiescent()) && wl.scaler.hasConverged() &&
+			!wl.scaler.inProgress && w.haveJoined() && w.haveRefilled()
 	}
-	for range 2 { // what a storage was asked for while it did not respond comes late, and its member may have to join again
+	for range 2 {
+		// what a storage was asked for while it did not respond comes late, and its member may have to join again
 		if !w.runUntilIdle(idle) {
-			return []string{"liveness: operations or writes are incomplete, though all faults ended " + convergenceTimeout.String() + " ago" + wl.unfinishedWork()}
+			return []string{"liveness: operations or writes are incomplete, though all faults ended " +
+				convergenceTimeout.String() + " ago" + wl.unfinishedWork()}
 		}
 		w.Run(5*time.Second, nil) // vectors, leases, tombstones
 	}
@@ -58,8 +61,9 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	return violations
 }
 
-// runUntilIdle reports whether the deployment becomes idle in time. Logs that were given up together complete what was salvaged one write after the
-// other (PROTOCOL, A log that is given up), so it goes on for as long as that makes progress.
+// runUntilIdle reports whether the deployment becomes idle in time. Logs that were given up together complete what was
+// salvaged one write after the other (PROTOCOL, A log that is given up), so it goes on for as long as that makes
+// progress.
 func (w *World) runUntilIdle(idle func() bool) bool {
 	for before := math.MaxInt; !idle() && !w.Run(convergenceTimeout, idle); {
 		left := w.salvagedWrites()
@@ -88,7 +92,8 @@ func (w *World) haveRefilled() bool {
 		if c := serving(n); c != nil && len(c.DataLost()) > 0 {
 			return true
 		}
-		refilled = refilled && (n.id.Part != topology.Middleman || n != w.process(n.id.Group()) || n.disk.loss == shard.NoLoss)
+		refilled = refilled && (n.id.Part != topology.Middleman || n != w.process(n.id.Group()) ||
+			n.disk.loss == shard.NoLoss)
 	}
 	return refilled
 }
@@ -190,7 +195,8 @@ func (w *World) compareRings() []string {
 		all := map[string]causal.Record{}
 		for _, n := range w.middlemenOf(topology.RingID(r)) {
 			for k, rec := range n.disk.records {
-				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id.Group() && !rec.Value.Tombstone && !w.isLost(k) {
+				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id.Group() && !rec.Value.Tombstone &&
+					!w.isLost(k) {
 					all[k] = rec
 				}
 			}
@@ -201,12 +207,14 @@ func (w *World) compareRings() []string {
 		}
 		for k, rec := range all {
 			if first[k].Version != rec.Version {
-				found = append(found, fmt.Sprintf("convergence: ring %d holds %s=%s, ring 0 holds %s", r, k, rec.Version, first[k].Version))
+				found = append(found, fmt.Sprintf("convergence: ring %d holds %s=%s, ring 0 holds %s", r, k,
+					rec.Version, first[k].Version))
 			}
 		}
 		for k, rec := range first {
 			if _, ok := all[k]; !ok {
-				found = append(found, fmt.Sprintf("convergence: ring 0 holds %s=%s, ring %d nothing", k, rec.Version, r))
+				found = append(found, fmt.Sprintf("convergence: ring 0 holds %s=%s, ring %d nothing", k,
+					rec.Version, r))
 			}
 		}
 	}
@@ -224,7 +232,8 @@ func (w *World) isLost(key string) bool {
 	return false
 }
 
-// middlemenOf returns the processes that hold what the middlemen of a ring serve: of one with members, that which serves.
+// middlemenOf returns the processes that hold what the middlemen of a ring serve: of one with members, that which
+// serves.
 func (w *World) middlemenOf(r topology.RingID) []*node {
 	var ns []*node
 	for _, n := range w.order {

@@ -7,12 +7,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// coordinatorLinks are what sidecars are told of their links to coordinators, as a transport tells it: late, but in order. A link is
-// down when the process that served has ceased to, or when it has lost, delayed or reordered a put or an answer. It comes up
-// when one serves and both ends reach each other.
+// coordinatorLinks are what sidecars are told of their links to coordinators, as a transport tells it: late, but in
+// order. A link is down when the process that served has ceased to, or when it has lost, delayed or reordered a put or
+// an answer. It comes up when one serves and both ends reach each other.
 type coordinatorLinks struct {
 	w     *World
 	rng   *rand.Rand // of its own, so that the other schedules of a seed do not depend on it
@@ -36,8 +36,9 @@ type coordinatorLink struct {
 }
 
 func (ls *coordinatorLinks) init(w *World) {
-	*ls = coordinatorLinks{w: w, rng: rand.New(rand.NewPCG(w.settings.Seed, 0x6c62272e07bb0142)), links: map[pair]*coordinatorLink{},
-		lost: map[lostRequest]bool{}}
+	*ls = coordinatorLinks{w: w, rng: rand.New(rand.NewPCG(w.settings.Seed, 0x6c62272e07bb0142)),
+		links: map[pair]*coordinatorLink{},
+		lost:  map[lostRequest]bool{}}
 }
 
 // delay draws how late a sidecar learns of something.
@@ -98,7 +99,8 @@ func (ls *coordinatorLinks) met(m *causal.Message) {
 	ls.w.schedule(ls.delay(100*time.Millisecond), func() { ls.breakLink(l) })
 }
 
-// losesPut draws whether a message is lost and its link stays up: a put, or an answer to one. The next copy of it arrives, and is answered.
+// losesPut draws whether a message is lost and its link stays up: a put, or an answer to one. The next copy of it
+// arrives, and is answered.
 func (ls *coordinatorLinks) losesPut(m *causal.Message) bool {
 	var r lostRequest
 	switch m.Kind {
@@ -144,7 +146,8 @@ func (ls *coordinatorLinks) reconnect(l *coordinatorLink) {
 	})
 }
 
-// connect brings a link up if a process serves and both ends reach each other, and otherwise tries again later, or when one begins to serve.
+// connect brings a link up if a process serves and both ends reach each other, and otherwise tries again later, or when
+// one begins to serve.
 func (ls *coordinatorLinks) connect(l *coordinatorLink) {
 	n := ls.w.serving(l.coordinator)
 	if n == nil {
@@ -157,6 +160,8 @@ func (ls *coordinatorLinks) connect(l *coordinatorLink) {
 		ls.reconnect(l)
 	default:
 		l.up = serves
-		withMachine(ls.w, l.sidecar.id, func(m *session.Sidecar, now causal.Now) { m.LinkUp(now, l.coordinator, serves) })
+		withMachine(ls.w, l.sidecar.id, func(m *session.Sidecar, now causal.Now) {
+			m.LinkUp(now, l.coordinator, serves)
+		})
 	}
 }

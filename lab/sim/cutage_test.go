@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // cutWatch sees when the cuts that sessions read at, in each data center, reach what is complete.
@@ -21,11 +21,12 @@ type cutWatch struct {
 	waiting  [][]completedWrite // by data center
 	cuts     []causal.HLC       // by data center
 	movedAt  []int64            // by data center
-	// ages are the times from the completion of a write until it is in the cut, for each write and each data center. Those completed before
-	// from do not count.
+	// ages are the times from the completion of a write until it is in the cut, for each write and each data center.
+	// Those completed before from do not count.
 	ages []time.Duration
 	from int64
-	// completed are the writes whose completion was seen, and reached those that came into a cut, once for each data center.
+	// completed are the writes whose completion was seen, and reached those that came into a cut, once for each data
+	// center.
 	completed, reached []completedWrite
 	// longest is the longest time without a new cut.
 	longest time.Duration
@@ -71,8 +72,8 @@ func (c *cutWatch) poll() {
 // percentile returns an age; all must be measured.
 func (c *cutWatch) percentile(p int) time.Duration { return percentileOf(c.ages, p) }
 
-// agesBeyondPast returns what is left of the ages without the wait for other writes: the times from when a write and all writes with smaller
-// timestamps were complete until it was in the cut.
+// agesBeyondPast returns what is left of the ages without the wait for other writes: the times from when a write and
+// all writes with smaller timestamps were complete until it was in the cut.
 func (c *cutWatch) agesBeyondPast() []time.Duration {
 	slices.SortFunc(c.completed, func(a, b completedWrite) int { return cmp.Compare(a.hlc, b.hlc) })
 	last := int64(0)
@@ -82,7 +83,9 @@ func (c *cutWatch) agesBeyondPast() []time.Duration {
 	}
 	ages := make([]time.Duration, len(c.reached))
 	for i, w := range c.reached {
-		n, _ := slices.BinarySearchFunc(c.completed, w.hlc+1, func(a completedWrite, h causal.HLC) int { return cmp.Compare(a.hlc, h) })
+		n, _ := slices.BinarySearchFunc(c.completed, w.hlc+1, func(a completedWrite, h causal.HLC) int {
+			return cmp.Compare(a.hlc, h)
+		})
 		ages[i] = time.Duration(w.at - c.completed[n-1].at)
 	}
 	return ages
@@ -93,7 +96,8 @@ func percentileOf(ages []time.Duration, p int) time.Duration {
 	return ages[(len(ages)-1)*p/100]
 }
 
-// regionLoad is a closed loop of clients, each a session, in every data center: 95 % reads, of keys that are drawn zipfian.
+// regionLoad is a closed loop of clients, each a session, in every data center: 95 % reads, of keys that are drawn
+// zipfian.
 type regionLoad struct {
 	*workload
 	rng     *rand.Rand
@@ -102,10 +106,13 @@ type regionLoad struct {
 
 // startRegions starts eight clients in each data center, and what watches their cuts from a time on.
 func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
-	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second, KeepMs: 3000, NearBytes: nearBytes})
-	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*process{}, issuing: true}, rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
+	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second,
+		KeepMs: 3000, NearBytes: nearBytes})
+	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*process{}, issuing: true},
+		rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
 	n := len(topo.DCs)
-	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n), movedAt: make([]int64, n), from: int64(from)}
+	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n),
+		movedAt: make([]int64, n), from: int64(from)}
 	w.delivered = c.observe
 	w.Run(time.Second, nil)
 	for dc := range topo.DCs {
@@ -137,7 +144,8 @@ func regionPair(t *testing.T, rtt float64, members int) *topology.Topology {
 	for i := range dcs {
 		dcs[i].Coordinators, dcs[i].Caches, dcs[i].Shards, dcs[i].CoordinatorMembers = 1, 1, 2, members
 	}
-	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "a", DCs: []topology.DC{0}}, {Name: "b", DCs: []topology.DC{1}}}, [][]float64{{0, rtt}, {rtt, 0}})
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "a", DCs: []topology.DC{0}},
+		{Name: "b", DCs: []topology.DC{1}}}, [][]float64{{0, rtt}, {rtt, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +161,12 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 		// Since all writes with smaller timestamps were complete, too.
 		beyond50, beyond99 time.Duration
 	}{
-		{"two regions 30 ms apart", regionPair(t, 30, 1), 100 * time.Millisecond, 250 * time.Millisecond, 75 * time.Millisecond, 200 * time.Millisecond},
-		{"two regions 80 ms apart", regionPair(t, 80, 1), 125 * time.Millisecond, 250 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond},
-		{"eight regions", topology.Default(), 125 * time.Millisecond, 450 * time.Millisecond, 0, 150 * time.Millisecond},
+		{"two regions 30 ms apart", regionPair(t, 30, 1), 100 * time.Millisecond, 250 * time.Millisecond,
+			75 * time.Millisecond, 200 * time.Millisecond},
+		{"two regions 80 ms apart", regionPair(t, 80, 1), 125 * time.Millisecond, 250 * time.Millisecond,
+			100 * time.Millisecond, 200 * time.Millisecond},
+		{"eight regions", topology.Default(), 125 * time.Millisecond, 450 * time.Millisecond, 0,
+			150 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +181,9 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 			p50, p99 = percentileOf(beyond, 50), percentileOf(beyond, 99)
 			t.Logf("since all writes with smaller timestamps were complete, too: p50 %s, p99 %s", p50, p99)
 			if p50 > tt.beyond50 || p99 > tt.beyond99 {
-				t.Errorf("p50 %s, p99 %s since all writes with smaller timestamps were complete, too; allowed are %s and %s", p50, p99, tt.beyond50, tt.beyond99)
+				t.Errorf(
+					"p50 %s, p99 %s since all writes with smaller timestamps were complete, too; allowed are %s and %s",
+					p50, p99, tt.beyond50, tt.beyond99)
 			}
 		})
 	}
@@ -221,7 +234,8 @@ func TestCutsGoOnWhileTheCoordinatorsOfADataCenterAreSilent(t *testing.T) {
 		from int
 	}{
 		{"one", []topology.Node{{Part: topology.Coordinator, Index: 1}}, 0},
-		{"all of a data center", []topology.Node{{Part: topology.Coordinator}, {Part: topology.Coordinator, Index: 1}}, 1},
+		{"all of a data center", []topology.Node{{Part: topology.Coordinator}, {Part: topology.Coordinator, Index: 1}},
+			1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -245,9 +259,11 @@ func TestCutsGoOnWhileTheCoordinatorsOfADataCenterAreSilent(t *testing.T) {
 				t.Fatal("nothing that was complete has come into the cut")
 			}
 			reads := float64(after.Gets - before.Gets)
-			cached, bound := float64(after.CacheHits-before.CacheHits)/reads, float64(after.BoundGets-before.BoundGets)/reads
+			cached, bound := float64(after.CacheHits-before.CacheHits)/reads,
+				float64(after.BoundGets-before.BoundGets)/reads
 			p50, p99 := c.percentile(50), c.percentile(99)
-			t.Logf("%.0f reads, %.3f of them from caches, %.3f bound; %d ages: p50 %s, p99 %s", reads, cached, bound, len(c.ages), p50, p99)
+			t.Logf("%.0f reads, %.3f of them from caches, %.3f bound; %d ages: p50 %s, p99 %s", reads, cached, bound,
+				len(c.ages), p50, p99)
 			if cached < 0.75 || bound > 0.02 || p50 > 150*time.Millisecond || p99 > 250*time.Millisecond {
 				t.Errorf("allowed are 0.75 from caches at least, 0.02 bound, p50 150 ms, p99 250 ms")
 			}
@@ -260,7 +276,8 @@ func readsOf(c *cutWatch, from int) (sum session.Stats) {
 	for _, id := range c.sidecars[from:] {
 		withMachine(c.world, id, func(m *session.Sidecar, _ causal.Now) {
 			st := m.Stats()
-			sum.Gets, sum.BoundGets, sum.CacheHits, sum.RemoteReads = sum.Gets+st.Gets, sum.BoundGets+st.BoundGets, sum.CacheHits+st.CacheHits, sum.RemoteReads+st.RemoteReads
+			sum.Gets, sum.BoundGets, sum.CacheHits, sum.RemoteReads = sum.Gets+st.Gets, sum.BoundGets+st.BoundGets,
+				sum.CacheHits+st.CacheHits, sum.RemoteReads+st.RemoteReads
 		})
 	}
 	return sum

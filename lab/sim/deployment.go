@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // deploymentShape bounds a random deployment.
@@ -26,7 +26,8 @@ type intRange struct{ from, to int }
 func (s intRange) draw(rng *rand.Rand) int { return s.from + rng.IntN(s.to-s.from+1) }
 
 // defaultShape has two or three rings of one or two data centers.
-var defaultShape = deploymentShape{rings: intRange{2, 3}, perRing: intRange{1, 2}, shards: intRange{1, 2}, coordinators: intRange{1, 2}, caches: intRange{1, 2}, rttMs: intRange{5, 85}}
+var defaultShape = deploymentShape{rings: intRange{2, 3}, perRing: intRange{1, 2}, shards: intRange{1, 2},
+	coordinators: intRange{1, 2}, caches: intRange{1, 2}, rttMs: intRange{5, 85}}
 
 // draw draws a topology of this shape.
 func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
@@ -38,8 +39,9 @@ func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
 		for i := range s.perRing.draw(rng) {
 			place = append(place, i)
 			ring.DCs = append(ring.DCs, topology.DC(len(dcs)))
-			dcs = append(dcs, topology.DataCenter{Name: fmt.Sprintf("dc%d", len(dcs)), Coordinators: s.drawMostlyMin(rng, s.coordinators),
-				Caches: s.drawMostlyMin(rng, s.caches), Shards: s.shards.draw(rng)})
+			dcs = append(dcs, topology.DataCenter{Name: fmt.Sprintf("dc%d", len(dcs)),
+				Coordinators: s.drawMostlyMin(rng, s.coordinators),
+				Caches:       s.drawMostlyMin(rng, s.caches), Shards: s.shards.draw(rng)})
 		}
 		rings = append(rings, ring)
 	}
@@ -70,8 +72,8 @@ func (s deploymentShape) draw(rng *rand.Rand) *topology.Topology {
 	return t
 }
 
-// drawMostlyMin draws the minimum of a range four times in five: a single coordinator or cache meets more faults than each of
-// many.
+// drawMostlyMin draws the minimum of a range four times in five: a single coordinator or cache meets more faults than
+// each of many.
 func (s deploymentShape) drawMostlyMin(rng *rand.Rand, n intRange) int {
 	if rng.IntN(5) > 0 {
 		return n.from

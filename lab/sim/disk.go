@@ -9,12 +9,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // disk is the durable state of a coordinator or middleman.
 type disk struct {
-	// Of a coordinator, and of a member of a shard: the encoded entries of the log from firstIndex on, and those that are not synced.
+	// Of a coordinator, and of a member of a shard: the encoded entries of the log from firstIndex on, and those that
+	// are not synced.
 	volume     uint64 // 0 until it is used
 	log        [][]byte
 	firstIndex uint64
@@ -23,13 +24,13 @@ type disk struct {
 	// Of a middleman.
 	content
 	pending []*storageWrite
-	// volatile holds, for writes that failed and yet can be read, the records before them. A crash may roll such a write back
-	// until another write succeeds. A nil record: the key was not there.
+	// volatile holds, for writes that failed and yet can be read, the records before them. A crash may roll such a
+	// write back until another write succeeds. A nil record: the key was not there.
 	volatile map[string]*causal.Record
 	failNext int // the number of writes that will fail and yet can be read; scenarios set it
 
-	// Of a member of a shard: what its storage is asked to do, and what it held before changes that it has reported as failed, though they can
-	// be read.
+	// Of a member of a shard: what its storage is asked to do, and what it held before changes that it has reported as
+	// failed, though they can be read.
 	task   *member.StorageTask
 	before *content
 
@@ -53,8 +54,8 @@ type storageWrite struct {
 	done bool
 }
 
-// crash decides which unacknowledged writes survive: a prefix of those to the log, and any of those to storage; with none set,
-// as in scenarios, no write does.
+// crash decides which unacknowledged writes survive: a prefix of those to the log, and any of those to storage; with
+// none set, as in scenarios, no write does.
 func (d *disk) crash(rng *rand.Rand, none bool) {
 	d.crashTask(rng, none)
 	if none {
@@ -94,7 +95,8 @@ func (d *disk) rollBack(key string) {
 
 // applyVolatile applies a write that will be reported as failed: it can be read, but is not durable.
 func (d *disk) applyVolatile(op middleman.StorageOp) {
-	if op.Kind == middleman.StorageHorizon || op.Kind == middleman.StorageFence || op.Kind == middleman.StorageExclusions {
+	if op.Kind == middleman.StorageHorizon || op.Kind == middleman.StorageFence ||
+		op.Kind == middleman.StorageExclusions {
 		return
 	}
 	if _, already := d.volatile[op.Key]; !already {
@@ -190,8 +192,8 @@ func (w *World) runStorageOp(n *node, op middleman.StorageOp) {
 	}
 }
 
-// storageAnswer returns a function that delivers a result to the middleman that serves now, if it still does. That of a member of a shard
-// gets it while the lease holds.
+// storageAnswer returns a function that delivers a result to the middleman that serves now, if it still does. That of a
+// member of a shard gets it while the lease holds.
 func (w *World) storageAnswer(n *node) func(middleman.StorageResult) {
 	serving := n.serving
 	return func(r middleman.StorageResult) {

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// division is what happens when the network between two sides is cut, and a person on each side excludes the data centers of the other one. After
-// the cut all parts hear of both.
+// division is what happens when the network between two sides is cut, and a person on each side excludes the data
+// centers of the other one. After the cut all parts hear of both.
 type division struct {
 	// keeps is a ring of one side, and with are the data centers of that side.
 	keeps topology.RingID
@@ -105,7 +105,8 @@ func (w *World) haveWithdrawn() bool {
 	})
 }
 
-// resolveDivision ends a division after the faults: a person lets the data of a ring count, if no shard can begin again without that.
+// resolveDivision ends a division after the faults: a person lets the data of a ring count, if no shard can begin again
+// without that.
 func (wl *workload) resolveDivision() {
 	w := wl.world
 	if w.Run(20*time.Second, nil); w.haveWithdrawn() {
@@ -113,8 +114,8 @@ func (wl *workload) resolveDivision() {
 	}
 }
 
-// checkKept returns the writes that coordinators of a side have accepted and that the ring of this side does not have. What was complete on the
-// other side only may be lost.
+// checkKept returns the writes that coordinators of a side have accepted and that the ring of this side does not have.
+// What was complete on the other side only may be lost.
 func (wl *workload) checkKept() (lost []string) {
 	w, d := wl.world, wl.scaler.divided
 	newest := map[string]history.Op{}
@@ -125,7 +126,8 @@ func (wl *workload) checkKept() (lost []string) {
 		case !isWrite:
 		case op.Kind == history.Delete || !op.OK:
 			deleted[op.Key] = deleted[op.Key] || op.Kind == history.Delete
-		case slices.Contains(d.with, w.topo.CoordinatorOf(op.Version.Origin).DC) && newest[op.Key].Version.Less(op.Version):
+		case slices.Contains(d.with, w.topo.CoordinatorOf(op.Version.Origin).DC) &&
+			newest[op.Key].Version.Less(op.Version):
 			newest[op.Key] = op
 		}
 	}
@@ -135,7 +137,8 @@ func (wl *workload) checkKept() (lost []string) {
 		switch {
 		case !written || found && !rec.Version.Less(op.Version) || !found && deleted[key]:
 		default:
-			lost = append(lost, fmt.Sprintf("lost: %s=%s of %s was acknowledged, and ring %d has %s", key, op.Version, op.Session, d.keeps, has(rec, found)))
+			lost = append(lost, fmt.Sprintf("lost: %s=%s of %s was acknowledged, and ring %d has %s", key, op.Version,
+				op.Session, d.keeps, has(rec, found)))
 		}
 	}
 	return lost

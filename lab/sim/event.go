@@ -2,8 +2,8 @@ package sim
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// event is a step of the world at a virtual time. Events at the same time run in the order in which they were scheduled, so
-// that a seed determines the schedule.
+// event is a step of the world at a virtual time. Events at the same time run in the order in which they were
+// scheduled, so that a seed determines the schedule.
 type event struct {
 	at  int64
 	seq uint64

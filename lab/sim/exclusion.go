@@ -4,11 +4,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// excludeDC excludes a data center: of which all servers have stopped, or only some, or that others cannot reach, or not all of them; or with
-// which nothing is wrong. It comes back later, with its disks as they were. Nodes hear of the exclusion at different times, some of them late.
+// excludeDC excludes a data center: of which all servers have stopped, or only some, or that others cannot reach, or
+// not all of them; or with which nothing is wrong. It comes back later, with its disks as they were. Nodes hear of the
+// exclusion at different times, some of them late.
 func (c *faultInjector) excludeDC(duration int64) {
 	w, rng, dc := c.w, c.w.rng, c.anyDC()
 	if len(w.topo.Rings) == 1 || c.scaler.inProgress || w.topo.Resharding() != 0 || c.scaler.divided != nil {
@@ -84,5 +85,6 @@ func exclusions(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(15), mget: rng.IntN(12), token: rng.IntN(8)}
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.faultEvery = ms(400, 2000, rng)
-	p.faults = faultWeights{Exclude: 6, Crash: 2, CrashLate: 1, CrashStaged: 1, WriteCut: 2, Cut: 1, Isolate: 1, Slow: 1, CacheCut: 1, Silence: 1, LeaderCut: 1}
+	p.faults = faultWeights{Exclude: 6, Crash: 2, CrashLate: 1, CrashStaged: 1, WriteCut: 2, Cut: 1, Isolate: 1,
+		Slow: 1, CacheCut: 1, Silence: 1, LeaderCut: 1}
 }

@@ -41,7 +41,8 @@ var scripted = map[causal.Fault]string{
 	causal.NearInFlight:       "late_cuts.txt",
 	causal.ExclusionForgotten: "exclusions.txt", causal.ExcludedCopiesStay: "exclusions.txt",
 	causal.AdoptFilteredDeps: "adoption.txt", causal.AdoptMovesLane: "adoption.txt",
-	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt", causal.AdoptPassesStaged: "adoption.txt",
+	causal.AdoptTrustsHolder: "adoption.txt", causal.AdoptUnreceived: "adoption.txt",
+	causal.AdoptPassesStaged:    "adoption.txt",
 	causal.NearConfirmEarly:     "near_copies.txt",
 	causal.NearDropLate:         "near_copies.txt",
 	causal.NearRenewReceived:    "near_copies.txt",
@@ -54,7 +55,8 @@ var scripted = map[causal.Fault]string{
 	causal.NearExcludedStay:     "near_copies.txt",
 }
 
-// TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it notes the seeds.
+// TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it
+// notes the seeds.
 func TestEveryBrokenRuleIsCaught(t *testing.T) {
 	var mu sync.Mutex
 	detections := map[causal.Fault]uint64{}
@@ -96,7 +98,8 @@ func checkScripted(t *testing.T, file string, f causal.Fault) {
 	_, output, found := strings.Cut(string(b), "\nplay broken="+f.String()+"\n")
 	output, _, _ = strings.Cut(output, "\n\n")
 	isCaught := func(violation string) bool { return strings.Contains(output, violation) }
-	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data", "show withdrawn: use1/0"}, isCaught) {
+	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data",
+		"show withdrawn: use1/0"}, isCaught) {
 		t.Errorf("no scenario of %s detects %s", file, f)
 	}
 }

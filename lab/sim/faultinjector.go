@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // faultWeights is the relative frequency of each fault.
@@ -81,18 +81,26 @@ func (c *faultInjector) injectNext() {
 
 // injections holds the functions that inject each fault. Link faults affect single messages: see network.
 var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
-	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest, Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
+	Isolate: (*faultInjector).isolate, Cut: (*faultInjector).cut, Congest: (*faultInjector).congest,
+	Crash: (*faultInjector).crash, Slow: (*faultInjector).slow,
 	SlowDisk: (*faultInjector).slowDisk, ClockJump: (*faultInjector).clockJump, CrashDirty: (*faultInjector).crashDirty,
-	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged, WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag, LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious, EmptyDisk: (*faultInjector).emptyDisk,
+	CrashLate: (*faultInjector).crashLate, CrashStaged: (*faultInjector).crashStaged,
+	WriteCut: (*faultInjector).writeCut, CacheCut: (*faultInjector).cacheCut, CacheLag: (*faultInjector).cacheLag,
+	LateGrant: (*faultInjector).lateGrant, CacheOblivious: (*faultInjector).cacheOblivious,
+	EmptyDisk: (*faultInjector).emptyDisk,
 	ForgedPut: (*faultInjector).forgePut,
 	RingLag:   (*faultInjector).ringLag, CrashUnheard: (*faultInjector).crashUnheard,
 	LeaderCut: (*faultInjector).leaderCut, ForgedVectors: (*faultInjector).forgeVectors,
-	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember, MemberWipe: (*faultInjector).wipeMember,
-	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage, CrashApplying: (*faultInjector).crashApplying,
-	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog, ShardLost: (*faultInjector).loseShard,
-	Silence: (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
-	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant, CacheRestart: (*faultInjector).restartCache,
-	Exclude: (*faultInjector).excludeDC,
+	CutRegister: (*faultInjector).cutRegister, MemberCut: (*faultInjector).cutMember,
+	MemberWipe:      (*faultInjector).wipeMember,
+	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage,
+	CrashApplying: (*faultInjector).crashApplying,
+	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog,
+	ShardLost: (*faultInjector).loseShard,
+	Silence:   (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
+	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant,
+	CacheRestart: (*faultInjector).restartCache,
+	Exclude:      (*faultInjector).excludeDC,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -167,7 +175,8 @@ func (c *faultInjector) clockJump(int64) {
 	n.skewMs += c.w.rng.Int64N(4000) - 2000
 }
 
-// crashDirty crashes a coordinator soon after its disk has become slow: it has accepted puts that its log does not hold.
+// crashDirty crashes a coordinator soon after its disk has become slow: it has accepted puts that its log does not
+// hold.
 func (c *faultInjector) crashDirty(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	c.slowDiskOf(n, int64(time.Second))
@@ -181,8 +190,8 @@ func (c *faultInjector) crashLate(int64) {
 	c.crashNode(n, CrashLate, int64(20*time.Millisecond))
 }
 
-// crashUnanswered restarts a coordinator whose answers to the sidecars of its data center were lost for a while: some of the puts are
-// complete by then.
+// crashUnanswered restarts a coordinator whose answers to the sidecars of its data center were lost for a while: some
+// of the puts are complete by then.
 func (c *faultInjector) crashUnanswered(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	for _, s := range c.w.order {
@@ -209,7 +218,8 @@ func (c *faultInjector) crashStaged(duration int64) {
 	})
 }
 
-// crashUnheard restarts a middleman that another one of its ring has not heard of for a while, and that receives its puts late.
+// crashUnheard restarts a middleman that another one of its ring has not heard of for a while, and that receives its
+// puts late.
 func (c *faultInjector) crashUnheard(duration int64) {
 	mm, other := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Middleman])
 	if mm == other || c.w.topo.RingOf(mm.id.DC) != c.w.topo.RingOf(other.id.DC) {
@@ -298,8 +308,8 @@ func (c *faultInjector) lagPair(from, to *node, lag, duration int64) {
 	c.later(duration, func() { net.lag[link] -= lag })
 }
 
-// lateGrant delays a lease grant by a quarter of the lease or more and then partitions the cache, so that the grant is the
-// last one. The delay ends soon, so that few copies have been invalidated by then.
+// lateGrant delays a lease grant by a quarter of the lease or more and then partitions the cache, so that the grant is
+// the last one. The delay ends soon, so that few copies have been invalidated by then.
 func (c *faultInjector) lateGrant(int64) {
 	cache, mm, ok := c.cachePair()
 	if !ok {
@@ -324,7 +334,8 @@ func (c *faultInjector) cacheOblivious(duration int64) {
 	})
 }
 
-// emptyDisk replaces the disk of a node: of a middleman of the first ring, so that the others have the data, or of one leader.
+// emptyDisk replaces the disk of a node: of a middleman of the first ring, so that the others have the data, or of one
+// leader.
 func (c *faultInjector) emptyDisk(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])
 	if c.w.rng.IntN(3) == 0 && !c.logLost {
@@ -347,8 +358,9 @@ func (c *faultInjector) emptyDisk(duration int64) {
 	n.disk = newDisk()
 }
 
-// loseShard takes the data of a middleman of the first ring, so that the others have them: all, or some, and the middleman has noticed.
-// Before, the puts of one coordinator reach this ring only, or this shard and other rings, and acknowledgements are late. Not during a resharding of the ring.
+// loseShard takes the data of a middleman of the first ring, so that the others have them: all, or some, and the
+// middleman has noticed. Before, the puts of one coordinator reach this ring only, or this shard and other rings, and
+// acknowledgements are late. Not during a resharding of the ring.
 func (c *faultInjector) loseShard(duration int64) {
 	n, coordinator := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
 	if !c.canLose(n) {
@@ -362,7 +374,8 @@ func (c *faultInjector) loseShard(duration int64) {
 		}
 	}
 	if rng.IntN(2) == 0 {
-		c.lagPair(n, coordinator, int64(300*time.Millisecond)+rng.Int64N(int64(3*time.Second)), int64(300*time.Millisecond))
+		c.lagPair(n, coordinator, int64(300*time.Millisecond)+rng.Int64N(int64(3*time.Second)),
+			int64(300*time.Millisecond))
 	}
 	c.w.schedule(rng.Int64N(int64(300*time.Millisecond)), func() {
 		if c.stopped || !c.canLose(n) {
@@ -387,11 +400,13 @@ func (c *faultInjector) loseShard(duration int64) {
 
 func (c *faultInjector) canLose(n *node) bool {
 	ring := c.w.topo.RingOf(n.id.DC)
-	return ring == 0 && n.id.Member == 0 && !n.removed && n.isUp() && n.mover() == nil && !c.w.topo.Resharding().Has(ring) &&
+	return ring == 0 && n.id.Member == 0 && !n.removed && n.isUp() && n.mover() == nil &&
+		!c.w.topo.Resharding().Has(ring) &&
 		n.topo.Map(ring) == c.w.topo.Map(ring)
 }
 
-// hasTrace reports whether a middleman knows that a first coordinator has been in use. Before, the loss of its log cannot be noticed.
+// hasTrace reports whether a middleman knows that a first coordinator has been in use. Before, the loss of its log
+// cannot be noticed.
 func (w *World) hasTrace(coordinator topology.Node) bool {
 	o := w.topo.OriginOf(coordinator)
 	return slices.ContainsFunc(w.order, func(n *node) bool {
@@ -406,7 +421,8 @@ func (w *World) hasTrace(coordinator topology.Node) bool {
 func (c *faultInjector) forgePut(int64) {
 	mm, cc := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
 	for i := range 100 {
-		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC), topology.SlotOf(key)) == mm.id.Group() {
+		if key := fmt.Sprintf("forged%d", i); c.w.topo.Owner(c.w.topo.RingOf(mm.id.DC),
+			topology.SlotOf(key)) == mm.id.Group() {
 			c.w.countFault(ForgedPut)
 			c.w.forgePut(mm, cc.id, key, "forged", 30*365*24*time.Hour)
 			return
@@ -418,7 +434,8 @@ func (c *faultInjector) forgePut(int64) {
 func (w *World) forgePut(mm *node, from topology.Node, key, value string, ahead time.Duration) {
 	hlc := causal.HLCAt(w.clock(mm).WallMs + ahead.Milliseconds())
 	m := causal.PutAfter{Key: key, Map: w.topo.Map(w.topo.RingOf(mm.id.DC)), Previous: hlc - 1,
-		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)}, Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id)
+		Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: w.topo.OriginOf(from)},
+			Value: causal.Value{Data: []byte(value)}}}.Message(from, mm.id)
 	w.net.deliverAt(w.now, &m, mm)
 }
 

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/authorize"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Whoever has the certificate of a part can send everything that this part may send. A machine must handle all of that: each message here is
-// one that a part has sent, with one field replaced, and passes what a transport checks.
+// Whoever has the certificate of a part can send everything that this part may send. A machine must handle all of that:
+// each message here is one that a part has sent, with one field replaced, and passes what a transport checks.
 
 // forger delivers, beside messages that are on their way, forged ones.
 type forger struct {
@@ -37,7 +37,8 @@ type route struct {
 }
 
 func newForger(w *World, seed uint64, times int) *forger {
-	f := &forger{w: w, sometimes: rand.New(rand.NewPCG(seed, 7)), times: times, forged: map[route]int{}, passed: map[causal.Kind]int{}}
+	f := &forger{w: w, sometimes: rand.New(rand.NewPCG(seed, 7)), times: times, forged: map[route]int{},
+		passed: map[causal.Kind]int{}}
 	w.delivered = f.forge
 	return f
 }
@@ -62,7 +63,8 @@ func (f *forger) deliver(m *causal.Message, changed string) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			f.panics = append(f.panics, fmt.Sprintf("%s from %v to %v with another %s: %v\n%+v\n%s", m.Kind, m.From, m.To, changed, r, m.Fields(), debug.Stack()))
+			f.panics = append(f.panics, fmt.Sprintf("%s from %v to %v with another %s: %v\n%+v\n%s", m.Kind, m.From,
+				m.To, changed, r, m.Fields(), debug.Stack()))
 		}
 	}()
 	f.passed[m.Kind]++
@@ -87,7 +89,9 @@ func variants(m *causal.Message) (all []variant) {
 		switch t.Kind() {
 		case reflect.Struct:
 			for i := range t.NumField() {
-				walk(path+"."+t.Type().Field(i).Name, t.Field(i), func(v reflect.Value) reflect.Value { return at(v).Field(i) })
+				walk(path+"."+t.Type().Field(i).Name, t.Field(i), func(v reflect.Value) reflect.Value {
+					return at(v).Field(i)
+				})
 			}
 		case reflect.Slice:
 			if t.Len() == 0 {
@@ -122,7 +126,8 @@ func variants(m *causal.Message) (all []variant) {
 			}
 		default:
 			is := t.Uint()
-			for _, x := range []uint64{0, 1, 2, is + 1, is - 1, is | 1<<60, 16, 17, topology.Slots - 1, topology.Slots, math.MaxUint16, math.MaxUint32, causal.MaxCounter, causal.MaxCounter + 1,
+			for _, x := range []uint64{0, 1, 2, is + 1, is - 1, is | 1<<60, 16, 17, topology.Slots - 1, topology.Slots,
+				math.MaxUint16, math.MaxUint32, causal.MaxCounter, causal.MaxCounter + 1,
 				math.MaxUint64 - 1, math.MaxUint64} {
 				if x != is && !t.OverflowUint(x) {
 					add(path, func(f reflect.Value) { at(f).SetUint(x) })
@@ -138,7 +143,8 @@ func variants(m *causal.Message) (all []variant) {
 func cloneMessage(m *causal.Message) causal.Message {
 	c := *m
 	f := c.Fields()
-	f.Deps, f.Versions, f.Vectors, f.Moved = slices.Clone(f.Deps), slices.Clone(f.Versions), slices.Clone(f.Vectors), slices.Clone(f.Moved)
+	f.Deps, f.Versions, f.Vectors, f.Moved = slices.Clone(f.Deps), slices.Clone(f.Versions), slices.Clone(f.Vectors),
+		slices.Clone(f.Moved)
 	f.Latencies, f.Exclusions = slices.Clone(f.Latencies), slices.Clone(f.Exclusions)
 	for i := range f.Vectors {
 		f.Vectors[i].RV = slices.Clone(f.Vectors[i].RV)

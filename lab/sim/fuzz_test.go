@@ -6,23 +6,28 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The fuzz tests deliver what a transport would pass on to the machines of one part, in a deployment that works. Their corpus is recorded from
-// the same deployment each time, so it never lags behind the messages.
+// The fuzz tests deliver what a transport would pass on to the machines of one part, in a deployment that works. Their
+// corpus is recorded from the same deployment each time, so it never lags behind the messages.
 
-// fuzzedWorld returns a small deployment with groups, caches, near copies and a session that has written and read, as it is after some time.
+// fuzzedWorld returns a small deployment with groups, caches, near copies and a session that has written and read, as
+// it is after some time.
 func fuzzedWorld(record func(*causal.Message)) *World {
 	dc := func(name string) topology.DataCenter {
-		return topology.DataCenter{Name: name, Coordinators: 2, Shards: 2, Caches: 1, CoordinatorMembers: 2, ShardMembers: 2}
+		return topology.DataCenter{Name: name, Coordinators: 2, Shards: 2, Caches: 1, CoordinatorMembers: 2,
+			ShardMembers: 2}
 	}
-	t, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b")}, []topology.Ring{{Name: "one", DCs: []topology.DC{0}}, {Name: "two", DCs: []topology.DC{1}}}, [][]float64{{0, 20}, {20, 0}})
+	t, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b")},
+		[]topology.Ring{{Name: "one", DCs: []topology.DC{0}}, {Name: "two", DCs: []topology.DC{1}}},
+		[][]float64{{0, 20}, {20, 0}})
 	if err != nil {
 		panic(err)
 	}
-	w := NewWorld(t, Settings{Seed: 1, Cache: true, Lease: time.Second, KeepMs: 1000, NoRandomness: true, NearBytes: 1 << 16, NearReads: 1})
+	w := NewWorld(t, Settings{Seed: 1, Cache: true, Lease: time.Second, KeepMs: 1000, NoRandomness: true,
+		NearBytes: 1 << 16, NearReads: 1})
 	w.delivered = record
 	id := uint64(0)
 	for i := range topology.DC(2) {
@@ -31,7 +36,8 @@ func fuzzedWorld(record func(*causal.Message)) *World {
 		for range 6 {
 			w.Run(200*time.Millisecond, nil)
 			withMachine(w, sidecar, func(m *session.Sidecar, now causal.Now) {
-				for _, op := range []session.Op{{Kind: session.OpPut, Key: "k", Value: causal.Value{Data: []byte("v")}}, {Kind: session.OpGet, Key: "k"}, {Kind: session.OpMGet, Keys: []string{"k", "l"}}} {
+				for _, op := range []session.Op{{Kind: session.OpPut, Key: "k", Value: causal.Value{Data: []byte("v")}},
+					{Kind: session.OpGet, Key: "k"}, {Kind: session.OpMGet, Keys: []string{"k", "l"}}} {
 					id++
 					op.ID, op.Session = id, 1
 					m.Do(now, op)

@@ -1,13 +1,13 @@
 package sim
 
 import (
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-// pipelinedGets are gets that a process has sent one behind the other. The history has them in this order: a client takes the answers
-// as they come on its connection.
+// pipelinedGets are gets that a process has sent one behind the other. The history has them in this order: a client
+// takes the answers as they come on its connection.
 type pipelinedGets struct {
 	keys    []string
 	first   uint64 // id of the first operation
@@ -20,7 +20,8 @@ type pipelinedGets struct {
 func (p *process) getPipelined(keys []string) {
 	w := p.load.world
 	p.busy = true
-	p.gets = &pipelinedGets{keys: keys, first: p.load.nextOp + 1, start: w.now, results: make([]*session.Result, len(keys))}
+	p.gets = &pipelinedGets{keys: keys, first: p.load.nextOp + 1, start: w.now,
+		results: make([]*session.Result, len(keys))}
 	ops := make([]session.Op, len(keys))
 	for i, k := range keys {
 		p.load.nextOp++
@@ -58,11 +59,13 @@ func (p *process) continueGets(r *session.Result) {
 // recordGet adds a get of a pipeline to the history.
 func (p *process) recordGet(key string, r *session.Result) {
 	w := p.load.world
-	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get, Key: key, Start: p.gets.start, End: w.now,
+	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
+		Key: key, Start: p.gets.start, End: w.now,
 		Final: p.final, OK: r.Err == causal.OK}
 	if op.OK {
 		p.load.recordMissing(&op, r)
-		op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version), r.Record.Value.Tombstone
+		op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version),
+			r.Record.Value.Tombstone
 	}
 	p.load.history = append(p.load.history, op)
 }

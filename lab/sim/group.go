@@ -31,7 +31,8 @@ var groupFaults = [groups.NumFaults]InjectedFault{
 // runGroup runs a seed of the profile of groups. Its operations are the records that were appended.
 func runGroup(seed uint64, broken causal.Faults) Outcome {
 	g := groups.Run(seed, broken)
-	o := Outcome{Profile: "groups", Seed: seed, Ops: g.Appends, Steps: g.Steps, Messages: g.Messages, Violations: g.Violations}
+	o := Outcome{Profile: "groups", Seed: seed, Ops: g.Appends, Steps: g.Steps, Messages: g.Messages,
+		Violations: g.Violations}
 	o.Report.Stats.Puts = g.Commits
 	for f, n := range g.Faults {
 		o.Faults[groupFaults[f]] += n

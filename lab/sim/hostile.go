@@ -2,7 +2,7 @@ package sim
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // leaderCut partitions two leaders for so long that they hear each other through a third one.
@@ -15,8 +15,9 @@ func (c *faultInjector) leaderCut(duration int64) {
 	c.cutPair(c.w.nodes[c.w.topo.Leader(a)], c.w.nodes[c.w.topo.Leader(b)], 2*duration)
 }
 
-// forgeVectors makes one leader claim to another one that all writes of a third data center, where some are incomplete, are complete:
-// in its own name, or as what the third one has signed. Or it sends again what somebody has signed some time ago.
+// forgeVectors makes one leader claim to another one that all writes of a third data center, where some are incomplete,
+// are complete: in its own name, or as what the third one has signed. Or it sends again what somebody has signed some
+// time ago.
 func (c *faultInjector) forgeVectors(int64) {
 	liar, victim, of := c.anyDC(), c.anyDC(), c.anyWriter().id.DC
 	if liar == victim || liar == of {
@@ -42,12 +43,13 @@ func (n *network) keepSigned(m *causal.Message) {
 	}
 }
 
-// forgeVectors delivers to a leader the claim of another one that everything is complete that the coordinators of a data center have
-// accepted.
+// forgeVectors delivers to a leader the claim of another one that everything is complete that the coordinators of a
+// data center have accepted.
 func (w *World) forgeVectors(liar, victim, of topology.DC, signed bool) {
 	to := w.nodes[w.topo.Leader(victim)]
 	first := w.topo.OriginOf(w.topo.Leader(of))
-	claim := []causal.VectorEntry{{Origin: first, Last: first + topology.MaxCoordinators - 1, SV: causal.HLCAt(w.clock(to).WallMs)}}
+	claim := []causal.VectorEntry{{Origin: first, Last: first + topology.MaxCoordinators - 1,
+		SV: causal.HLCAt(w.clock(to).WallMs)}}
 	m := causal.Vectors{Entries: claim}.Message(w.topo.Leader(liar), to.id)
 	if signed {
 		v := causal.SignedVectors{DC: of, Entries: claim}

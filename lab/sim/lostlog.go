@@ -5,14 +5,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// lostLog is what is lost with a log that was given up: the writes of an origin between two timestamps, but for those that were salvaged.
+// lostLog is what is lost with a log that was given up: the writes of an origin between two timestamps, but for those
+// that were salvaged.
 type lostLog struct {
 	origin      topology.Origin
 	above, upTo causal.HLC
@@ -23,8 +24,9 @@ func (l *lostLog) has(v causal.Version) bool {
 	return v.Origin == l.origin && v.HLC > l.above && v.HLC <= l.upTo && !l.salvaged[v]
 }
 
-// giveUpLog makes a coordinator come back with an empty disk. Somebody gives its log up, whenever it is lost. The last puts of the lost log reach one shard
-// seconds late, and some of the others not at all. Another coordinator may be cut off from a shard for as long as a log is given up.
+// giveUpLog makes a coordinator come back with an empty disk. Somebody gives its log up, whenever it is lost. The last
+// puts of the lost log reach one shard seconds late, and some of the others not at all. Another coordinator may be cut
+// off from a shard for as long as a log is given up.
 func (c *faultInjector) giveUpLog(duration int64) {
 	n := c.anyOf(c.byPart[topology.Coordinator])
 	m, ok := n.m.(*member.Coordinator)
@@ -57,7 +59,8 @@ func (c *faultInjector) giveUpLog(duration int64) {
 // acceptLosses gives up every log that is lost, again and again.
 func (c *faultInjector) acceptLosses() {
 	for _, n := range c.byPart[topology.Coordinator] {
-		if m, ok := n.m.(*member.Coordinator); ok && m.Serving() != nil && m.Serving().Membership() == coordinator.LogLost && !m.Serving().IsRetired() {
+		if m, ok := n.m.(*member.Coordinator); ok && m.Serving() != nil &&
+			m.Serving().Membership() == coordinator.LogLost && !m.Serving().IsRetired() {
 			if err := m.AcceptLoss(c.w.clock(n)); err != nil {
 				panic(err) // it said that it is lost
 			}
@@ -77,7 +80,8 @@ func (w *World) noteSalvage(n *node) {
 	active, _, _ := c.Salvaging()
 	if began := !active && n.salvages == c; began {
 		o := w.topo.OriginOf(n.id)
-		l := lostLog{origin: o, above: c.Known().SV(o), upTo: causal.HLCAt(w.clock(n).WallMs), salvaged: map[causal.Version]bool{}}
+		l := lostLog{origin: o, above: c.Known().SV(o), upTo: causal.HLCAt(w.clock(n).WallMs),
+			salvaged: map[causal.Version]bool{}}
 		for _, v := range c.Adopting() {
 			l.salvaged[v] = true
 		}
@@ -89,7 +93,8 @@ func (w *World) noteSalvage(n *node) {
 	}
 }
 
-// withoutLost returns a history without writes that were lost with logs that were given up, and without the reads that returned them.
+// withoutLost returns a history without writes that were lost with logs that were given up, and without the reads that
+// returned them.
 func (w *World) withoutLost(h history.History) history.History {
 	if len(w.lostLogs) == 0 {
 		return h
@@ -98,7 +103,9 @@ func (w *World) withoutLost(h history.History) history.History {
 		return slices.ContainsFunc(w.lostLogs, func(l lostLog) bool { return l.has(v) })
 	}
 	return slices.DeleteFunc(slices.Clone(h), func(op history.Op) bool {
-		return isLost(op.Version) || slices.ContainsFunc(op.Reads, func(r history.Read) bool { return isLost(r.Version) })
+		return isLost(op.Version) || slices.ContainsFunc(op.Reads, func(r history.Read) bool {
+			return isLost(r.Version)
+		})
 	})
 }
 

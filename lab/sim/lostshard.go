@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// loseMembers makes all members of a shard of the first ring come back without logs, mostly without storages too, and somebody gives the shard up if it does
-// not begin anew by itself. Perhaps one of them is away meanwhile, or gets the disk back later that it had before.
+// loseMembers makes all members of a shard of the first ring come back without logs, mostly without storages too, and
+// somebody gives the shard up if it does not begin anew by itself. Perhaps one of them is away meanwhile, or gets the
+// disk back later that it had before.
 func (c *faultInjector) loseMembers(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])
 	ring := c.w.topo.RingOf(n.id.DC)
@@ -48,7 +49,8 @@ func (c *faultInjector) loseMembers(duration int64) {
 	}
 }
 
-// acceptLostShards gives up every shard that can be given up, again and again. A person sees to it that a member that is absent is off.
+// acceptLostShards gives up every shard that can be given up, again and again. A person sees to it that a member that
+// is absent is off.
 func (c *faultInjector) acceptLostShards() {
 	for _, n := range c.shardMembers {
 		m, ok := n.m.(*shardMember)
@@ -57,9 +59,13 @@ func (c *faultInjector) acceptLostShards() {
 		}
 		s := m.Status()
 		isOff := func(name string) bool {
-			return !slices.ContainsFunc(c.membersOf(n), func(o *node) bool { return strconv.Itoa(int(o.id.Member)) == name && o.isUp() })
+			return !slices.ContainsFunc(c.membersOf(n), func(o *node) bool {
+				return strconv.Itoa(int(o.id.Member)) == name && o.isUp()
+			})
 		}
-		if s.WhyNotGivenUp == nil && s.Role != group.Serving && !slices.ContainsFunc(s.Absent, func(name string) bool { return !isOff(name) }) {
+		if s.WhyNotGivenUp == nil && s.Role != group.Serving && !slices.ContainsFunc(s.Absent, func(name string) bool {
+			return !isOff(name)
+		}) {
 			if err := m.AcceptLoss(c.w.clock(n)); err != nil {
 				panic(err) // it said that it can be given up
 			}
@@ -76,5 +82,6 @@ func lostShards(p *runPlan, rng *rand.Rand) {
 	p.length, p.scaleEvery = ms(6000, 24000, rng), 0
 	p.faultEvery = ms(400, 3000, rng)
 	p.set.RetainBytes = 1 << rng.IntN(14)
-	p.faults = faultWeights{MembersLost: 6, Crash: 3, CrashStaged: 1, WriteCut: 2, MemberCut: 1, Slow: 1, SlowDisk: 1, CacheCut: 1}
+	p.faults = faultWeights{MembersLost: 6, Crash: 3, CrashStaged: 1, WriteCut: 2, MemberCut: 1, Slow: 1, SlowDisk: 1,
+		CacheCut: 1}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 )
 
-// coordinator returns the machine of a coordinator that serves; nil if the node is down, does not serve, or is no coordinator.
+// coordinator returns the machine of a coordinator that serves; nil if the node is down, does not serve, or is no
+// coordinator.
 func (n *node) coordinator() *coordinator.Coordinator {
 	if m, ok := n.m.(*member.Coordinator); ok {
 		return m.Serving()
@@ -20,7 +21,8 @@ func (n *node) coordinator() *coordinator.Coordinator {
 func (w *World) startMember(n *node) {
 	d := n.disk
 	image := w.readLog(n)
-	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume, Register: n.id.Member != 0,
+	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume,
+		Register:     n.id.Member != 0,
 		CollectBytes: 1},
 		image, w.clock(n))
 	n.m = m

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // anyMember draws a coordinator's process, or one of a shard that has members.
@@ -36,7 +36,8 @@ func (c *faultInjector) membersOf(n *node) (all []*node) {
 	return all
 }
 
-// cutMember cuts a member, mostly the one that serves, off from the others, and perhaps from its register. Some other nodes then reach it only, and some the others only.
+// cutMember cuts a member, mostly the one that serves, off from the others, and perhaps from its register. Some other
+// nodes then reach it only, and some the others only.
 func (c *faultInjector) cutMember(duration int64) {
 	n := c.anyMember()
 	if s := c.w.serving(n.id.Group()); s != nil && c.w.rng.IntN(4) > 0 {
@@ -69,8 +70,8 @@ func (c *faultInjector) cutMember(duration int64) {
 	}
 }
 
-// wipeMember replaces the volume of a member, if the others are all up and in step: no other copy is missing. That of a shard loses its log,
-// its storage, or both.
+// wipeMember replaces the volume of a member, if the others are all up and in step: no other copy is missing. That of a
+// shard loses its log, its storage, or both.
 func (c *faultInjector) wipeMember(duration int64) {
 	n := c.anyMember()
 	if !c.mayLose(n) {
@@ -94,7 +95,8 @@ func (c *faultInjector) wipeMember(duration int64) {
 	}
 }
 
-// mayLose reports whether what a member holds may be lost: the member that serves has another one, which has all that is committed.
+// mayLose reports whether what a member holds may be lost: the member that serves has another one, which has all that
+// is committed.
 func (c *faultInjector) mayLose(n *node) bool {
 	s := c.w.serving(n.id.Group())
 	if s == nil || n.id.Member == 0 || c.w.swaps[n.id.Group()] > 0 { // a swap may leave it as the only member
@@ -103,7 +105,8 @@ func (c *faultInjector) mayLose(n *node) bool {
 	config := s.group().Status().Config
 	isSound := func(m *node) bool {
 		has := slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume })
-		return has && (m.id.Part == topology.Coordinator || m.disk.marker.Volume == m.disk.volume && !m.disk.marker.Copying)
+		return has && (m.id.Part == topology.Coordinator || m.disk.marker.Volume == m.disk.volume &&
+			!m.disk.marker.Copying)
 	}
 	left := slices.ContainsFunc(c.membersOf(n), func(m *node) bool { return m != n && isSound(m) })
 	return left && c.w.registers[n.id.Group()].Config.Epoch == config.Epoch
@@ -116,8 +119,8 @@ func (c *faultInjector) hangStorage(duration int64) {
 	n.disk.hungSince, n.disk.hungUntil = c.w.now, c.w.now+int64(time.Second)+2*duration
 }
 
-// crashApplying makes the storages of a shard's members slow, so that they lag behind the logs, and crashes the one that serves, another one,
-// or both.
+// crashApplying makes the storages of a shard's members slow, so that they lag behind the logs, and crashes the one
+// that serves, another one, or both.
 func (c *faultInjector) crashApplying(duration int64) {
 	if len(c.shardMembers) == 0 {
 		return
@@ -127,7 +130,9 @@ func (c *faultInjector) crashApplying(duration int64) {
 		n = s
 	}
 	c.lagStorages(n)
-	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() { c.crashNode(n, CrashApplying, duration) })
+	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() {
+		c.crashNode(n, CrashApplying, duration)
+	})
 }
 
 // lagStorages makes the storages of most members of n's group slow for a while.
@@ -139,8 +144,9 @@ func (c *faultInjector) lagStorages(n *node) {
 	}
 }
 
-// leaveApplying makes the storages of a shard's members slow, so that they lag behind the logs. Then the one that serves hands over, as one that is about
-// to stop, and restarts: another one serves at once, with a storage that is behind.
+// leaveApplying makes the storages of a shard's members slow, so that they lag behind the logs. Then the one that
+// serves hands over, as one that is about to stop, and restarts: another one serves at once, with a storage that is
+// behind.
 func (c *faultInjector) leaveApplying(duration int64) {
 	if len(c.shardMembers) == 0 {
 		return
@@ -154,7 +160,9 @@ func (c *faultInjector) leaveApplying(duration int64) {
 		if m, ok := n.m.(*shardMember); ok {
 			m.HandOver(c.w.clock(n))
 			c.w.flush(n)
-			c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() { c.crashNode(n, LeaveApplying, duration) })
+			c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() {
+				c.crashNode(n, LeaveApplying, duration)
+			})
 		}
 	})
 }

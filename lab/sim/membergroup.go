@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // groupMember is the machine of one member of a group: of a coordinator, or of a shard.
@@ -54,7 +54,8 @@ func (n *node) claimed(now, delay int64) causal.Leadership {
 	return causal.Leadership{}
 }
 
-// process returns the process that serves a node, as nobody in particular sees it; the first member of its group if none does.
+// process returns the process that serves a node, as nobody in particular sees it; the first member of its group if
+// none does.
 func (w *World) process(id topology.Node) *node {
 	if n := w.nodes[id]; n != nil {
 		return n
@@ -62,7 +63,8 @@ func (w *World) process(id topology.Node) *node {
 	return w.route(nil, id)
 }
 
-// route returns the process to which a message to a node goes: that with the greatest leadership which the sender has heard of and can reach.
+// route returns the process to which a message to a node goes: that with the greatest leadership which the sender has
+// heard of and can reach.
 func (w *World) route(from *node, id topology.Node) (best *node) {
 	if n := w.nodes[id]; n != nil || !id.HasGroup() {
 		return n
@@ -77,7 +79,8 @@ func (w *World) route(from *node, id topology.Node) (best *node) {
 		if from != nil {
 			delay = int64(w.topo.RTT[from.id.DC][id.DC]/2*1e6) + int64(time.Millisecond)
 		}
-		if l := n.claimed(w.now, delay); best == nil || l.Compare(greatest) > 0 && (from == nil || !w.net.isCut(pair{from.id, m}) && !w.net.isCut(pair{m, from.id})) {
+		if l := n.claimed(w.now, delay); best == nil || l.Compare(greatest) > 0 &&
+			(from == nil || !w.net.isCut(pair{from.id, m}) && !w.net.isCut(pair{m, from.id})) {
 			best, greatest = n, l
 		}
 	}
@@ -133,7 +136,8 @@ func (w *World) request(n *node, op group.RegisterOp) {
 		reply(upTo(time.Second), group.RegisterResult{Outcome: outcome})
 		return
 	}
-	if op.Swap && w.settings.FaultsPerMillion > 0 && w.rng.IntN(8) == 0 { // its outcome is not told, and it may be done late
+	if op.Swap && w.settings.FaultsPerMillion > 0 && w.rng.IntN(8) == 0 {
+		// its outcome is not told, and it may be done late
 		w.countFault(UnknownSwap)
 		reply(upTo(time.Second), group.RegisterResult{Outcome: group.Unknown})
 		if w.rng.IntN(3) > 0 {

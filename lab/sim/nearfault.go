@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Faults between sidecars and the caches of their data center.
@@ -63,7 +63,8 @@ func (c *faultInjector) nearLag(duration int64) {
 	}
 }
 
-// nearGrant delays a grant of a near lease and then partitions the sidecar and, sometimes, the cache from its middlemen.
+// nearGrant delays a grant of a near lease and then partitions the sidecar and, sometimes, the cache from its
+// middlemen.
 func (c *faultInjector) nearGrant(int64) {
 	sidecar, cache, ok := c.nearPair()
 	if !ok {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // pair is one direction between two nodes.
@@ -101,8 +101,8 @@ func (n *network) transmit(from *node, m *causal.Message) {
 	n.deliverAt(at, m, to)
 }
 
-// injectLinkFault draws whether a message that would arrive at a time meets a fault. It reports whether the message is still to
-// be delivered: it is not if it was lost, or delayed past later ones.
+// injectLinkFault draws whether a message that would arrive at a time meets a fault. It reports whether the message is
+// still to be delivered: it is not if it was lost, or delayed past later ones.
 func (n *network) injectLinkFault(l *link, m *causal.Message, to *node, at int64) bool {
 	w := n.w
 	switch r := w.rng.IntN(1_000_000 / w.settings.FaultsPerMillion); {

@@ -9,12 +9,12 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A shard of each ring becomes so slow that it takes less than is written. Its writes wait, and nothing that repairs may make that worse: coordinators that
-// are there are not taken for silent, what is adopted of others and what is sent again is bounded, and when the load ends, what has accumulated is
-// complete in the time that the shards need for it.
+// A shard of each ring becomes so slow that it takes less than is written. Its writes wait, and nothing that repairs
+// may make that worse: coordinators that are there are not taken for silent, what is adopted of others and what is sent
+// again is bounded, and when the load ends, what has accumulated is complete in the time that the shards need for it.
 func TestABacklogOfSlowShardsDrainsAndRepairsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -47,9 +47,13 @@ func TestABacklogOfSlowShardsDrainsAndRepairsAreBounded(t *testing.T) {
 			took := time.Duration(o.w.now - began)
 			adopted := float64(o.kinds[causal.KindAdoptPut]) / float64(o.puts)
 			sent := float64(o.putBytes) / float64(o.puts*tt.bytes*len(o.w.topo.Rings))
-			t.Logf("%d puts, %d incomplete when the load ended, complete after %s (%v); %.2f times adopted, %.2f times sent; %s", o.puts, incomplete, took, drained, adopted, sent, o)
+			t.Logf(
+				"%d puts, %d incomplete when the load ended, complete after %s (%v); %.2f times adopted, %.2f times "+
+					"sent; %s", o.puts, incomplete, took, drained, adopted, sent, o)
 			if incomplete < o.puts/2 {
-				t.Errorf("only %d of %d puts were incomplete when the load ended: the shards are not slow enough to show anything", incomplete, o.puts)
+				t.Errorf(
+					"only %d of %d puts were incomplete when the load ended: the shards are not slow enough to show "+
+						"anything", incomplete, o.puts)
 			}
 			if work := time.Duration(incomplete) * o.perPut; took > work+20*time.Second {
 				t.Errorf("the backlog drained in %s (%v), and is %s of work", took, drained, work)
@@ -94,12 +98,14 @@ func newOverload(t *testing.T, valueBytes int) *overload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &overload{rng: rand.New(rand.NewPCG(1, 2)), kinds: map[causal.Kind]int{}, value: make([]byte, valueBytes), think: 100 * time.Millisecond}
+	o := &overload{rng: rand.New(rand.NewPCG(1, 2)), kinds: map[causal.Kind]int{}, value: make([]byte, valueBytes),
+		think: 100 * time.Millisecond}
 	service := 5 * time.Millisecond
 	if valueBytes > 1<<20 {
 		service, o.think = 100*time.Millisecond, 2*time.Second
 	}
-	o.w = NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second, KeepMs: 3000})
+	o.w = NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second,
+		KeepMs: 3000})
 	o.w.delivered = func(m *causal.Message) {
 		if o.kinds[m.Kind]++; m.Kind == causal.KindPutAfter {
 			o.putBytes += len(m.PutAfter().Record.Value.Data)

@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// Profile determines how deployments, load and faults are drawn. Each emphasizes situations that are rare in the others.
+// Profile determines how deployments, load and faults are drawn. Each emphasizes situations that are rare in the
+// others.
 type Profile struct {
 	Name, About string
 	// adjust changes the default plan of a run; nil leaves it as it is.
@@ -30,8 +31,8 @@ type runPlan struct {
 	faultEvery time.Duration
 	faults     faultWeights
 	length     time.Duration
-	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as scaled
-	// says; 0: there are none.
+	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as
+	// scaled says; 0: there are none.
 	scaleEvery time.Duration
 	scaled     scaledPart
 }
@@ -45,41 +46,82 @@ var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 
 // profiles are listed in the order in which a campaign runs them.
 var profiles = []Profile{
 	{"mixed", "all operations with crashes, partitions, congestion and wrong clocks", nil, nil},
-	{"caches", "hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot learn of it", cacheHeavy, nil},
-	{"near-copies", "sidecars keep copies of hot keys; messages between them, caches and middlemen are late, and all of these restart", nearCopies, nil},
+	{"caches",
+		"hot keys in caches that middlemen cannot reach or reach late; middlemen restart while a cache cannot " +
+			"learn of it", cacheHeavy, nil},
+	{"near-copies",
+		"sidecars keep copies of hot keys; messages between them, caches and middlemen are late, and all of these " +
+			"restart", nearCopies, nil},
 	{"leases", "caches receive lease grants late and are then partitioned", leases, nil},
-	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often", crashHeavy, nil},
-	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time", transactions, nil},
-	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late", deletes, nil},
+	{"crash", "coordinators on slow disks crash right after they have accepted a put; middlemen and caches crash often",
+		crashHeavy, nil},
+	{"transactions", "many MGETs of few keys that change fast; middlemen keep old versions for a short time",
+		transactions, nil},
+	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late",
+		deletes, nil},
 	{"sessions", "sessions move between data centers by token and have several connections", migrations, nil},
 	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap, nil},
-	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read", restarts, nil},
-	{"clocks", "coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are dated years ahead", clocks, nil},
+	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read",
+		restarts, nil},
+	{"clocks",
+		"coordinators with little load crash and restart with their clocks behind; clocks jump; forged puts are " +
+			"dated years ahead", clocks, nil},
 	{"partitions", "data centers are partitioned from each other most of the time; many rings", partitions, nil},
-	{"relays", "leaders of data centers hear of each other through others only, and lie about what others have written", relays, nil},
-	{"distances", "latencies between data centers differ widely; sessions read from all rings at once over many connections", distances, nil},
+	{"relays", "leaders of data centers hear of each other through others only, and lie about what others have written",
+		relays, nil},
+	{"distances",
+		"latencies between data centers differ widely; sessions read from all rings at once over many connections",
+		distances, nil},
 	{"silences", "few operations with pauses in which coordinators publish rarely", silences, nil},
 	{"karma", "without some of the improvements on Karma: ring sets, lifting by SV, pipelined puts", karma, nil},
-	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late", resharding, nil},
+	{"resharding", "the numbers of shards change again and again, while nodes crash and messages arrive late",
+		resharding, nil},
 	{"returns", "keys are deleted, their tombstones dropped, and their slots given away and taken back", returns, nil},
 	{"cache-scaling", "the numbers of caches change, and sidecars learn of it late", cacheScaling, nil},
-	{"coordinator-scaling", "the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving coordinators crash", coordinatorScaling, nil},
-	{"returning-coordinators", "coordinators with several members come and go, most of them with new volumes, while members crash and their register fails", returningCoordinators, nil},
+	{"coordinator-scaling",
+		"the numbers of coordinators change, while clocks are wrong, and leaders, joining and leaving " +
+			"coordinators crash", coordinatorScaling, nil},
+	{"returning-coordinators",
+		"coordinators with several members come and go, most of them with new volumes, while members crash and their " +
+			"register fails", returningCoordinators, nil},
 	{"empty-disks", "middlemen of one ring, and a leader, come back with empty disks", emptyDisks, nil},
-	{"lost-logs", "coordinators lose their logs, which are given up; messages of the lost ones arrive late", lostLogs, nil},
-	{"silent-origins", "coordinators are silent for seconds, with writes that some rings lack, which others adopt; middlemen crash meanwhile", silentOrigins, nil},
-	{"gaps", "writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always written", gaps, nil},
-	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change", scans, nil},
-	{"failovers", "coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late", failovers, nil},
-	{"lost-answers", "puts, and answers to them, are lost on links that stay up; coordinators have slow disks, crash and restart", lostAnswers, nil},
+	{"lost-logs", "coordinators lose their logs, which are given up; messages of the lost ones arrive late",
+		lostLogs, nil},
+	{"silent-origins",
+		"coordinators are silent for seconds, with writes that some rings lack, which others adopt; middlemen crash " +
+			"meanwhile", silentOrigins, nil},
+	{"gaps",
+		"writes reach a ring with gaps, and its middlemen hear of each other late; MGETs read keys that are always " +
+			"written", gaps, nil},
+	{"scans", "sessions that are mostly bound list all keys, while new keys are written; some shards change",
+		scans, nil},
+	{"failovers",
+		"coordinators crash with puts that are accepted and not answered, and restart; copies of puts arrive late",
+		failovers, nil},
+	{"lost-answers",
+		"puts, and answers to them, are lost on links that stay up; coordinators have slow disks, crash and restart",
+		lostAnswers, nil},
 	{"contention", "many sessions use one or two keys; only links fail", contention, nil},
-	{"members", "coordinators with several members, which crash, are cut off from each other and from their register, and lose their disks", members, nil},
-	{"shards", "shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other", shards, nil},
-	{"backfill", "shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and shards change", backfill, nil},
-	{"lost-shards", "all members of shards of one ring lose what they have; some are given up, and some of the volumes come back", lostShards, nil},
-	{"exclusions", "data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and messages are late; " +
-		"or two sides are cut off from each other, each excludes the other, and a person then lets the data of one side count", exclusions, nil},
-	{"groups", "one log on several members: they come, go, crash and lose their volumes, and the register of their configuration fails", nil, runGroup},
+	{"members",
+		"coordinators with several members, which crash, are cut off from each other and from their register, and " +
+			"lose their disks", members, nil},
+	{"shards",
+		"shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other",
+		shards, nil},
+	{"backfill",
+		"shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and " +
+			"shards change", backfill, nil},
+	{"lost-shards",
+		"all members of shards of one ring lose what they have; some are given up, and some of the volumes come back",
+		lostShards, nil},
+	{"exclusions",
+		"data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and " +
+			"messages are late; " +
+			"or two sides are cut off from each other, each excludes the other, and a person then lets the data of " +
+			"one side count", exclusions, nil},
+	{"groups",
+		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +
+			"configuration fails", nil, runGroup},
 }
 
 // Profiles returns all profiles.
@@ -122,8 +164,8 @@ func (p Profile) draw(rng *rand.Rand) runPlan {
 	return pl
 }
 
-// lateAfter chooses how long cuts wait for a late data center: the default, hardly at all, or briefly. It draws nothing, so that the
-// schedules of seeds stay what they are otherwise.
+// lateAfter chooses how long cuts wait for a late data center: the default, hardly at all, or briefly. It draws
+// nothing, so that the schedules of seeds stay what they are otherwise.
 func lateAfter(set *Settings) time.Duration {
 	return []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[set.KeepMs%3]
 }
@@ -154,7 +196,8 @@ func nearCopies(p *runPlan, rng *rand.Rand) {
 	p.keys, p.thinkTime = 2+rng.IntN(6), ms(2, 25, rng)
 	p.shape.caches = intRange{1, 1 + rng.IntN(2)}
 	p.sessions, p.processes = intRange{1, 3}, intRange{1, 3}
-	p.faults = faultWeights{CacheCut: 2, CacheLag: 3, NearCut: 4, NearLag: 5, NearGrant: 2, CacheRestart: 2, CacheOblivious: 2, LateGrant: 2, Crash: 1, Cut: 1}
+	p.faults = faultWeights{CacheCut: 2, CacheLag: 3, NearCut: 4, NearLag: 5, NearGrant: 2, CacheRestart: 2,
+		CacheOblivious: 2, LateGrant: 2, Crash: 1, Cut: 1}
 	switch rng.IntN(4) {
 	case 0:
 		p.set.CacheBytes = 300 + rng.IntN(600) // so that caches evict all the time
@@ -196,7 +239,8 @@ func deletes(p *runPlan, rng *rand.Rand) {
 func migrations(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(5), mget: rng.IntN(10), token: 5 + rng.IntN(25)}
 	p.sessions, p.processes = intRange{1, 2}, intRange{2, 5}
-	p.shape.perRing, p.shape.rttMs, p.shape.nearbyAcrossRings = intRange{1 + rng.IntN(2), 2}, intRange{20, 150}, rng.IntN(2) == 0
+	p.shape.perRing, p.shape.rttMs, p.shape.nearbyAcrossRings = intRange{1 + rng.IntN(2), 2}, intRange{20, 150},
+		rng.IntN(2) == 0
 	p.thinkTime = ms(2, 60, rng)
 	p.faults[Congest], p.faults[Crash] = 3, 1
 }
@@ -256,7 +300,8 @@ func relays(p *runPlan, rng *rand.Rand) {
 	p.keys, p.thinkTime, p.length = 2+rng.IntN(4), ms(3, 60, rng), ms(4000, 8000, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(8), mget: rng.IntN(15), token: rng.IntN(4)}
 	p.faultEvery = ms(50, 400, rng)
-	p.faults = faultWeights{LeaderCut: 3, ForgedVectors: 5, WriteCut: 3, Congest: 1, Crash: 1, CrashLate: 1, ClockJump: 1}
+	p.faults = faultWeights{LeaderCut: 3, ForgedVectors: 5, WriteCut: 3, Congest: 1, Crash: 1, CrashLate: 1,
+		ClockJump: 1}
 	if rng.IntN(3) == 0 {
 		p.scaleEvery, p.scaled, p.shape.coordinators = ms(100, 800, rng), coordinatorCount, intRange{1, 3}
 	}
@@ -334,7 +379,8 @@ func resharding(p *runPlan, rng *rand.Rand) {
 	}
 	if rng.IntN(3) == 0 {
 		p.faultEvery = ms(100, 800, rng)
-		p.faults = faultWeights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1, CacheOblivious: 1}
+		p.faults = faultWeights{Crash: 3, WriteCut: 2, CacheCut: 2, Slow: 2, SlowDisk: 2, Cut: 1, CrashStaged: 1,
+			CacheOblivious: 1}
 	}
 }
 
@@ -356,7 +402,8 @@ func coordinatorScaling(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 25 + rng.IntN(45), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(6)}
 	p.processes = intRange{1, 3}
 	p.scaleEvery, p.faultEvery = ms(20, 600, rng), ms(40, 500, rng)
-	p.faults = faultWeights{CrashLate: 3, Crash: 3, CrashDirty: 2, ClockJump: 3, WriteCut: 3, CrashStaged: 3, Slow: 4, Cut: 1, Isolate: 1}
+	p.faults = faultWeights{CrashLate: 3, Crash: 3, CrashDirty: 2, ClockJump: 3, WriteCut: 3, CrashStaged: 3, Slow: 4,
+		Cut: 1, Isolate: 1}
 	switch rng.IntN(6) {
 	case 0: // so little load that sessions do not advance the coordinators' clocks
 		p.thinkTime, p.length = ms(100, 900, rng), ms(4000, 9000, rng)
@@ -366,7 +413,8 @@ func coordinatorScaling(p *runPlan, rng *rand.Rand) {
 		p.keys, p.thinkTime, p.length = 2+rng.IntN(4), ms(2, 15, rng), ms(5000, 8000, rng)
 		p.shape.perRing = intRange{1, 1}
 	case 3: // leaving coordinators are partitioned from middlemen that lack their writes
-		p.scaleEvery, p.faultEvery, p.faults = ms(20, 100, rng), ms(30, 150, rng), faultWeights{WriteCut: 6, Isolate: 1, Cut: 1}
+		p.scaleEvery, p.faultEvery, p.faults = ms(20, 100, rng), ms(30, 150, rng),
+			faultWeights{WriteCut: 6, Isolate: 1, Cut: 1}
 	case 4:
 		restarts(p, rng)
 	}
@@ -399,7 +447,8 @@ func backfill(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(25), mget: rng.IntN(10), token: rng.IntN(6)}
 	p.set.KeepMs = int64(1 + rng.IntN(600))
 	p.faultEvery = ms(100, 700, rng)
-	p.faults = faultWeights{ShardLost: 14, Crash: 1, CrashLate: 2, CrashDirty: 1, CrashStaged: 1, WriteCut: 2, Cut: 1, Slow: 2, SlowDisk: 1, Congest: 1, CacheCut: 1}
+	p.faults = faultWeights{ShardLost: 14, Crash: 1, CrashLate: 2, CrashDirty: 1, CrashStaged: 1, WriteCut: 2, Cut: 1,
+		Slow: 2, SlowDisk: 1, Congest: 1, CacheCut: 1}
 	if rng.IntN(3) == 0 {
 		p.scaleEvery = ms(300, 1500, rng)
 	}
@@ -411,7 +460,8 @@ func members(p *runPlan, rng *rand.Rand) {
 	p.keys, p.thinkTime, p.length = 2+rng.IntN(6), ms(3, 60, rng), ms(5000, 12000, rng)
 	p.mix = operationMix{put: 25 + rng.IntN(40), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.faultEvery = ms(300, 2500, rng)
-	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4, SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
+	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4,
+		SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
 }
 
 func shards(p *runPlan, rng *rand.Rand) {
@@ -425,13 +475,16 @@ func shards(p *runPlan, rng *rand.Rand) {
 	p.mix.del, p.mix.token = rng.IntN(20), rng.IntN(10)
 	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
 	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
-	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3, CrashStaged: 3, CrashUnheard: 1,
-		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1, Slow: 1, Cut: 1}
+	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3,
+		CrashStaged: 3, CrashUnheard: 1,
+		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1,
+		Slow: 1, Cut: 1}
 	switch rng.IntN(5) {
 	case 0, 1: // storages that lag behind their logs, on members that stop
 		p.shape.shardMembers, p.set.ShardRegister, p.shape.perRing = intRange{2, 3}, true, intRange{1, 1}
 		p.thinkTime, p.faultEvery, p.mix.del = ms(2, 20, rng), ms(100, 800, rng), 10+rng.IntN(20)
-		p.faults = faultWeights{Crash: 2, CrashApplying: 5, LeaveApplying: 3, MemberWipe: 3, MemberCut: 1, HungStorage: 1}
+		p.faults = faultWeights{Crash: 2, CrashApplying: 5, LeaveApplying: 3, MemberWipe: 3, MemberCut: 1,
+			HungStorage: 1}
 	case 2:
 		p.scaleEvery = ms(300, 2000, rng)
 		p.set.Lease = ms(600, 1800, rng)

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // quietWorld is three data centers in two rings, with one sidecar, of which one session has written a key and read it.
@@ -45,7 +45,8 @@ func TestAQuietDeploymentSendsFewMessages(t *testing.T) {
 		}[n.id.Part]
 		ticks[n.id] += int(seconds * time.Second / tick)
 		if received[n.id] > limit.received*seconds || ticks[n.id] > limit.ticks*seconds {
-			t.Errorf("%s has received %d messages and needed %d ticks in %d s; allowed are %d and %d per second", n.id, received[n.id], ticks[n.id],
+			t.Errorf("%s has received %d messages and needed %d ticks in %d s; allowed are %d and %d per second", n.id,
+				received[n.id], ticks[n.id],
 				seconds, limit.received, limit.ticks)
 		}
 	}
@@ -68,7 +69,8 @@ func TestTheFirstWriteAfterASilenceMakesEveryCoordinatorPublish(t *testing.T) {
 	w.Run(time.Second, nil)
 	for dc := range topology.DC(3) {
 		if published[dc] < 16 { // two other data centers, ten times a second each but for the time that the news takes
-			t.Errorf("data center %d has published %d times in the second after a write: %v", dc, published[dc], published)
+			t.Errorf("data center %d has published %d times in the second after a write: %v", dc,
+				published[dc], published)
 		}
 	}
 }
@@ -81,7 +83,8 @@ func TestATickThatNoMachineNeedsDoesNothing(t *testing.T) {
 				w.idleTick = func(n *node, now causal.Now) {
 					n.m.Tick(now)
 					for _, m := range n.m.Take(nil) {
-						t.Errorf("profile %s, seed %d: %s says that it needs no tick, and sends %s to %s in one", p.Name, seed, n.id, m.Kind, m.To)
+						t.Errorf("profile %s, seed %d: %s says that it needs no tick, and sends %s to %s in one",
+							p.Name, seed, n.id, m.Kind, m.To)
 					}
 				}
 			})

@@ -7,11 +7,12 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// readWatch measures when sessions that have seen nothing read what is complete: of some writes, in each data center, the time from when the
-// sidecar of the writer hears that it is complete until the first read begins that returns it, or something newer.
+// readWatch measures when sessions that have seen nothing read what is complete: of some writes, in each data center,
+// the time from when the sidecar of the writer hears that it is complete until the first read begins that returns it,
+// or something newer.
 type readWatch struct {
 	world    *World
 	load     *workload
@@ -26,7 +27,8 @@ type readWatch struct {
 
 // watchReads adds sidecars that read what others write.
 func watchReads(w *World, from time.Duration, every int) *readWatch {
-	r := &readWatch{world: w, load: &workload{world: w, pending: map[uint64]*process{}, issuing: true}, from: int64(from), every: every, keys: map[causal.Version]string{}}
+	r := &readWatch{world: w, load: &workload{world: w, pending: map[uint64]*process{}, issuing: true},
+		from: int64(from), every: every, keys: map[causal.Version]string{}}
 	for dc := range w.topo.DCs {
 		r.sidecars = append(r.sidecars, w.AddSidecar(topology.DC(dc), 2, r.load.results))
 	}
@@ -84,7 +86,8 @@ func TestWhatIsCompleteIsSoonReadInEightRegions(t *testing.T) {
 	w.Run(6*time.Second, nil)
 	after := readsOf(c, 0)
 	reads := float64(after.Gets - before.Gets)
-	bound, remote := float64(after.BoundGets-before.BoundGets)/reads, float64(after.RemoteReads-before.RemoteReads)/reads
+	bound, remote := float64(after.BoundGets-before.BoundGets)/reads,
+		float64(after.RemoteReads-before.RemoteReads)/reads
 	p50, p99 := percentileOf(r.ages, 50), percentileOf(r.ages, 99)
 	t.Logf("%.0f reads, %.3f bound, %.3f remote; %d ages: p50 %s, p99 %s", reads, bound, remote, len(r.ages), p50, p99)
 	if len(r.ages) < 200 {

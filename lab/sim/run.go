@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Outcome is the result of one seed.
@@ -25,8 +25,8 @@ type Outcome struct {
 	Report     history.Report
 }
 
-// Run runs one seed of a profile: it draws a deployment, clients and faults, runs them, waits for convergence and checks the
-// history.
+// Run runs one seed of a profile: it draws a deployment, clients and faults, runs them, waits for convergence and
+// checks the history.
 func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) Outcome {
 	return runWith(p, seed, broken, checker, func(*World) {})
 }
@@ -45,7 +45,8 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	w.Run(pl.length, nil)
 	o := Outcome{Profile: p.Name, Seed: seed}
 	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
-	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members, w.steps, w.net.sent
+	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
+		w.steps, w.net.sent
 	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
 	o.Violations = append(o.Violations, w.refused...)
 	for _, v := range o.Report.Violations {
@@ -56,7 +57,8 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 
 // start starts what a run does in a world: clients, faults, and changes of scale.
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
-	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix, hotKeys: pl.hotKeys}
+	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
+		hotKeys: pl.hotKeys}
 	for i := range pl.keys {
 		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
 	}
@@ -79,7 +81,8 @@ func (wl *workload) addClients(rng *rand.Rand, pl *runPlan) {
 			withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
 			name := fmt.Sprintf("s%d", id)
 			for c := range pl.processes.draw(rng) {
-				wl.processes = append(wl.processes, &process{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
+				wl.processes = append(wl.processes,
+					&process{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -44,7 +44,8 @@ func TestNoScheduleBreaksThePromise(t *testing.T) {
 	if report.Failed > len(report.Failures) {
 		t.Errorf("and %d more seeds", report.Failed-len(report.Failures))
 	}
-	t.Logf("%d seeds, %.0f a second: %d operations, %d messages, faults: %s", report.Seeds, report.SeedsPerSecond(), report.Ops,
+	t.Logf("%d seeds, %.0f a second: %d operations, %d messages, faults: %s", report.Seeds, report.SeedsPerSecond(),
+		report.Ops,
 		report.Messages, report.Faults.String())
 }
 
@@ -57,7 +58,9 @@ func playOnce(p Profile, seed uint64) Outcome {
 		profile string
 		seed    uint64
 	}
-	once, _ := played.LoadOrStore(schedule{p.Name, seed}, sync.OnceValue(func() Outcome { return Run(p, seed, causal.Faults{}, &history.Checker{}) }))
+	once, _ := played.LoadOrStore(schedule{p.Name, seed}, sync.OnceValue(func() Outcome {
+		return Run(p, seed, causal.Faults{}, &history.Checker{})
+	}))
 	return once.(func() Outcome)()
 }
 
@@ -110,7 +113,8 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 
 func TestACampaignReportsTheFirstFailuresWithShortHistories(t *testing.T) {
 	var calls uint64
-	r, err := Campaign(t.Context(), CampaignConfig{Seeds: 24, Profile: "mixed", Workers: 3, Broken: causal.FaultsOf(causal.OwnUnchecked),
+	r, err := Campaign(t.Context(), CampaignConfig{Seeds: 24, Profile: "mixed", Workers: 3,
+		Broken:   causal.FaultsOf(causal.OwnUnchecked),
 		Progress: func(r CampaignReport) { calls++ }})
 	if err != nil {
 		t.Fatal(err)

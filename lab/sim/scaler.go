@@ -8,12 +8,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// scaler changes the numbers of shards, caches and coordinators of a running deployment, one change at a time, as an operator
-// does: it delivers the new topology to all nodes, each after a delay of its own, waits until the nodes have converged, removes
-// the nodes that are no longer needed, and delivers the topology without the numbers from before.
+// scaler changes the numbers of shards, caches and coordinators of a running deployment, one change at a time, as an
+// operator does: it delivers the new topology to all nodes, each after a delay of its own, waits until the nodes have
+// converged, removes the nodes that are no longer needed, and delivers the topology without the numbers from before.
 type scaler struct {
 	w          *World
 	injector   *faultInjector
@@ -75,7 +75,8 @@ func (r *scaler) step() {
 	w.schedule(1+w.rng.Int64N(int64(r.every)/2), r.step)
 }
 
-// stop starts no further change. It delivers the current topology to all nodes at once, so that the last change can complete.
+// stop starts no further change. It delivers the current topology to all nodes at once, so that the last change can
+// complete.
 func (r *scaler) stop() {
 	r.stopped = true
 	if r.divided != nil {
@@ -120,7 +121,8 @@ func (r *scaler) hasConverged() bool {
 	return true
 }
 
-// hasResharded reports whether a middleman, or the one of its members that serves, has the current topology and has done what that asks for.
+// hasResharded reports whether a middleman, or the one of its members that serves, has the current topology and has
+// done what that asks for.
 func (w *World) hasResharded(n *node) bool {
 	if n.id.Member == 0 {
 		return n.isUp() && !n.shard().IsResharding()
@@ -155,15 +157,16 @@ func (r *scaler) scaleShards(shards map[topology.DC]int) {
 	r.propagate(dcs)
 	for dc := range dcs {
 		for i := was[dc].Shards; i < dcs[dc].Shards; i++ {
-			for _, id := range r.w.processesOf(topology.Node{DC: topology.DC(dc), Part: topology.Middleman, Index: uint64(i)}) {
+			for _, id := range r.w.processesOf(topology.Node{DC: topology.DC(dc), Part: topology.Middleman,
+				Index: uint64(i)}) {
 				r.startNode(id)
 			}
 		}
 	}
 }
 
-// scaleCaches starts a change of the number of caches of a data center. Surplus caches are stopped once all nodes have the new
-// topology.
+// scaleCaches starts a change of the number of caches of a data center. Surplus caches are stopped once all nodes have
+// the new topology.
 func (r *scaler) scaleCaches(dc topology.DC, caches int) {
 	t := r.w.topo
 	dcs := append([]topology.DataCenter(nil), t.DCs...)
@@ -211,7 +214,8 @@ func (r *scaler) startNode(id topology.Node) {
 	r.w.restart(n)
 }
 
-// finishChange ends the change: it removes the nodes that have left, and propagates a topology without the numbers from before.
+// finishChange ends the change: it removes the nodes that have left, and propagates a topology without the numbers from
+// before.
 func (r *scaler) finishChange() {
 	dcs := append([]topology.DataCenter(nil), r.w.topo.DCs...)
 	for i := range dcs {
@@ -260,7 +264,8 @@ func (r *scaler) propagate(dcs []topology.DataCenter) {
 func (r *scaler) mustMake(dcs []topology.DataCenter) *topology.Topology {
 	t, err := topology.New(r.newestEpoch()+1, dcs, r.w.topo.Rings, r.w.topo.RTT)
 	if err != nil {
-		panic(err) // it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
+		// it differs from a valid one only by numbers between 1 and 3, and exclusions where there are several rings
+		panic(err)
 	}
 	return t
 }

@@ -4,13 +4,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-// A scan names keys, and a client reads those. So a key that it does not name was read as missing, at some time during the scan:
-// that is what the history says, and the checker judges. Keys that nobody has written are left out.
+// A scan names keys, and a client reads those. So a key that it does not name was read as missing, at some time during
+// the scan: that is what the history says, and the checker judges. Keys that nobody has written are left out.
 
 // scanLimit is how many keys a call of a scan asks for: few, so that a scan takes several.
 const scanLimit = 3
@@ -71,8 +71,9 @@ func (p *process) recordUnnamed() {
 	w := p.load.world
 	for _, key := range slices.Sorted(maps.Keys(written)) {
 		if !p.scan.named[key] {
-			p.load.history = append(p.load.history, history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
-				Key: key, Missing: true, Start: p.scan.start, End: w.now, OK: true})
+			p.load.history = append(p.load.history,
+				history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
+					Key: key, Missing: true, Start: p.scan.start, End: w.now, OK: true})
 		}
 	}
 }

@@ -63,8 +63,10 @@ func (s *scenario) showAdoptions() string {
 	for _, n := range s.world.order {
 		if c := n.coordinator(); c != nil {
 			for _, a := range c.Adoptions() {
-				parts = append(parts, fmt.Sprintf("%s of %s/%d: %d writes, %d adoptable, %d complete", s.dcs[n.id.DC].Name,
-					s.dcs[s.topo.CoordinatorOf(a.Origin).DC].Name, s.topo.CoordinatorOf(a.Origin).Index, a.Writes, a.Adoptable, a.Complete))
+				parts = append(parts, fmt.Sprintf("%s of %s/%d: %d writes, %d adoptable, %d complete",
+					s.dcs[n.id.DC].Name,
+					s.dcs[s.topo.CoordinatorOf(a.Origin).DC].Name, s.topo.CoordinatorOf(a.Origin).Index, a.Writes,
+					a.Adoptable, a.Complete))
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The deployment:
@@ -37,7 +37,8 @@ func (s *scenario) ring(args []string) (string, error) {
 	r := topology.Ring{Name: args[0]}
 	for _, name := range args[1:] {
 		r.DCs = append(r.DCs, topology.DC(len(s.dcs)))
-		s.dcs = append(s.dcs, topology.DataCenter{Name: name, Ring: topology.RingID(len(s.rings)), Coordinators: 1, Caches: 1, Shards: 1})
+		s.dcs = append(s.dcs, topology.DataCenter{Name: name, Ring: topology.RingID(len(s.rings)), Coordinators: 1,
+			Caches: 1, Shards: 1})
 	}
 	s.rings = append(s.rings, r)
 	return "", nil
@@ -223,7 +224,8 @@ func (s *scenario) session(args []string) (string, error) {
 	}
 	sidecar := s.world.AddSidecar(dc, index, s.workload.results)
 	withMachine(s.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: sidecar, scripted: true}
+	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: sidecar,
+		scripted: true}
 	s.world.Run(100*time.Millisecond, nil) // it receives the vectors
 	return "", nil
 }
@@ -233,7 +235,8 @@ func (s *scenario) process(args []string) (string, error) {
 	if of == nil {
 		return "", fmt.Errorf("unknown session %q", args[1])
 	}
-	s.sessions[args[0]] = &process{load: s.workload, session: of.session, name: args[0], id: of.id, sidecar: of.sidecar, scripted: true}
+	s.sessions[args[0]] = &process{load: s.workload, session: of.session, name: args[0], id: of.id, sidecar: of.sidecar,
+		scripted: true}
 	return "", nil
 }
 
@@ -244,6 +247,7 @@ func (s *scenario) neighbor(args []string) (string, error) {
 	}
 	id := uint64(len(s.sessions) + 1)
 	withMachine(s.world, of.sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: of.sidecar, scripted: true}
+	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: of.sidecar,
+		scripted: true}
 	return "", nil
 }

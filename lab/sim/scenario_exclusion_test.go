@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Exclusions:

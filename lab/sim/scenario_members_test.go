@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Members of shards:
@@ -72,7 +72,8 @@ func (s *scenario) memberStates(part topology.Part) string {
 		if p := s.world.serving(n.id.Group()); p == nil {
 			all = append(all, name+" is not served")
 		} else {
-			all = append(all, fmt.Sprintf("%s served by %d of %d", name, p.id.Member, len(p.group().Status().Config.Members)))
+			all = append(all, fmt.Sprintf("%s served by %d of %d", name, p.id.Member,
+				len(p.group().Status().Config.Members)))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Messages:
@@ -15,15 +15,18 @@ import (
 //	                                 put-after,put-ack or *, which leaves out what is sent periodically
 //	messages off
 //
-// A message is shown as `KIND FROM -> TO: FIELDS`. A write is shown as KEY=VALUE; an HLC as the newest write at or below it.
+// A message is shown as `KIND FROM -> TO: FIELDS`. A write is shown as KEY=VALUE; an HLC as the newest write at or
+// below it.
 func init() {
 	verbs["messages"] = (*scenario).showMessages
 }
 
 // periodic are the messages that are sent whether or not a client does anything.
 var periodic = map[causal.Kind]bool{
-	causal.KindVectors: true, causal.KindSubscribe: true, causal.KindLatencies: true, causal.KindPing: true, causal.KindPong: true,
-	causal.KindFrontier: true, causal.KindLease: true, causal.KindLeaseGrant: true, causal.KindStreamOpen: true, causal.KindCut: true,
+	causal.KindVectors: true, causal.KindSubscribe: true, causal.KindLatencies: true, causal.KindPing: true,
+	causal.KindPong:     true,
+	causal.KindFrontier: true, causal.KindLease: true, causal.KindLeaseGrant: true, causal.KindStreamOpen: true,
+	causal.KindCut: true,
 }
 
 func (s *scenario) showMessages(args []string) (string, error) {
@@ -100,7 +103,8 @@ func (t *trace) node(n topology.Node) string {
 	}
 	dc := t.s.world.topo.DCs[n.DC]
 	name := fmt.Sprintf("%s.%s", dc.Name, n.Part)
-	if n.Index > 0 || map[topology.Part]int{topology.Coordinator: dc.Coordinators, topology.Middleman: dc.Shards, topology.Cache: dc.Caches}[n.Part] > 1 {
+	if n.Index > 0 || map[topology.Part]int{topology.Coordinator: dc.Coordinators, topology.Middleman: dc.Shards,
+		topology.Cache: dc.Caches}[n.Part] > 1 {
 		name += fmt.Sprintf("/%d", n.Index)
 	}
 	return name
@@ -175,7 +179,8 @@ func (l *fieldList) addIf(condition bool, format string, args ...any) {
 // fields shows the content of a message.
 func (t *trace) fields(m *causal.Message) string {
 	var l fieldList
-	for _, add := range []func(*trace, *fieldList, *causal.Message){(*trace).readFields, (*trace).writeFields, (*trace).ringFields, (*trace).streamFields} {
+	for _, add := range []func(*trace, *fieldList, *causal.Message){(*trace).readFields, (*trace).writeFields,
+		(*trace).ringFields, (*trace).streamFields} {
 		add(t, &l, m)
 	}
 	return strings.Join(l, ", ")
@@ -273,7 +278,8 @@ func (t *trace) addDeps(l *fieldList, writes, lanes []causal.Dep) {
 		l.add("after %s", t.versions(d.Version))
 	}
 	for _, d := range lanes {
-		l.add("after the lane of %s up to %s", t.node(t.s.world.topo.CoordinatorOf(d.Version.Origin)), t.newest(d.Version.HLC, d.Version.Origin))
+		l.add("after the lane of %s up to %s", t.node(t.s.world.topo.CoordinatorOf(d.Version.Origin)),
+			t.newest(d.Version.HLC, d.Version.Origin))
 	}
 }
 
@@ -292,7 +298,8 @@ func (t *trace) ringFields(l *fieldList, m *causal.Message) {
 		l.add("%s", t.versions(m.DepCheck().Version))
 	case causal.KindDepStatus:
 		d := m.DepStatus()
-		l.add("%s is %s in %s", t.versions(d.Version), map[bool]string{false: "processed", true: "clean"}[d.Clean], t.s.rings[d.Ring].Name)
+		l.add("%s is %s in %s", t.versions(d.Version), map[bool]string{false: "processed", true: "clean"}[d.Clean],
+			t.s.rings[d.Ring].Name)
 	case causal.KindDepProbe:
 		p := m.DepProbe()
 		t.addDep(l, p.Dep, p.Lane)

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The network. A node is use1.coordinator, use1.middleman/1, its member use1.middleman/1.2, use1.cache, a session's name for its sidecar, use1 for all of a
-// data center, or *.
+// The network. A node is use1.coordinator, use1.middleman/1, its member use1.middleman/1.2, use1.cache, a session's
+// name for its sidecar, use1 for all of a data center, or *.
 //
 //	hold H KINDS FROM TO [KEY]   holds back messages that are sent from now on; KINDS is put-after,put-ack or *
 //	seal H                       later messages pass; those that are held stay back
@@ -43,13 +43,15 @@ func (s *scenario) nodes(pattern string) (func(topology.Node) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman, "cache": topology.Cache, "": topology.PartNone}
+	parts := map[string]topology.Part{"coordinator": topology.Coordinator, "middleman": topology.Middleman,
+		"cache": topology.Cache, "": topology.PartNone}
 	want, known := parts[part]
 	if !known {
 		return nil, fmt.Errorf("unknown part %q", part)
 	}
 	return func(n topology.Node) bool {
-		return n.DC == dc && (want == topology.PartNone || n.Part == want) && (!given || strconv.FormatUint(n.Index, 10) == index) &&
+		return n.DC == dc && (want == topology.PartNone || n.Part == want) &&
+			(!given || strconv.FormatUint(n.Index, 10) == index) &&
 			(member == "" || strconv.Itoa(int(n.Member)) == member)
 	}, nil
 }

@@ -3,7 +3,7 @@ package sim
 import (
 	"fmt"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Leaders of data centers:

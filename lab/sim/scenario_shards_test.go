@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Shards:

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // TestScenarios runs the files in testdata. Each contains scripts, one command a line, and directives that run them:
@@ -21,8 +21,8 @@ import (
 //	                      looks for a random schedule of a profile that detects a broken rule, where a script would have to
 //	                      hit a window that is too short
 //
-// The commands are defined in the files scenario_*_test.go, one file for each group. A script has no randomness: delays are
-// fixed, clocks are right. -rewrite updates the answers in the files.
+// The commands are defined in the files scenario_*_test.go, one file for each group. A script has no randomness: delays
+// are fixed, clocks are right. -rewrite updates the answers in the files.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		script := ""
@@ -104,7 +104,8 @@ var verbs = map[string]verb{}
 func play(script string, broken causal.Faults) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
-		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{}, former: map[*node]*disk{},
+		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
+		former:   map[*node]*disk{},
 		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
 	}
 	s.trace = newTrace(s)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
@@ -27,7 +27,8 @@ type detection struct {
 	violation string
 }
 
-// searched holds what was found, by schedules: scenarios show faults that TestEveryBrokenRuleIsCaught looks for as well.
+// searched holds what was found, by schedules: scenarios show faults that TestEveryBrokenRuleIsCaught looks for as
+// well.
 var searched sync.Map
 
 // detect runs schedules until one has violations. The same schedules are run once.
@@ -45,7 +46,8 @@ func (s schedules) detect(p Profile) detection {
 	return once.(func() detection)()
 }
 
-// first returns the seed that a search begins with: if it is one for a single fault, in the profile that detects it, that of the last search.
+// first returns the seed that a search begins with: if it is one for a single fault, in the profile that detects it,
+// that of the last search.
 func (s schedules) first() uint64 {
 	for f, seed := range lastDetections() {
 		if p, err := ProfileThatDetects(f); err == nil && p.Name == s.profile && causal.FaultsOf(f) == s.broken {
@@ -55,8 +57,9 @@ func (s schedules) first() uint64 {
 	return 0
 }
 
-// detectionsFile holds the seeds that have detected faults, a fault and a seed a line. The tests pass with any seeds. With those of the
-// protocol as it is, a fault takes one schedule, and not up to hundreds; -rewrite puts them into the file.
+// detectionsFile holds the seeds that have detected faults, a fault and a seed a line. The tests pass with any seeds.
+// With those of the protocol as it is, a fault takes one schedule, and not up to hundreds; -rewrite puts them into the
+// file.
 const detectionsFile = "detections.txt"
 
 // lastDetections returns the seeds of the file.

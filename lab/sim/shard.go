@@ -8,13 +8,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // isUp reports whether the node's process is running.
 func (n *node) isUp() bool { return n.m != nil }
 
-// shard returns the machine of a middleman's process; nil if the node is down, follows another member, or is not a middleman.
+// shard returns the machine of a middleman's process; nil if the node is down, follows another member, or is not a
+// middleman.
 func (n *node) shard() *shard.Shard {
 	switch m := n.m.(type) {
 	case *shard.Shard:
@@ -62,7 +63,8 @@ func (w *World) moverFrom(n *node, t *topology.Topology) *shard.Mover {
 
 // past returns what the storage of a middleman tells of earlier starts.
 func (n *node) past(w *World) shard.Past {
-	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
+	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, HasWritesOf: n.disk.hasWritesOf, ID: n.life,
+		Broken: w.settings.Broken}
 }
 
 // startShard starts the process of a middleman.
@@ -135,7 +137,8 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 }
 
 func (d *disk) history() shard.History {
-	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences, Exclusions: d.exclusions}
+	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences,
+		Exclusions: d.exclusions}
 }
 
 // runMoveOp executes a mover's storage request, after the delay of the disk.
@@ -144,7 +147,8 @@ func (w *World) runMoveOp(n *node, mover *shard.Mover, op shard.MoveOp) {
 	w.schedule(w.storageDelay(n, 2*time.Millisecond), func() {
 		if n.mover() != mover || n.life != life {
 			// The node crashed: storage may have executed the request all the same.
-			if n.mover() == nil && n.life == life+1 && op.Kind >= shard.MoveApply && !w.settings.NoRandomness && w.rng.IntN(2) == 0 {
+			if n.mover() == nil && n.life == life+1 && op.Kind >= shard.MoveApply && !w.settings.NoRandomness &&
+				w.rng.IntN(2) == 0 {
 				n.disk.runMoveOp(op, &shard.MoveResult{})
 			}
 			return

@@ -10,10 +10,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// shardMember is the process of one member of a shard: the replicated storage, and while that serves here, the shard on it.
+// shardMember is the process of one member of a shard: the replicated storage, and while that serves here, the shard on
+// it.
 type shardMember struct {
 	*member.Storage
 	shard   *shard.Shard       // nil unless it was started in the session
@@ -80,16 +81,19 @@ func (m *shardMember) Take(dst []causal.Message) []causal.Message {
 // startShardMember starts the process of a member of a shard from its log and its storage.
 func (w *World) startShardMember(n *node) {
 	image := w.readLog(n)
-	n.m = &shardMember{since: w.now, Storage: member.NewStorage(member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume,
-		Found: n.disk.marker, Empty: n.disk.isEmpty(), RetainBytes: w.settings.RetainBytes, Broken: w.settings.Broken, Tune: func(o *group.Options) {
-			if w.settings.MaxFrameBytes > 0 {
-				o.MaxFrameBytes = w.settings.MaxFrameBytes
-			}
-		}}, image, w.clock(n))}
+	n.m = &shardMember{since: w.now,
+		Storage: member.NewStorage(member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume,
+			Found: n.disk.marker, Empty: n.disk.isEmpty(), RetainBytes: w.settings.RetainBytes,
+			Broken: w.settings.Broken, Tune: func(o *group.Options) {
+				if w.settings.MaxFrameBytes > 0 {
+					o.MaxFrameBytes = w.settings.MaxFrameBytes
+				}
+			}}, image, w.clock(n))}
 	w.flush(n)
 }
 
-// settleSession starts and ends sessions, and completes what is done. The messages of the machines are taken afterwards.
+// settleSession starts and ends sessions, and completes what is done. The messages of the machines are taken
+// afterwards.
 func (w *World) settleSession(n *node, m *shardMember) {
 	now := w.clock(n)
 	if s := m.Session(); s != m.session {
@@ -141,7 +145,8 @@ func (w *World) resetMember(n *node) {
 	w.schedule(int64(10*time.Millisecond), func() { w.restart(n) })
 }
 
-// propose changes the storage of all members. If it is refused, failed is called some time later, unless the session has ended.
+// propose changes the storage of all members. If it is refused, failed is called some time later, unless the session
+// has ended.
 func (w *World) propose(n *node, m *shardMember, c member.Change, done, failed func()) {
 	id, err := m.Propose(w.clock(n), c)
 	if err == nil {
@@ -162,7 +167,8 @@ func (w *World) inSession(n *node, m *shardMember, after int64, f func()) {
 	})
 }
 
-// startReplicated starts the shard in a session: it reads what the storage tells, and writes what has to be durable before.
+// startReplicated starts the shard in a session: it reads what the storage tells, and writes what has to be durable
+// before.
 func (w *World) startReplicated(n *node, m *shardMember) {
 	if shard.CheckState(n.topo, n.id.Group(), n.disk.state) != nil {
 		return // this member has not heard of a change that another one has carried out
@@ -259,9 +265,11 @@ func (w *World) startMiddleman(n *node, m *shardMember, plan shard.Start) {
 	n.disk.eachTombstone(mm.NoteTombstone)
 	if plan.SaveCaches && !plan.Config.Fresh {
 		serving := n.serving
-		w.inSession(n, m, int64(plan.Config.Lease)*11/10, func() { // the clock that the lease is counted on may run slow
+		w.inSession(n, m, int64(plan.Config.Lease)*11/10, func() {
+			// the clock that the lease is counted on may run slow
 			if n.serving == serving {
-				w.propose(n, m, member.Change{Meta: []member.Meta{metaUint(metaCaches, uint64(plan.Caches))}}, func() {}, func() {})
+				w.propose(n, m, member.Change{Meta: []member.Meta{metaUint(metaCaches, uint64(plan.Caches))}},
+					func() {}, func() {})
 			}
 		})
 	}
@@ -279,7 +287,8 @@ func (w *World) proposeWrite(n *node, m *shardMember, op middleman.StorageOp) {
 	case middleman.StorageExclusions:
 		c.Meta = append(c.Meta, exclusionsMeta(op.Exclusions))
 	default:
-		c = m.writes(n, []member.Write{{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists}})
+		c = m.writes(n, []member.Write{{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete,
+			KeyExists: op.KeyExists}})
 	}
 	s, serving := m.shard, n.serving
 	finish := func(failed bool) {

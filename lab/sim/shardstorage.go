@@ -12,7 +12,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The names of a middleman's metadata.
@@ -92,13 +92,17 @@ func (c *content) copy() *content {
 
 // isEmpty reports whether it holds no key and no metadata of a middleman.
 func (c *content) isEmpty() bool {
-	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 && c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 && len(c.fences) == 0 && len(c.exclusions) == 0
+	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 &&
+		c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 &&
+		len(c.fences) == 0 && len(c.exclusions) == 0
 }
 
 // meta returns the metadata of a middleman.
 func (c *content) meta() []member.Meta {
-	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)), metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
-		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins), fencesMeta(c.fences), exclusionsMeta(c.exclusions)}
+	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)),
+		metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
+		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins),
+		fencesMeta(c.fences), exclusionsMeta(c.exclusions)}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -328,5 +332,6 @@ func (w *World) runTask(n *node, t *member.StorageTask) (r member.StorageTaskRes
 func sameMeta(a, b member.Meta) bool { return a.Name == b.Name && bytes.Equal(a.Value, b.Value) }
 
 func sameRecord(a, b causal.Record) bool {
-	return a.Version == b.Version && a.Value.Tombstone == b.Value.Tombstone && a.Value.ExpireAtMs == b.Value.ExpireAtMs && bytes.Equal(a.Value.Data, b.Value.Data)
+	return a.Version == b.Version && a.Value.Tombstone == b.Value.Tombstone &&
+		a.Value.ExpireAtMs == b.Value.ExpireAtMs && bytes.Equal(a.Value.Data, b.Value.Data)
 }

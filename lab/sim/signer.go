@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// signer stands for the certificate of a leader, and for those that it trusts. Whoever has that of a data center signs for it.
+// signer stands for the certificate of a leader, and for those that it trusts. Whoever has that of a data center signs
+// for it.
 type signer struct{ dc topology.DC }
 
 // Sign implements coordinator.Signer.

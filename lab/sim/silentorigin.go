@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// silenceOrigins stops all coordinators of a data center for seconds, after they could not reach some of the middlemen: some of their
-// writes are in some rings only. Others adopt these.
+// silenceOrigins stops all coordinators of a data center for seconds, after they could not reach some of the middlemen:
+// some of their writes are in some rings only. Others adopt these.
 func (c *faultInjector) silenceOrigins(duration int64) {
 	dc := c.anyDC()
 	cut := int64(200*time.Millisecond) + c.w.rng.Int64N(int64(400*time.Millisecond))
@@ -35,7 +35,8 @@ func silentOrigins(p *runPlan, rng *rand.Rand) {
 	p.thinkTime, p.length = ms(5, 60, rng), ms(6000, 14000, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(8), mget: rng.IntN(20), token: rng.IntN(6)}
 	p.faultEvery = ms(300, 1500, rng)
-	p.faults = faultWeights{Silence: 6, WriteCut: 4, Crash: 2, CrashStaged: 3, CrashUnheard: 1, RingLag: 2, CacheCut: 1, Cut: 1, Isolate: 1, Slow: 1, SlowDisk: 1}
+	p.faults = faultWeights{Silence: 6, WriteCut: 4, Crash: 2, CrashStaged: 3, CrashUnheard: 1, RingLag: 2, CacheCut: 1,
+		Cut: 1, Isolate: 1, Slow: 1, SlowDisk: 1}
 	if rng.IntN(3) == 0 {
 		p.faults = faultWeights{Silence: 3, WriteCut: 3, RingLag: 2}
 	}

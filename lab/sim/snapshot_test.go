@@ -7,17 +7,20 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // All keys are written all the time: a bound session that kept reading the newest versions would stay bound forever.
 func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
-	dcs := []topology.DataCenter{{Name: "a", Ring: 0, Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Caches: 1, Shards: 1}}
-	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r0", DCs: []topology.DC{0}}, {Name: "r1", DCs: []topology.DC{1}}}, [][]float64{{0, 80}, {80, 0}})
+	dcs := []topology.DataCenter{{Name: "a", Ring: 0, Coordinators: 1, Caches: 1, Shards: 1},
+		{Name: "b", Ring: 1, Coordinators: 1, Caches: 1, Shards: 1}}
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r0", DCs: []topology.DC{0}},
+		{Name: "r1", DCs: []topology.DC{1}}}, [][]float64{{0, 80}, {80, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Snapshot: true, SnapshotEvery: 500 * time.Millisecond, Lease: 3 * time.Second, KeepMs: 3000})
+	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Snapshot: true, SnapshotEvery: 500 * time.Millisecond,
+		Lease: 3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
 	w.Run(time.Second, nil)
 	keys := []string{"h0", "h1", "h2", "h3"}
@@ -38,7 +41,8 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 			p := sess(topology.DC(d), uint64(10+10*d+k))
 			key := keys[k]
 			repeat(p, 20*time.Millisecond, 0, func(i int) session.Op {
-				return session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, i)}}
+				return session.Op{Kind: session.OpPut, Key: key,
+					Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, i)}}
 			})
 		}
 	}

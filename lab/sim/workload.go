@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/history"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // process is a client of a session that issues one operation at a time.
@@ -75,7 +75,8 @@ func (p *process) issueNext() {
 	switch r := rng.IntN(100); {
 	case r < m.put:
 		p.seq++
-		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, p.seq)}})
+		p.issue(session.Op{Kind: session.OpPut, Key: key,
+			Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, p.seq)}})
 	case r < m.put+m.del:
 		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
 	case r < m.put+m.del+m.mget:
@@ -153,13 +154,15 @@ func (p *process) finish(r *session.Result) {
 		p.load.recordMissing(&op, r)
 		switch op.Kind {
 		case history.Get:
-			op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version), r.Record.Value.Tombstone
+			op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version),
+				r.Record.Value.Tombstone
 		case history.Put, history.Delete:
 			op.Version = r.Record.Version
 		case history.MGet:
 			for i := range op.Reads {
 				rec := r.Records[i]
-				op.Reads[i].Value, op.Reads[i].Version, op.Reads[i].Missing = string(rec.Value.Data), written(rec.Version), rec.Value.Tombstone
+				op.Reads[i].Value, op.Reads[i].Version, op.Reads[i].Missing = string(rec.Value.Data),
+					written(rec.Version), rec.Value.Tombstone
 			}
 		case history.Token:
 			p.load.tokens = append(p.load.tokens, r.Token)
@@ -175,7 +178,8 @@ func (p *process) finish(r *session.Result) {
 	}
 }
 
-// written returns v if it is the version of a write, and the zero Version otherwise: a history has no version for a missing key.
+// written returns v if it is the version of a write, and the zero Version otherwise: a history has no version for a
+// missing key.
 func written(v causal.Version) causal.Version {
 	if !v.Written() {
 		return causal.Version{}

@@ -3,7 +3,8 @@
 // A World holds the machines of the protocol, a network, disks and clocks. All randomness comes from one seed, and
 // everything runs in one goroutine, so that a seed determines the schedule and a failure can be reproduced. The network
 // delays messages, reorders them across connections, loses them and partitions. Nodes crash; their disks keep what they
-// had acknowledged, and possibly some of what they had not. Clocks are skewed and jump; nodes and disks are slow at times.
+// had acknowledged, and possibly some of what they had not. Clocks are skewed and jump; nodes and disks are slow at
+// times.
 package sim
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // tick is the period of a machine's ticks.
@@ -51,7 +52,8 @@ type node struct {
 	disk      *disk              // of a coordinator or middleman
 	onResults func([]session.Result)
 	slowUntil int64
-	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the register.
+	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the
+	// register.
 	claims          []claim
 	registerCutTill int64
 	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
@@ -75,8 +77,8 @@ type Settings struct {
 	KeepMs                                      int64
 	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
 	MaxDeps, MaxOwnBytes int
-	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and CacheBytes bounds a
-	// cache, 0: the defaults.
+	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and
+	// CacheBytes bounds a cache, 0: the defaults.
 	NearBytes, NearReads, CacheBytes int
 	// ProductionPace makes parts publish, and cuts move, as often as in production.
 	ProductionPace bool
@@ -86,11 +88,12 @@ type Settings struct {
 	MaxBufferBytes int
 	// ShardRegister gives a register to shards with one member, too.
 	ShardRegister bool
-	// RetainBytes and MaxFrameBytes make the logs of shards collect more, and their followers lag, if they are small; 0: the defaults.
+	// RetainBytes and MaxFrameBytes make the logs of shards collect more, and their followers lag, if they are small;
+	// 0: the defaults.
 	RetainBytes, MaxFrameBytes int
 	Broken                     causal.Faults
-	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a million
-	// storage requests fail.
+	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a
+	// million storage requests fail.
 	FaultsPerMillion int
 	// PutLossPercent is how many of a hundred puts, and of their answers, are lost on links that stay up: each once.
 	PutLossPercent int
@@ -122,7 +125,8 @@ type World struct {
 	members   MemberCounts
 	served    map[topology.Node]topology.Node // by shard: the member that has served it last
 	steps     int
-	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on these wait.
+	// lostWrites says that a log with incomplete writes was lost: rings may differ for good, and writes that depend on
+	// these wait.
 	lostWrites bool
 	lostLogs   []lostLog
 	givesUp    bool // lost logs are given up
@@ -139,8 +143,10 @@ const startMs = 1_700_000_000_000
 
 // NewWorld starts every coordinator, middleman and cache of t.
 func NewWorld(t *topology.Topology, set Settings) *World {
-	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)), nodes: map[topology.Node]*node{},
-		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{}, swaps: map[topology.Node]int{}}
+	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)),
+		nodes:     map[topology.Node]*node{},
+		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{},
+		swaps: map[topology.Node]int{}}
 	w.net.init(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
@@ -151,7 +157,8 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 	return w
 }
 
-// processesOf returns the processes of a node. One that serves alone goes by the name of the node, unless it has a register.
+// processesOf returns the processes of a node. One that serves alone goes by the name of the node, unless it has a
+// register.
 func (w *World) processesOf(id topology.Node) []topology.Node {
 	members := w.topo.MembersOf(id)
 	if len(members) == 1 && (id.Part != topology.Middleman || !w.settings.ShardRegister) {
@@ -228,9 +235,11 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n := w.add(id)
 	n.onResults = results
 	cfg := session.DefaultConfig(w.topo, id)
-	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot, w.settings.Broken
+	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot,
+		w.settings.Broken
 	if !w.settings.ProductionPace {
-		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery, w.settings.SnapshotEvery/2, 2*time.Second
+		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery,
+			w.settings.SnapshotEvery/2, 2*time.Second
 	}
 	if w.settings.LateAfter > 0 {
 		cfg.LateAfter = w.settings.LateAfter
@@ -238,7 +247,8 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	if w.settings.LeftOut > 0 {
 		cfg.LeftOut = w.settings.LeftOut
 	}
-	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets, WithoutSVLifting: w.settings.WithoutSVLifting}
+	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets,
+		WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
 	cfg.MaxNearBytes = w.settings.NearBytes
 	if w.settings.NearReads > 0 {
@@ -271,7 +281,8 @@ func (w *World) tick(n *node) {
 	w.flush(n)
 }
 
-// Run advances the world by d of virtual time, or until stop returns true. It reports whether stop did; stop may be nil.
+// Run advances the world by d of virtual time, or until stop returns true. It reports whether stop did; stop may be
+// nil.
 func (w *World) Run(d time.Duration, stop func() bool) bool {
 	end := w.now + int64(d)
 	for len(w.events.heap) > 0 && w.events.heap[0].at <= end {
@@ -317,8 +328,10 @@ const maxRefused = 3
 
 // validate notes a message that a transport would not pass on. Parts that break a rule may send anything.
 func (w *World) validate(m *causal.Message) {
-	if v, field := causal.Validate(m, w.topo); v != causal.Valid && len(w.refused) < maxRefused && !w.settings.Broken.Any() {
-		w.refused = append(w.refused, fmt.Sprintf("%s from %v to %v would be refused for its field %s: %+v", m.Kind, m.From, m.To, field, *m.Fields()))
+	if v, field := causal.Validate(m, w.topo); v != causal.Valid && len(w.refused) < maxRefused &&
+		!w.settings.Broken.Any() {
+		w.refused = append(w.refused, fmt.Sprintf("%s from %v to %v would be refused for its field %s: %+v", m.Kind,
+			m.From, m.To, field, *m.Fields()))
 	}
 }
 

@@ -2,8 +2,9 @@ package causal
 
 import "time"
 
-// Backoff returns how long to wait before a repetition: base, doubled with each attempt up to limit, less up to a quarter of it.
-// How much less depends on the seed and the attempt, so that many who wait for the same node do not all come at once.
+// Backoff returns how long to wait before a repetition: base, doubled with each attempt up to limit, less up to a
+// quarter of it. How much less depends on the seed and the attempt, so that many who wait for the same node do not all
+// come at once.
 func Backoff(base, limit time.Duration, attempt int, seed uint64) int64 {
 	d := int64(min(limit, base<<min(attempt, 16)))
 	return d - int64(mix(mix(seed)+uint64(attempt))%uint64(d/4+1))

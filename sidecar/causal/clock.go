@@ -1,7 +1,7 @@
 package causal
 
-// Clock is the hybrid logical clock of one coordinator (PROTOCOL §2). No write waits for it, skew never breaks the order, and
-// timestamps stay near real time.
+// Clock is the hybrid logical clock of one coordinator (PROTOCOL §2). No write waits for it, skew never breaks the
+// order, and timestamps stay near real time.
 type Clock struct {
 	last HLC
 	// wallMs is the greatest wall clock reading so far, in milliseconds: backward jumps have no effect.
@@ -29,23 +29,25 @@ func (c *Clock) Peek(now Now) HLC {
 // Raise makes every later timestamp greater than h.
 func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
 
-// MaxAheadMs is how far ahead of its own clock a part believes timestamps of others to be, in milliseconds. A coordinator issues
-// timestamps of up to 10 s ahead of its wall clock (PROTOCOL §4); the rest is for clocks that differ. What is further ahead is
-// refused or cut down, and not for ever: a clock goes on, and what is refused is sent again.
+// MaxAheadMs is how far ahead of its own clock a part believes timestamps of others to be, in milliseconds. A
+// coordinator issues timestamps of up to 10 s ahead of its wall clock (PROTOCOL §4); the rest is for clocks that
+// differ. What is further ahead is refused or cut down, and not for ever: a clock goes on, and what is refused is sent
+// again.
 const MaxAheadMs = 60_000
 
-// CeilingMs is how far a coordinator's durable ceiling is set ahead of its clock, in milliseconds, and so how far ahead of the wall clock a
-// coordinator may start (PROTOCOL §4). An idle coordinator writes one checkpoint per half of it.
+// CeilingMs is how far a coordinator's durable ceiling is set ahead of its clock, in milliseconds, and so how far ahead
+// of the wall clock a coordinator may start (PROTOCOL §4). An idle coordinator writes one checkpoint per half of it.
 const CeilingMs = 2000
 
-// MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and of what other
-// coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator. It may have written through one
-// that has restarted, which starts at its ceiling; the rest is for clocks that differ. A sidecar can claim
-// anything, and what it claims becomes the clock of everybody. What a token names has the same bound, at the sidecar that resumes it.
+// MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and
+// of what other coordinators have published, in milliseconds: so much, a session may know earlier than the coordinator.
+// It may have written through one that has restarted, which starts at its ceiling; the rest is for clocks that differ.
+// A sidecar can claim anything, and what it claims becomes the clock of everybody. What a token names has the same
+// bound, at the sidecar that resumes it.
 const MaxSessionAheadMs = CeilingMs + 500
 
-// TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the part out
-// of the reach of all later timestamps. The zero value is ready to use.
+// TimeLimit says which timestamps of others a part believes. So no message, wrong or forged, can put anything of the
+// part out of the reach of all later timestamps. The zero value is ready to use.
 //
 // A wall clock that jumps back does not move the limit back: a part that runs refuses nothing because of that.
 type TimeLimit struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func oneShard(t testing.TB) *topology.Topology {
@@ -42,7 +42,8 @@ var (
 
 func newRig(t testing.TB) *rig {
 	topo := oneShard(t)
-	r := &rig{t: t, topo: topo, store: map[string]causal.Record{}, now: causal.Now{Mono: 1, WallMs: 1000}, out: map[causal.Kind]int{}}
+	r := &rig{t: t, topo: topo, store: map[string]causal.Record{}, now: causal.Now{Mono: 1, WallMs: 1000},
+		out: map[causal.Kind]int{}}
 	r.c = cache.New(cache.DefaultConfig(topo, nCache))
 	cfg := middleman.DefaultConfig(topo, nMM)
 	cfg.Incarnation, cfg.Fresh = 1, true
@@ -115,7 +116,8 @@ func (r *rig) put(key string, h causal.HLC, complete bool) {
 func (r *rig) sv(h causal.HLC) {
 	m := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: h}}}.Message(nCC, nMM)
 	r.m.Step(r.now, &m)
-	all := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: h}}}.Message(nCC, nCache)
+	all := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: h}}}.Message(
+		nCC, nCache)
 	r.c.Step(r.now, &all)
 	r.pump()
 }
@@ -190,7 +192,8 @@ func TestAForeignValueIsNotRememberedAsAnOlderVersion(t *testing.T) {
 	// somebody writes past the middleman; then a proper write
 	r.putAfter("x", causal.HLCAt(2000), "")
 	for _, o := range r.m.Ops(nil) {
-		r.m.StorageDone(r.now, middleman.StorageResult{ID: o.ID, Found: true, Foreign: true, Record: causal.Record{Value: causal.Value{Data: []byte("foreign")}}})
+		r.m.StorageDone(r.now, middleman.StorageResult{ID: o.ID, Found: true, Foreign: true,
+			Record: causal.Record{Value: causal.Value{Data: []byte("foreign")}}})
 	}
 	r.pump()
 	a := r.get(causal.Get{Key: "x", Snapshot: true, Cut: causal.HLCAt(1500)})

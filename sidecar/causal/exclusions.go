@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions say, by data center, how often it was excluded (PROTOCOL, Excluded data centers). They are never changed in place, and
-// end with a number that is not 0.
+// Exclusions say, by data center, how often it was excluded (PROTOCOL, Excluded data centers). They are never changed
+// in place, and end with a number that is not 0.
 type Exclusions []uint32
 
 // ExclusionsOf returns the exclusions that a topology declares.
@@ -67,7 +67,8 @@ func ParseExclusions(b []byte) (x Exclusions, err error) {
 	for len(b) > 0 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v > math.MaxUint32 || len(x) >= topology.MaxDCs {
-			return nil, errors.New("it is no list of exclusions; the disk is damaged, or belongs to another application")
+			return nil,
+				errors.New("it is no list of exclusions; the disk is damaged, or belongs to another application")
 		}
 		x, b = append(x, uint32(v)), b[n:]
 	}
@@ -81,15 +82,15 @@ type ExclusionCheck uint8
 const (
 	// ExclusionsAdmit: handle it.
 	ExclusionsAdmit ExclusionCheck = iota
-	// ExclusionsRefuse: drop it. The sender goes by exclusions that the configuration here does not know yet, or it has data of an
-	// excluded data center and does not know that.
+	// ExclusionsRefuse: drop it. The sender goes by exclusions that the configuration here does not know yet, or it has
+	// data of an excluded data center and does not know that.
 	ExclusionsRefuse
 	// ExclusionsNew: what is here has to go by the exclusions of the sender first.
 	ExclusionsNew
 )
 
-// Check says what a part that goes by x does with a message. It may go by all exclusions that its configuration knows; no message
-// teaches it others, so that nobody can make shards drop their data by a message alone.
+// Check says what a part that goes by x does with a message. It may go by all exclusions that its configuration knows;
+// no message teaches it others, so that nobody can make shards drop their data by a message alone.
 func (x Exclusions) Check(m *Message, known Exclusions, broken Faults) ExclusionCheck {
 	theirs := m.fields.Exclusions
 	if len(x)+len(theirs) == 0 || broken.Has(ExclusionUnmarked) {

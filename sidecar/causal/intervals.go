@@ -12,7 +12,7 @@ const Never int64 = math.MaxInt64
 const (
 	// SubscriptionTTL is how long a sidecar gets the vectors after a Subscribe.
 	SubscriptionTTL = 10 * time.Second
-	// SnapshotReadersTTL is how long after a snapshot read a data center counts as having readers of older versions: caches keep
-	// these, and middlemen remember which caches may.
+	// SnapshotReadersTTL is how long after a snapshot read a data center counts as having readers of older versions:
+	// caches keep these, and middlemen remember which caches may.
 	SnapshotReadersTTL = time.Minute
 )

@@ -3,28 +3,30 @@ package causal
 import (
 	"fmt"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The sizes of what may be written. A coordinator refuses a put beyond them, and so does the sidecar that would send it: what is in a log has
-// to fit into every message, page and record that carries it on.
+// The sizes of what may be written. A coordinator refuses a put beyond them, and so does the sidecar that would send
+// it: what is in a log has to fit into every message, page and record that carries it on.
 const (
-	// MaxKeyBytes is the longest name under which a key is stored: a key of 64 KiB, and room for what a front end puts before it.
+	// MaxKeyBytes is the longest name under which a key is stored: a key of 64 KiB, and room for what a front end puts
+	// before it.
 	MaxKeyBytes = 64<<10 + 64
 	// MaxValueBytes is the longest value.
 	MaxValueBytes = 16 << 20
-	// MaxRestrictions bounds the in-flight versions that a session may have read, and MaxPutDeps the dependencies that a put names: these, and
-	// the newest own put.
+	// MaxRestrictions bounds the in-flight versions that a session may have read, and MaxPutDeps the dependencies that
+	// a put names: these, and the newest own put.
 	MaxRestrictions = 4096
 	MaxPutDeps      = MaxRestrictions + 1
 	// MaxInheritedDeps bounds the dependencies of a write that inherits any from its predecessors.
 	MaxInheritedDeps = 128
-	// MaxDeps bounds those in a message: what a put names, its predecessor in the session, and one lane to each shard of a ring.
+	// MaxDeps bounds those in a message: what a put names, its predecessor in the session, and one lane to each shard
+	// of a ring.
 	MaxDeps = MaxPutDeps + 1 + topology.Slots
 )
 
-// MaxMessageBytes bounds the encoding of a message. Versions without the bounds above have accepted puts of up to 20 MiB, with key and
-// dependencies; the rest is for what other messages and the log of a group add to the same record.
+// MaxMessageBytes bounds the encoding of a message. Versions without the bounds above have accepted puts of up to 20
+// MiB, with key and dependencies; the rest is for what other messages and the log of a group add to the same record.
 const MaxMessageBytes = 20<<20 + 192<<10
 
 // CheckPut returns an error if a put is too large.
@@ -53,7 +55,8 @@ const (
 // MaxEncodedSize returns a size that the encoding of m does not exceed, in bytes.
 func (m *Message) MaxEncodedSize() int {
 	f := &m.fields
-	n := maxOverheadBytes + len(f.Key) + maxRecordBytes + len(f.Record.Value.Data) + maxDepBytes*len(f.Deps) + (2+maxVersionBytes)*len(f.Versions) +
+	n := maxOverheadBytes + len(f.Key) + maxRecordBytes + len(f.Record.Value.Data) + maxDepBytes*len(f.Deps) +
+		(2+maxVersionBytes)*len(f.Versions) +
 		8*len(f.Latencies) + 5*len(f.Exclusions)
 	for i := range f.Vectors {
 		n += maxVectorBytes + 8*len(f.Vectors[i].RV)

@@ -3,7 +3,7 @@ package causal
 import (
 	"fmt"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Kind is the kind of a Message.
@@ -90,9 +90,12 @@ const (
 	NumKinds
 )
 
-var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete", "put-after",
-	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier", "stream-open", "stream-reset",
-	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term", "term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
+var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "put", "put-reply", "complete",
+	"put-after",
+	"put-ack", "stable", "lane-hello", "lane-sync", "log-get", "log-reply", "dep-check", "dep-status", "frontier",
+	"stream-open", "stream-reset",
+	"lease", "lease-grant", "invalidate", "invalidate-ack", "vectors", "subscribe", "ping", "pong", "latencies", "term",
+	"term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state"}
@@ -124,7 +127,8 @@ const (
 	ErrTooLarge            // a key, a value or a list is beyond the bounds; nothing was done
 )
 
-var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable", "outcome unknown",
+var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable",
+	"outcome unknown",
 	"stale", "starting", "moved", "data lost", "too large"}
 
 func (e ErrCode) String() string {
@@ -143,20 +147,21 @@ type VectorEntry struct {
 	SV HLC
 	// RV[r]: every write of the origin at or below it is acknowledged by ring r. Left out, it is SV for every ring.
 	RV []HLC
-	// Settled: every write of the origin at or below it is complete, or was lost with a log that was given up. 0: it is SV.
+	// Settled: every write of the origin at or below it is complete, or was lost with a log that was given up. 0: it is
+	// SV.
 	Settled HLC
 }
 
-// Message is one message of any kind: one codec, one queue, no boxing. Its content is built and read through the type of its
-// kind, e.g. Put.Message and Message.Put.
+// Message is one message of any kind: one codec, one queue, no boxing. Its content is built and read through the type
+// of its kind, e.g. Put.Message and Message.Put.
 type Message struct {
 	Kind     Kind
 	From, To topology.Node
 	fields   Fields
 }
 
-// Fields holds the content of a message in the form in which it is encoded. What a field means depends on the kind, so only the
-// types of the contents and the codec use it.
+// Fields holds the content of a message in the form in which it is encoded. What a field means depends on the kind, so
+// only the types of the contents and the codec use it.
 type Fields struct {
 	Status      Status
 	Err         ErrCode

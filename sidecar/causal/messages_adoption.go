@@ -1,9 +1,9 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
-// AdoptQuery asks a shard for the puts of a silent origin that it has received and that are not known to be complete (PROTOCOL,
-// Adoption).
+// AdoptQuery asks a shard for the puts of a silent origin that it has received and that are not known to be complete
+// (PROTOCOL, Adoption).
 type AdoptQuery struct {
 	// ID changes with each start of the adopter.
 	ID     uint64
@@ -15,20 +15,22 @@ type AdoptQuery struct {
 
 // Message returns q as a message.
 func (q AdoptQuery) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptQuery, From: from, To: to, fields: Fields{ID: q.ID, Hash: uint64(q.Origin), Seq: q.After, Epoch: q.Incarnation}}
+	return Message{Kind: KindAdoptQuery, From: from, To: to,
+		fields: Fields{ID: q.ID, Hash: uint64(q.Origin), Seq: q.After, Epoch: q.Incarnation}}
 }
 
 // AdoptQuery returns the content of a message of KindAdoptQuery.
 func (m *Message) AdoptQuery() AdoptQuery {
-	return AdoptQuery{ID: m.fields.ID, Origin: topology.Origin(m.fields.Hash), After: m.fields.Seq, Incarnation: m.fields.Epoch}
+	return AdoptQuery{ID: m.fields.ID, Origin: topology.Origin(m.fields.Hash), After: m.fields.Seq,
+		Incarnation: m.fields.Epoch}
 }
 
 // AdoptHeld answers an AdoptQuery with one put.
 type AdoptHeld struct {
 	ID     uint64
 	Origin topology.Origin
-	// Number counts the puts that the middleman has received of the origin, and Before is that of the one reported before. None says that
-	// there is none after Before.
+	// Number counts the puts that the middleman has received of the origin, and Before is that of the one reported
+	// before. None says that there is none after Before.
 	Number, Before uint64
 	None           bool
 	Incarnation    uint64
@@ -45,15 +47,20 @@ type AdoptHeld struct {
 
 // Message returns h as a message.
 func (h AdoptHeld) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptHeld, From: from, To: to, fields: Fields{ID: h.ID, Hash: uint64(h.Origin), Seq: h.Number, Session: h.Before, Hit: h.None, Duration: int64(h.Incarnation),
-		Key: h.Key, Record: h.Record, Epoch: h.Generation, Deps: h.Deps.all, Cut: HLC(h.Deps.lanes), HLC: h.Previous, Map: h.Map, Err: ErrCode(h.State)}}
+	return Message{Kind: KindAdoptHeld, From: from, To: to,
+		fields: Fields{ID: h.ID, Hash: uint64(h.Origin), Seq: h.Number, Session: h.Before, Hit: h.None,
+			Duration: int64(h.Incarnation),
+			Key:      h.Key, Record: h.Record, Epoch: h.Generation, Deps: h.Deps.all, Cut: HLC(h.Deps.lanes),
+			HLC: h.Previous, Map: h.Map, Err: ErrCode(h.State)}}
 }
 
 // AdoptHeld returns the content of a message of KindAdoptHeld.
 func (m *Message) AdoptHeld() AdoptHeld {
 	f := &m.fields
-	return AdoptHeld{ID: f.ID, Origin: topology.Origin(f.Hash), Number: f.Seq, Before: f.Session, None: f.Hit, Incarnation: uint64(f.Duration),
-		Key: f.Key, Record: f.Record, Generation: f.Epoch, Deps: depList(f.Deps, uint64(f.Cut)), Previous: f.HLC, Map: f.Map, State: AdoptionState(f.Err)}
+	return AdoptHeld{ID: f.ID, Origin: topology.Origin(f.Hash), Number: f.Seq, Before: f.Session, None: f.Hit,
+		Incarnation: uint64(f.Duration),
+		Key:         f.Key, Record: f.Record, Generation: f.Epoch, Deps: depList(f.Deps, uint64(f.Cut)),
+		Previous: f.HLC, Map: f.Map, State: AdoptionState(f.Err)}
 }
 
 // AdoptPut hands a write of a silent origin to a shard, which keeps it staged until an AdoptStep.
@@ -68,12 +75,14 @@ type AdoptPut struct {
 
 // Message returns p as a message.
 func (p AdoptPut) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptPut, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Epoch: p.Generation, Deps: p.Deps, Map: p.Map}}
+	return Message{Kind: KindAdoptPut, From: from, To: to,
+		fields: Fields{Key: p.Key, Record: p.Record, Epoch: p.Generation, Deps: p.Deps, Map: p.Map}}
 }
 
 // AdoptPut returns the content of a message of KindAdoptPut.
 func (m *Message) AdoptPut() AdoptPut {
-	return AdoptPut{Key: m.fields.Key, Record: m.fields.Record, Generation: m.fields.Epoch, Deps: m.fields.Deps, Map: m.fields.Map}
+	return AdoptPut{Key: m.fields.Key, Record: m.fields.Record, Generation: m.fields.Epoch, Deps: m.fields.Deps,
+		Map: m.fields.Map}
 }
 
 // AdoptionState is how far an adopted write has come at a shard.
@@ -93,10 +102,11 @@ const (
 	AdoptionComplete
 )
 
-// AdoptStep tells a shard how far the past of adopted writes has come in its ring: those of its own origin that the write follows.
+// AdoptStep tells a shard how far the past of adopted writes has come in its ring: those of its own origin that the
+// write follows.
 type AdoptStep struct {
-	// Past is AdoptionReceived: all of it is received, so the writes need not wait for lanes; AdoptionConfirmed: all of it is, so the writes
-	// are clean once they are confirmed; or AdoptionComplete: the writes themselves are complete.
+	// Past is AdoptionReceived: all of it is received, so the writes need not wait for lanes; AdoptionConfirmed: all of
+	// it is, so the writes are clean once they are confirmed; or AdoptionComplete: the writes themselves are complete.
 	Past     AdoptionState
 	Versions []Version
 	// Incarnation of the middleman of which this was found out; another one ignores it.
@@ -106,12 +116,14 @@ type AdoptStep struct {
 
 // Message returns s as a message.
 func (s AdoptStep) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptStep, From: from, To: to, fields: Fields{Err: ErrCode(s.Past), Versions: s.Versions, Epoch: s.Incarnation, Map: s.Map}}
+	return Message{Kind: KindAdoptStep, From: from, To: to,
+		fields: Fields{Err: ErrCode(s.Past), Versions: s.Versions, Epoch: s.Incarnation, Map: s.Map}}
 }
 
 // AdoptStep returns the content of a message of KindAdoptStep.
 func (m *Message) AdoptStep() AdoptStep {
-	return AdoptStep{Past: AdoptionState(m.fields.Err), Versions: m.fields.Versions, Incarnation: m.fields.Epoch, Map: m.fields.Map}
+	return AdoptStep{Past: AdoptionState(m.fields.Err), Versions: m.fields.Versions, Incarnation: m.fields.Epoch,
+		Map: m.fields.Map}
 }
 
 // AdoptStatus answers an AdoptPut or an AdoptStep with the state of writes that have the same one.
@@ -123,7 +135,8 @@ type AdoptStatus struct {
 
 // Message returns s as a message.
 func (s AdoptStatus) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptState, From: from, To: to, fields: Fields{Err: ErrCode(s.State), Versions: s.Versions, Epoch: s.Incarnation}}
+	return Message{Kind: KindAdoptState, From: from, To: to,
+		fields: Fields{Err: ErrCode(s.State), Versions: s.Versions, Epoch: s.Incarnation}}
 }
 
 // AdoptStatus returns the content of a message of KindAdoptState.

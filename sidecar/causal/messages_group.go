@@ -3,11 +3,12 @@ package causal
 import (
 	"cmp"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Leadership identifies the time in which one process serves a node, from its start or from a failover on: of the group's epoch, and
-// of the life of the member that serves, whose lower bits are those of its volume. The zero Leadership is none. (PROTOCOL, Groups.)
+// Leadership identifies the time in which one process serves a node, from its start or from a failover on: of the
+// group's epoch, and of the life of the member that serves, whose lower bits are those of its volume. The zero
+// Leadership is none. (PROTOCOL, Groups.)
 type Leadership struct{ Epoch, Life uint64 }
 
 // IsZero reports whether nobody serves.
@@ -32,7 +33,8 @@ func (g GroupMessage) Message(from, to topology.Node) Message {
 // GroupMessage returns the content of a message of KindGroup.
 func (m *Message) GroupMessage() GroupMessage { return GroupMessage{m.fields.Record.Value.Data} }
 
-// CopyMessage carries a message about the copy of a storage between two members of a shard's group, as package member encodes it.
+// CopyMessage carries a message about the copy of a storage between two members of a shard's group, as package member
+// encodes it.
 type CopyMessage struct{ Body []byte }
 
 // Message returns c as a message.

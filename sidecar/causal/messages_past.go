@@ -1,10 +1,10 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
-// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty disks): by
-// a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen before it begins to go by an
-// exclusion (PROTOCOL, Excluded data centers).
+// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty
+// disks): by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
+// before it begins to go by an exclusion (PROTOCOL, Excluded data centers).
 type PastQuery struct {
 	// ID changes with each start, and with each exclusion that a coordinator is about to begin with.
 	ID uint64
@@ -21,15 +21,15 @@ func (m *Message) PastQuery() PastQuery { return PastQuery{ID: m.fields.ID} }
 // PastReply answers a PastQuery.
 type PastReply struct {
 	ID uint64
-	// HadData says that the disk held something that others rely on: to a middleman, that it has acknowledged a write; to a
-	// coordinator, that it has sent or published one.
+	// HadData says that the disk held something that others rely on: to a middleman, that it has acknowledged a write;
+	// to a coordinator, that it has sent or published one.
 	HadData bool
 	// Incarnation, to a middleman, is the greatest that was heard of; 0: none.
 	Incarnation uint64
 	// Above, to a coordinator, is what its first write must be above.
 	Above HLC
-	// Away, from a leader to a middleman, has a bit for each coordinator of its data center that is away and therefore need not
-	// be asked.
+	// Away, from a leader to a middleman, has a bit for each coordinator of its data center that is away and therefore
+	// need not be asked.
 	Away uint64
 	// HasAll, from a middleman, says that it serves, and has all that its ring has acknowledged of its slots by Map.
 	HasAll bool
@@ -39,17 +39,19 @@ type PastReply struct {
 // Message returns r as a message.
 func (r PastReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPastReply, From: from, To: to,
-		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll, Map: r.Map}}
+		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll,
+			Map: r.Map}}
 }
 
 // PastReply returns the content of a message of KindPastReply.
 func (m *Message) PastReply() PastReply {
 	f := &m.fields
-	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit, Map: f.Map}
+	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit,
+		Map: f.Map}
 }
 
-// ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without being
-// noticed.
+// ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without
+// being noticed.
 type ShardMark struct {
 	DC    topology.DC
 	Index uint64
@@ -57,12 +59,13 @@ type ShardMark struct {
 	Incarnation uint64
 	// HasData says that the shard has acknowledged a write, or was given slots of another shard.
 	HasData bool
-	// Lost is an incarnation that has found the data of earlier ones lost: their acknowledgements count no more; 0: none has.
+	// Lost is an incarnation that has found the data of earlier ones lost: their acknowledgements count no more; 0:
+	// none has.
 	Lost uint64
 }
 
-// encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data center and
-// index of the shard. A second version of the same shard is the incarnation that has found its data lost.
+// encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data
+// center and index of the shard. A second version of the same shard is the incarnation that has found its data lost.
 func encodeMarks(marks []ShardMark) (vs []Version) {
 	for _, m := range marks {
 		v := Version{HLC: HLC(m.Incarnation << 1), Origin: topology.Origin(uint32(m.DC)<<16 | uint32(m.Index)&0xffff)}

@@ -1,36 +1,38 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
 // Get asks for a key. A sidecar sends it to a middleman or to a cache.
 type Get struct {
 	// ID comes back in the reply; 0 asks a cache to fetch the key and drops the reply.
 	ID  uint64
 	Key string
-	// Cut is an HLC at or below which everything is complete. Without Snapshot, the newest version at or below it is wanted;
-	// 0 asks for the newest version of all.
+	// Cut is an HLC at or below which everything is complete. Without Snapshot, the newest version at or below it is
+	// wanted; 0 asks for the newest version of all.
 	Cut HLC
 	// Snapshot asks for the newest version at or below the greatest of Cut, At and Seen.
 	Snapshot bool
-	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it are
-	// waited for.
+	// Seen is the greatest HLC that the session has seen, if it is bound or reads at a cut; staged puts at or below it
+	// are waited for.
 	Seen HLC
-	// At, with Snapshot, is the HLC up to which the session reads, if that is above Seen and not all writes are known to be complete up to there: NoLimit,
-	// or of a session that is bound the cut that it reads at; else 0.
+	// At, with Snapshot, is the HLC up to which the session reads, if that is above Seen and not all writes are known
+	// to be complete up to there: NoLimit, or of a session that is bound the cut that it reads at; else 0.
 	At HLC
-	// Base, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned, or the newest at or
-	// below Base whether or not that is complete. 0: none is passed over.
+	// Base, with Snapshot: in-flight versions above it are passed over. The newest complete one below them is returned,
+	// or the newest at or below Base whether or not that is complete. 0: none is passed over.
 	Base HLC
 	// VersionOnly asks for the version alone if it is still Known.
 	VersionOnly bool
 	Known       Version
-	// NearMax asks a cache for a copy that the sidecar may keep, if key and value have at most so many bytes; 0: for none.
+	// NearMax asks a cache for a copy that the sidecar may keep, if key and value have at most so many bytes; 0: for
+	// none.
 	NearMax uint64
 }
 
 // Message returns g as a message.
 func (g Get) Message(from, to topology.Node) Message {
-	f := Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly, Record: Record{Version: g.Known}, Session: g.NearMax, Seq: uint64(g.Base)}
+	f := Fields{ID: g.ID, Key: g.Key, Cut: g.Cut, Older: g.Snapshot, HLC: g.Seen, VersionOnly: g.VersionOnly,
+		Record: Record{Version: g.Known}, Session: g.NearMax, Seq: uint64(g.Base)}
 	if g.At > g.Seen { // who does not know At takes it for Seen: it reads up to there, and waits for more than it must
 		f.HLC, f.Hash = g.At, 1+uint64(g.Seen)
 	}
@@ -50,7 +52,9 @@ func (g *Get) From() HLC {
 
 // Get returns the content of a message of KindGet.
 func (m *Message) Get() Get {
-	g := Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session, Base: HLC(m.fields.Seq)}
+	g := Get{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC,
+		VersionOnly: m.fields.VersionOnly, Known: m.fields.Record.Version, NearMax: m.fields.Session,
+		Base: HLC(m.fields.Seq)}
 	if m.fields.Hash != 0 {
 		g.At, g.Seen = g.Seen, HLC(m.fields.Hash-1)
 	}
@@ -76,20 +80,23 @@ type GetReply struct {
 	Err ErrCode
 	// Map is the slot map in use at the sender, with ErrMoved.
 	Map topology.MapID
-	// Stream is the place of the reply on a near stream of the cache, which has registered the copy; the zero StreamPosition: the sidecar
-	// must not keep it.
+	// Stream is the place of the reply on a near stream of the cache, which has registered the copy; the zero
+	// StreamPosition: the sidecar must not keep it.
 	Stream StreamPosition
 }
 
 // Message returns r as a message.
 func (r GetReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindGetReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status, Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map,
-		Epoch: r.Stream.Epoch, Seq: r.Stream.Seq, HLC: r.Past}}
+	return Message{Kind: KindGetReply, From: from, To: to,
+		fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status,
+			Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map,
+			Epoch: r.Stream.Epoch, Seq: r.Stream.Seq, HLC: r.Past}}
 }
 
 // GetReply returns the content of a message of KindGetReply.
 func (m *Message) GetReply() GetReply {
-	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly, Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
+	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly,
+		Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
 		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition(), Past: m.fields.HLC}
 }
 
@@ -101,8 +108,8 @@ type Fill struct {
 	Snapshot bool
 	// Seen, with Snapshot, is the HLC up to which the newest version is wanted. Base is that of Get.
 	Seen, Base HLC
-	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache keeps it, and serves it from memory when it
-	// is complete.
+	// Ahead asks for the newest version at or below Seen although that may be in-flight: the cache keeps it, and serves
+	// it from memory when it is complete.
 	Ahead bool
 	// Epoch is that of the stream on which the reply is to come.
 	Epoch uint64
@@ -110,12 +117,15 @@ type Fill struct {
 
 // Message returns f as a message.
 func (f Fill) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFill, From: from, To: to, fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Clean: f.Ahead, Epoch: f.Epoch, Seq: uint64(f.Base)}}
+	return Message{Kind: KindFill, From: from, To: to,
+		fields: Fields{ID: f.ID, Key: f.Key, Cut: f.Cut, Older: f.Snapshot, HLC: f.Seen, Clean: f.Ahead, Epoch: f.Epoch,
+			Seq: uint64(f.Base)}}
 }
 
 // Fill returns the content of a message of KindFill.
 func (m *Message) Fill() Fill {
-	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC, Ahead: m.fields.Clean, Epoch: m.fields.Epoch, Base: HLC(m.fields.Seq)}
+	return Fill{ID: m.fields.ID, Key: m.fields.Key, Cut: m.fields.Cut, Snapshot: m.fields.Older, Seen: m.fields.HLC,
+		Ahead: m.fields.Clean, Epoch: m.fields.Epoch, Base: HLC(m.fields.Seq)}
 }
 
 // FillReply answers a Fill, on the stream.
@@ -125,7 +135,8 @@ type FillReply struct {
 	Record Record
 	// Status is Stable only if the cache may keep the value: the middleman has registered the copy.
 	Status Status
-	// Registered says the same of an in-flight version that was asked for ahead: the cache may keep it, and serves it when it is complete.
+	// Registered says the same of an in-flight version that was asked for ahead: the cache may keep it, and serves it
+	// when it is complete.
 	Registered bool
 	// Next is the HLC of the version after the one returned; 0: there is none.
 	Next HLC
@@ -139,12 +150,16 @@ type FillReply struct {
 
 // Message returns r as a message; its place on the stream is given later.
 func (r FillReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindFillReply, From: from, To: to, fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next, Ring: r.Ring, Err: r.Err, Map: r.Map, HLC: r.Past}}
+	return Message{Kind: KindFillReply, From: from, To: to,
+		fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next,
+			Ring: r.Ring, Err: r.Err, Map: r.Map, HLC: r.Past}}
 }
 
 // FillReply returns the content of a message of KindFillReply.
 func (m *Message) FillReply() FillReply {
-	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status, Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map, Past: m.fields.HLC}
+	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status,
+		Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map,
+		Past: m.fields.HLC}
 }
 
 // CutNotice tells a cache of a cut that sessions will soon read at, so that it can fetch what the cut outdates.
@@ -193,8 +208,8 @@ type Scan struct {
 	After string
 	// Limit is about how many keys the reply may name.
 	Limit uint64
-	// Seen is the greatest HLC that the session has seen, if it is bound; the keys of puts at or below it that are here and not
-	// processed yet are named too.
+	// Seen is the greatest HLC that the session has seen, if it is bound; the keys of puts at or below it that are here
+	// and not processed yet are named too.
 	Seen HLC
 	// Map is the slot map that the scan uses.
 	Map topology.MapID
@@ -202,7 +217,8 @@ type Scan struct {
 
 // Message returns s as a message.
 func (s Scan) Message(from, to topology.Node) Message {
-	return Message{Kind: KindScan, From: from, To: to, fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map}}
+	return Message{Kind: KindScan, From: from, To: to,
+		fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map}}
 }
 
 // Scan returns the content of a message of KindScan.
@@ -210,8 +226,8 @@ func (m *Message) Scan() Scan {
 	return Scan{ID: m.fields.ID, After: m.fields.Key, Limit: m.fields.Seq, Seen: m.fields.HLC, Map: m.fields.Map}
 }
 
-// ScanReply answers a Scan. It names every key that was in storage all the time since the Scan with an empty After, once Next
-// is empty, and perhaps others: only a read tells whether a key exists.
+// ScanReply answers a Scan. It names every key that was in storage all the time since the Scan with an empty After,
+// once Next is empty, and perhaps others: only a read tells whether a key exists.
 type ScanReply struct {
 	ID   uint64
 	Keys []string
@@ -220,8 +236,8 @@ type ScanReply struct {
 	Err  ErrCode
 	// Map is the slot map in use at the sender.
 	Map topology.MapID
-	// Horizon is the tombstone horizon of the sender: keys that were deleted and are not named were deleted at or below it. TellsHorizon is
-	// not set by versions that do not tell it.
+	// Horizon is the tombstone horizon of the sender: keys that were deleted and are not named were deleted at or below
+	// it. TellsHorizon is not set by versions that do not tell it.
 	Horizon      HLC
 	TellsHorizon bool
 }
@@ -240,7 +256,8 @@ func (r ScanReply) Message(from, to topology.Node) Message {
 
 // ScanReply returns the content of a message of KindScanReply.
 func (m *Message) ScanReply() ScanReply {
-	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map, Horizon: m.fields.HLC, TellsHorizon: m.fields.Hit}
+	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map, Horizon: m.fields.HLC,
+		TellsHorizon: m.fields.Hit}
 	if len(m.fields.Moved) > 0 {
 		r.Keys = make([]string, len(m.fields.Moved))
 		for i := range m.fields.Moved {

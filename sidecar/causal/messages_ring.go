@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // DepCheck asks the middleman that owns a slot to tell when a write is processed there, and when it is clean.
@@ -15,7 +15,8 @@ type DepCheck struct {
 
 // Message returns c as a message.
 func (c DepCheck) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepCheck, From: from, To: to, fields: Fields{Versions: []Version{c.Version}, Seq: uint64(c.Slot)}}
+	return Message{Kind: KindDepCheck, From: from, To: to,
+		fields: Fields{Versions: []Version{c.Version}, Seq: uint64(c.Slot)}}
 }
 
 // DepCheck returns the content of a message of KindDepCheck.
@@ -27,7 +28,8 @@ func (m *Message) DepCheck() DepCheck {
 type DepStatus struct {
 	Version Version
 	Ring    topology.RingID
-	// Clean says that it is also acknowledged: its dependencies are processed, and no cache of the ring holds an older value.
+	// Clean says that it is also acknowledged: its dependencies are processed, and no cache of the ring holds an older
+	// value.
 	Clean bool
 	// Complete says that it is known to be complete: the same holds in all rings.
 	Complete bool
@@ -35,7 +37,8 @@ type DepStatus struct {
 
 // Message returns s as a message.
 func (s DepStatus) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepStatus, From: from, To: to, fields: Fields{Versions: []Version{s.Version}, Ring: s.Ring, Clean: s.Clean, Hit: s.Complete}}
+	return Message{Kind: KindDepStatus, From: from, To: to,
+		fields: Fields{Versions: []Version{s.Version}, Ring: s.Ring, Clean: s.Clean, Hit: s.Complete}}
 }
 
 // DepStatus returns the content of a message of KindDepStatus.
@@ -43,27 +46,29 @@ func (m *Message) DepStatus() DepStatus {
 	return DepStatus{Version: m.onlyVersion(), Ring: m.fields.Ring, Clean: m.fields.Clean, Complete: m.fields.Hit}
 }
 
-// DepProbe asks the middleman that owns a slot whether a dependency of a staged put is missing there. It is answered only if
-// that is certain, with DepMissing.
+// DepProbe asks the middleman that owns a slot whether a dependency of a staged put is missing there. It is answered
+// only if that is certain, with DepMissing.
 type DepProbe struct {
 	// ID counts the probes of the sender's Incarnation.
 	ID          uint64
 	Incarnation uint64
 	Dep         Dep
-	// Lane asks whether the lane of the origin is received up to the version, else the question is whether the write itself
-	// is processed.
+	// Lane asks whether the lane of the origin is received up to the version, else the question is whether the write
+	// itself is processed.
 	Lane bool
 	Map  topology.MapID
 }
 
 // Message returns p as a message.
 func (p DepProbe) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepProbe, From: from, To: to, fields: Fields{ID: p.ID, Epoch: p.Incarnation, Deps: []Dep{p.Dep}, Clean: p.Lane, Map: p.Map}}
+	return Message{Kind: KindDepProbe, From: from, To: to,
+		fields: Fields{ID: p.ID, Epoch: p.Incarnation, Deps: []Dep{p.Dep}, Clean: p.Lane, Map: p.Map}}
 }
 
 // DepProbe returns the content of a message of KindDepProbe.
 func (m *Message) DepProbe() DepProbe {
-	return DepProbe{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean, Map: m.fields.Map}
+	return DepProbe{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean,
+		Map: m.fields.Map}
 }
 
 // DepMissing answers a DepProbe: when it arrived, the dependency had never been met in this ring.
@@ -77,7 +82,8 @@ type DepMissing struct {
 
 // Message returns d as a message.
 func (d DepMissing) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepMissing, From: from, To: to, fields: Fields{ID: d.ID, Epoch: d.Incarnation, Deps: []Dep{d.Dep}, Clean: d.Lane}}
+	return Message{Kind: KindDepMissing, From: from, To: to,
+		fields: Fields{ID: d.ID, Epoch: d.Incarnation, Deps: []Dep{d.Dep}, Clean: d.Lane}}
 }
 
 // DepMissing returns the content of a message of KindDepMissing.
@@ -182,7 +188,8 @@ type Latencies struct{ RoundTrips []RoundTrip }
 type RoundTrip struct {
 	// Ms is to choose by. It grows while probes are not answered; negative: unreachable.
 	Ms float64
-	// ExpectedMs is in what time an answer is expected: as measured last, or declared, and somewhat more while probes are late.
+	// ExpectedMs is in what time an answer is expected: as measured last, or declared, and somewhat more while probes
+	// are late.
 	ExpectedMs float64
 }
 
@@ -244,10 +251,12 @@ type TermReply struct {
 
 // Message returns t as a message.
 func (t TermReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTermReply, From: from, To: to, fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted, Hit: t.New}}
+	return Message{Kind: KindTermReply, From: from, To: to,
+		fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted, Hit: t.New}}
 }
 
 // TermReply returns the content of a message of KindTermReply.
 func (m *Message) TermReply() TermReply {
-	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean, New: m.fields.Hit}
+	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean,
+		New: m.fields.Hit}
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL, A log that is given up).
-// The shard refuses puts of earlier logs of the origin from then on.
+// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL, A log that
+// is given up). The shard refuses puts of earlier logs of the origin from then on.
 type Salvage struct {
 	// ID changes with each start of the coordinator.
 	ID uint64
@@ -37,8 +37,9 @@ type Salvaged struct {
 	// Failed says that the storage could not be read, or cannot go on there: begin again.
 	Failed bool
 	After  string
-	// Part is the number of this part of the page, of Parts. Edition tells the times apart that Incarnation has read the page: what is written
-	// meanwhile may move records from one part to another, so only parts of one of them make a page. 0: the sender does not say.
+	// Part is the number of this part of the page, of Parts. Edition tells the times apart that Incarnation has read
+	// the page: what is written meanwhile may move records from one part to another, so only parts of one of them make
+	// a page. 0: the sender does not say.
 	Part, Parts uint64
 	Edition     uint64
 	Records     []Moved
@@ -52,19 +53,23 @@ type Salvaged struct {
 
 // Message returns s as a message.
 func (s Salvaged) Message(from, to topology.Node) Message {
-	return Message{Kind: KindSalvaged, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
-		Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}}, HLC: s.SV, Cut: s.Seen,
-		Hash: s.Incarnation, Duration: int64(s.Edition)}}
+	return Message{Kind: KindSalvaged, From: from, To: to,
+		fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
+			Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}},
+			HLC: s.SV, Cut: s.Seen,
+			Hash: s.Incarnation, Duration: int64(s.Edition)}}
 }
 
 // Salvaged returns the content of a message of KindSalvaged.
 func (m *Message) Salvaged() Salvaged {
 	f := &m.fields
-	return Salvaged{ID: f.ID, Generation: f.Epoch, Refused: f.Clean, Failed: f.Hit, After: f.Key, Part: f.Session, Parts: f.Seq, Records: f.Moved,
+	return Salvaged{ID: f.ID, Generation: f.Epoch, Refused: f.Clean, Failed: f.Hit, After: f.Key, Part: f.Session,
+		Parts: f.Seq, Records: f.Moved,
 		Next: string(f.Record.Value.Data), SV: f.HLC, Seen: f.Cut, Incarnation: f.Hash, Edition: uint64(f.Duration)}
 }
 
-// TermQuery is sent by a leader whose log is lost to another coordinator of its data center, for the term that the lost log knew.
+// TermQuery is sent by a leader whose log is lost to another coordinator of its data center, for the term that the lost
+// log knew.
 type TermQuery struct{ ID uint64 }
 
 // Message returns q as a message.
@@ -123,7 +128,10 @@ func ParseFences(b []byte) (Fences, error) {
 		o, n := binary.Uvarint(b)
 		generation, m := binary.Uvarint(b[max(n, 0):])
 		if n <= 0 || m <= 0 || o > maxOrigin {
-			return nil, errors.New("it is no list of origins and generations; the storage is damaged, or belongs to another application")
+			return nil,
+				errors.New(
+					"it is no list of origins and generations; the storage is damaged, or belongs to " +
+						"another application")
 		}
 		f[topology.Origin(o)], b = generation, b[n+m:]
 	}

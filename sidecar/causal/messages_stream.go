@@ -3,11 +3,11 @@ package causal
 import (
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// StreamPosition is the place of a FillReply, LeaseGrant or Invalidate on the stream from a middleman to a cache, or of a GetReply,
-// LeaseGrant or Invalidate on a near stream from a cache to a sidecar.
+// StreamPosition is the place of a FillReply, LeaseGrant or Invalidate on the stream from a middleman to a cache, or of
+// a GetReply, LeaseGrant or Invalidate on a near stream from a cache to a sidecar.
 type StreamPosition struct {
 	Epoch uint64
 	// Seq counts the messages of the stream from 1.
@@ -139,12 +139,15 @@ type Pull struct {
 
 // Message returns p as a message.
 func (p Pull) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPull, From: from, To: to, fields: Fields{Map: p.Map, Hash: uint64(p.OldMap), ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List, Seq: p.First, Clean: p.Copied}}
+	return Message{Kind: KindPull, From: from, To: to,
+		fields: Fields{Map: p.Map, Hash: uint64(p.OldMap), ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List,
+			Seq: p.First, Clean: p.Copied}}
 }
 
 // Pull returns the content of a message of KindPull.
 func (m *Message) Pull() Pull {
-	return Pull{Map: m.fields.Map, OldMap: topology.MapID(m.fields.Hash), TakerLife: m.fields.ID, GiverLife: m.fields.Epoch, List: m.fields.Session, First: m.fields.Seq, Copied: m.fields.Clean}
+	return Pull{Map: m.fields.Map, OldMap: topology.MapID(m.fields.Hash), TakerLife: m.fields.ID,
+		GiverLife: m.fields.Epoch, List: m.fields.Session, First: m.fields.Seq, Copied: m.fields.Clean}
 }
 
 // Pulled answers a Pull with a chunk of records.
@@ -161,11 +164,14 @@ type Pulled struct {
 
 // Message returns p as a message.
 func (p Pulled) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPulled, From: from, To: to, fields: Fields{Map: p.Map, ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List, Seq: p.First, Moved: p.Moved, Hit: p.ListEnd, Clean: p.LastList, HLC: p.Horizon}}
+	return Message{Kind: KindPulled, From: from, To: to,
+		fields: Fields{Map: p.Map, ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List, Seq: p.First, Moved: p.Moved,
+			Hit: p.ListEnd, Clean: p.LastList, HLC: p.Horizon}}
 }
 
 // Pulled returns the content of a message of KindPulled.
 func (m *Message) Pulled() Pulled {
-	return Pulled{Map: m.fields.Map, TakerLife: m.fields.ID, GiverLife: m.fields.Epoch, List: m.fields.Session, First: m.fields.Seq, Moved: m.fields.Moved, ListEnd: m.fields.Hit,
+	return Pulled{Map: m.fields.Map, TakerLife: m.fields.ID, GiverLife: m.fields.Epoch, List: m.fields.Session,
+		First: m.fields.Seq, Moved: m.fields.Moved, ListEnd: m.fields.Hit,
 		LastList: m.fields.Clean, Horizon: m.fields.HLC}
 }

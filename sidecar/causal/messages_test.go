@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // fill sets every exported field to a value of its own.
@@ -43,7 +43,8 @@ type content[C any] interface {
 	Message(from, to topology.Node) Message
 }
 
-// checkContent asserts that a content survives being a message, that its kind is right, and that its fields do not share one.
+// checkContent asserts that a content survives being a message, that its kind is right, and that its fields do not
+// share one.
 func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) {
 	t.Helper()
 	from, to := topology.Node{Part: topology.Cache, Index: 1}, topology.Node{DC: 2}
@@ -144,7 +145,8 @@ func TestDependenciesKeepTheirSort(t *testing.T) {
 			t.Errorf("writes %v, lanes %v", got.Writes(), got.Lanes())
 		}
 	}
-	if both := l.With(l); !slices.Equal(both.Writes(), []Dep{write, write}) || !slices.Equal(both.Lanes(), []Dep{lane, lane}) {
+	if both := l.With(l); !slices.Equal(both.Writes(), []Dep{write, write}) ||
+		!slices.Equal(both.Lanes(), []Dep{lane, lane}) {
 		t.Errorf("of both: writes %v, lanes %v", both.Writes(), both.Lanes())
 	}
 }
@@ -171,7 +173,8 @@ func TestAStreamPositionDoesNotDisturbTheContent(t *testing.T) {
 	} {
 		placed := m
 		placed.SetStreamPosition(at)
-		if placed.StreamPosition() != at || !cmp.Equal(placed.FillReply(), m.FillReply()) || placed.LeaseGrant() != m.LeaseGrant() ||
+		if placed.StreamPosition() != at || !cmp.Equal(placed.FillReply(), m.FillReply()) ||
+			placed.LeaseGrant() != m.LeaseGrant() ||
 			placed.Invalidate() != m.Invalidate() {
 			t.Errorf("%s: %+v became %+v", m.Kind, m, placed)
 		}

@@ -3,39 +3,42 @@ package causal
 import (
 	"encoding/binary"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Vectors carries the stability vectors: coordinator -> leader -> leaders of other data centers -> nodes. A leader sends other
-// leaders those of its own data center only, and they believe it nothing else.
+// Vectors carries the stability vectors: coordinator -> leader -> leaders of other data centers -> nodes. A leader
+// sends other leaders those of its own data center only, and they believe it nothing else.
 type Vectors struct {
 	Entries []VectorEntry
-	// InUse has a bit for each coordinator of the data center that is in use, in messages of a leader to its nodes; 0: unknown.
+	// InUse has a bit for each coordinator of the data center that is in use, in messages of a leader to its nodes; 0:
+	// unknown.
 	InUse uint64
 	// ActiveAt is when a write was last accepted or acknowledged anywhere, as far as the sender knows.
 	ActiveAt HLC
 	// Asks has a bit for each data center whose SignedVectors the sender, a leader, asks another leader for.
 	Asks uint64
-	// Heard has a bit for each coordinator of the sender's data center that its leader has lately heard of, in messages to other leaders: it is there,
-	// whether or not its vectors move. 0: unknown.
+	// Heard has a bit for each coordinator of the sender's data center that its leader has lately heard of, in messages
+	// to other leaders: it is there, whether or not its vectors move. 0: unknown.
 	Heard uint64
 }
 
 // Message returns v as a message.
 func (v Vectors) Message(from, to topology.Node) Message {
-	return Message{Kind: KindVectors, From: from, To: to, fields: Fields{Vectors: v.Entries, Seq: v.InUse, HLC: v.ActiveAt, ID: v.Asks, Epoch: v.Heard}}
+	return Message{Kind: KindVectors, From: from, To: to,
+		fields: Fields{Vectors: v.Entries, Seq: v.InUse, HLC: v.ActiveAt, ID: v.Asks, Epoch: v.Heard}}
 }
 
 // Vectors returns the content of a message of KindVectors.
 func (m *Message) Vectors() Vectors {
-	return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq, ActiveAt: m.fields.HLC, Asks: m.fields.ID, Heard: m.fields.Epoch}
+	return Vectors{Entries: m.fields.Vectors, InUse: m.fields.Seq, ActiveAt: m.fields.HLC, Asks: m.fields.ID,
+		Heard: m.fields.Epoch}
 }
 
 // AreOf reports whether v speaks of the origins of a data center only.
 func (v Vectors) AreOf(dc topology.DC, t *topology.Topology) bool { return areOfDC(v.Entries, dc, t) }
 
-// SignedVectors carries what the leader of a data center says of the origins of that data center. Other leaders pass it on as it is,
-// so that it reaches those that do not hear that leader.
+// SignedVectors carries what the leader of a data center says of the origins of that data center. Other leaders pass it
+// on as it is, so that it reaches those that do not hear that leader.
 type SignedVectors struct {
 	DC      topology.DC
 	Entries []VectorEntry
@@ -57,7 +60,8 @@ func (m *Message) SignedVectors() SignedVectors {
 	return SignedVectors{DC: topology.DC(m.fields.Seq), Entries: m.fields.Vectors, Seal: m.fields.Record.Value.Data}
 }
 
-// Statement returns what the seal covers. Every part has a fixed length or is preceded by it, or by whether it is there, so no two contents have the same.
+// Statement returns what the seal covers. Every part has a fixed length or is preceded by it, or by whether it is
+// there, so no two contents have the same.
 func (v SignedVectors) Statement() []byte {
 	b := make([]byte, 0, 6+24*len(v.Entries))
 	b = binary.BigEndian.AppendUint16(b, uint16(v.DC))

@@ -1,6 +1,6 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
 // Put asks a coordinator to accept a write.
 type Put struct {
@@ -12,8 +12,9 @@ type Put struct {
 	Seq uint64
 	// Unanswered is the lowest number of a put of the session that may be sent again; those below have their answer.
 	Unanswered uint64
-	// Resent says that the put was sent to this coordinator before, perhaps to another leadership. Since is the SV of the coordinator that
-	// was known when it was first sent: if it was accepted, its version is greater. The first copy does not say it.
+	// Resent says that the put was sent to this coordinator before, perhaps to another leadership. Since is the SV of
+	// the coordinator that was known when it was first sent: if it was accepted, its version is greater. The first copy
+	// does not say it.
 	Resent bool
 	Since  HLC
 	Key    string
@@ -25,15 +26,18 @@ type Put struct {
 
 // Message returns p as a message.
 func (p Put) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPut, From: from, To: to, fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
-		Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value}, HLC: p.Floor, Deps: p.Deps}}
+	return Message{Kind: KindPut, From: from, To: to,
+		fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
+			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value},
+			HLC: p.Floor, Deps: p.Deps}}
 }
 
 // Put returns the content of a message of KindPut.
 func (m *Message) Put() Put {
 	f := &m.fields
-	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq, Unanswered: uint64(f.Duration),
-		Resent: f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps}
+	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq,
+		Unanswered: uint64(f.Duration),
+		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps}
 }
 
 // PutReply answers a Put once the log holds it, or refuses it.
@@ -48,12 +52,14 @@ type PutReply struct {
 
 // Message returns r as a message.
 func (r PutReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutReply, From: from, To: to, fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err, Clean: r.Repeated}}
+	return Message{Kind: KindPutReply, From: from, To: to,
+		fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err, Clean: r.Repeated}}
 }
 
 // PutReply returns the content of a message of KindPutReply.
 func (m *Message) PutReply() PutReply {
-	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err, Repeated: m.fields.Clean}
+	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err,
+		Repeated: m.fields.Clean}
 }
 
 // Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.
@@ -89,8 +95,8 @@ func (l *DepList) AddWrite(d Dep) {
 	l.all = append(l.all, d)
 }
 
-// AddLane adds a lane: the version's origin names the coordinator, d.Slot a slot of the shard, and the version's HLC how far
-// the shard must have received it.
+// AddLane adds a lane: the version's origin names the coordinator, d.Slot a slot of the shard, and the version's HLC
+// how far the shard must have received it.
 func (l *DepList) AddLane(d Dep) {
 	l.all = append(l.all, d)
 	l.lanes++
@@ -142,7 +148,8 @@ type PutAfter struct {
 	Key    string
 	Record Record
 	Deps   DepList
-	// Met are the other dependencies: those that are known to be in the ring. They matter if the write is put elsewhere by an adopter.
+	// Met are the other dependencies: those that are known to be in the ring. They matter if the write is put elsewhere
+	// by an adopter.
 	Met DepList
 	// Previous is the HLC of the write before this one in the lane.
 	Previous HLC
@@ -164,15 +171,19 @@ func (p PutAfter) Message(from, to topology.Node) Message {
 	if p.Met.Len() > 0 {
 		deps = append(deps[:len(deps):len(deps)], p.Met.all...)
 	}
-	return Message{Kind: KindPutAfter, From: from, To: to, fields: Fields{Key: p.Key, Record: p.Record, Deps: deps, Seq: uint64(p.Deps.lanes), Hash: uint64(p.Met.Len()), ID: uint64(p.Met.lanes),
-		HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map, Epoch: p.Generation, Session: uint64(p.Past)}}
+	return Message{Kind: KindPutAfter, From: from, To: to,
+		fields: Fields{Key: p.Key, Record: p.Record, Deps: deps, Seq: uint64(p.Deps.lanes), Hash: uint64(p.Met.Len()),
+			ID:  uint64(p.Met.lanes),
+			HLC: p.Previous, Cut: p.AckedUpTo, Clean: p.Complete, Map: p.Map, Epoch: p.Generation,
+			Session: uint64(p.Past)}}
 }
 
 // PutAfter returns the content of a message of KindPutAfter.
 func (m *Message) PutAfter() PutAfter {
 	f := &m.fields
 	met := len(f.Deps) - int(min(f.Hash, uint64(len(f.Deps))))
-	return PutAfter{Key: f.Key, Record: f.Record, Deps: depList(f.Deps[:met:met], f.Seq), Met: depList(f.Deps[met:], f.ID), Previous: f.HLC,
+	return PutAfter{Key: f.Key, Record: f.Record, Deps: depList(f.Deps[:met:met], f.Seq),
+		Met: depList(f.Deps[met:], f.ID), Previous: f.HLC,
 		AckedUpTo: f.Cut, Complete: f.Clean, Map: f.Map, Generation: f.Epoch, Past: HLC(f.Session)}
 }
 
@@ -184,8 +195,8 @@ func depList(all []Dep, lanes uint64) DepList {
 	return DepList{all, int(min(lanes, uint64(len(all))))}
 }
 
-// PutAck tells a coordinator that writes are processed in the middleman's ring, with their dependencies, and that the ring's
-// caches hold no older value.
+// PutAck tells a coordinator that writes are processed in the middleman's ring, with their dependencies, and that the
+// ring's caches hold no older value.
 type PutAck struct {
 	Versions []Version
 	// Incarnation is that of the middleman.
@@ -196,7 +207,8 @@ type PutAck struct {
 
 // Message returns a as a message.
 func (a PutAck) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPutAck, From: from, To: to, fields: Fields{Versions: a.Versions, Epoch: a.Incarnation, Seq: a.GivenUpBelow}}
+	return Message{Kind: KindPutAck, From: from, To: to,
+		fields: Fields{Versions: a.Versions, Epoch: a.Incarnation, Seq: a.GivenUpBelow}}
 }
 
 // PutAck returns the content of a message of KindPutAck.
@@ -230,8 +242,9 @@ type LaneHello struct {
 	Map topology.MapID
 	// AwayOnly asks only which coordinators of the data center are away: this lane is in step.
 	AwayOnly bool
-	// Lost says that the storage has lost its data: what earlier incarnations have acknowledged of writes that are incomplete counts no
-	// more. Round is repeated in the answer, so that a late answer to an earlier hello does not count for a later one.
+	// Lost says that the storage has lost its data: what earlier incarnations have acknowledged of writes that are
+	// incomplete counts no more. Round is repeated in the answer, so that a late answer to an earlier hello does not
+	// count for a later one.
 	Lost  bool
 	Round uint64
 }
@@ -244,7 +257,8 @@ func (h LaneHello) Message(from, to topology.Node) Message {
 
 // LaneHello returns the content of a message of KindLaneHello.
 func (m *Message) LaneHello() LaneHello {
-	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean, Lost: m.fields.Hit, Round: m.fields.ID}
+	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean, Lost: m.fields.Hit,
+		Round: m.fields.ID}
 }
 
 // LaneSync answers a LaneHello.
@@ -252,20 +266,20 @@ type LaneSync struct {
 	// Incarnation is that of the middleman, and Round a number that it has given, as in the LaneHello.
 	Incarnation uint64
 	Round       uint64
-	// Newest is the newest write for the shard that was sent, and is not complete; of a shard that has lost its data, perhaps a newer one
-	// that is.
+	// Newest is the newest write for the shard that was sent, and is not complete; of a shard that has lost its data,
+	// perhaps a newer one that is.
 	Newest HLC
-	// AckedUpTo is the HLC up to which the lane is acknowledged; of a shard that has lost its data, up to which it is complete, or
-	// acknowledged by the present incarnation.
+	// AckedUpTo is the HLC up to which the lane is acknowledged; of a shard that has lost its data, up to which it is
+	// complete, or acknowledged by the present incarnation.
 	AckedUpTo HLC
 	Map       topology.MapID
 	// Away has a bit for each coordinator of the data center that is away, if the sender is the leader.
 	Away uint64
-	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else is said then: the
-	// middleman has to begin again above that.
+	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else
+	// is said then: the middleman has to begin again above that.
 	Surpassed uint64
-	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes that it has
-	// salvaged are not complete.
+	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes
+	// that it has salvaged are not complete.
 	Generation uint64
 	Adopting   bool
 }
@@ -279,7 +293,8 @@ func (s LaneSync) Message(from, to topology.Node) Message {
 
 // LaneSync returns the content of a message of KindLaneSync.
 func (m *Message) LaneSync() LaneSync {
-	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut, Map: m.fields.Map, Away: m.fields.Seq,
+	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut,
+		Map: m.fields.Map, Away: m.fields.Seq,
 		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit}
 }
 

@@ -25,7 +25,8 @@ func (o *Outbox) Take(dst []Message) []Message {
 // maxRecycled is the length of the longest array that Recycle keeps.
 const maxRecycled = 4096
 
-// Recycle returns s empty and cleared, so that its array can be used again. An array that a peak has made long is given up.
+// Recycle returns s empty and cleared, so that its array can be used again. An array that a peak has made long is given
+// up.
 func Recycle[T any](s []T) []T {
 	if cap(s) > maxRecycled {
 		return nil

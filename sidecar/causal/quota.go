@@ -1,11 +1,12 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
-// Quota bounds how much parts can make another one remember: all of them together, and each holder. The zero Quota permits nothing.
+// Quota bounds how much parts can make another one remember: all of them together, and each holder. The zero Quota
+// permits nothing.
 //
-// A holder is an identity, since whoever has a certificate can open many links and call itself another sidecar on each; without identities, a
-// node.
+// A holder is an identity, since whoever has a certificate can open many links and call itself another sidecar on each;
+// without identities, a node.
 type Quota struct {
 	Total, Each int
 	// OwnerOf returns the identity behind a node, which needs to have a link; "": unknown. nil: there are none.

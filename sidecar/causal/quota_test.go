@@ -3,11 +3,13 @@ package causal
 import (
 	"testing"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAQuotaBoundsEachIdentityOverAllItsNodes(t *testing.T) {
-	q := Quota{Total: 5, Each: 3, OwnerOf: func(n topology.Node) string { return map[uint64]string{1: "shop", 2: "shop"}[n.Index] }}
+	q := Quota{Total: 5, Each: 3, OwnerOf: func(n topology.Node) string {
+		return map[uint64]string{1: "shop", 2: "shop"}[n.Index]
+	}}
 	node := func(i uint64) topology.Node { return topology.Node{Part: topology.Sidecar, Index: i} }
 	var held []Holder
 	for _, c := range []struct {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Routes picks the ring to read a slot from: the nearest whose shard is reachable (PROTOCOL §7).
@@ -18,7 +18,8 @@ type Routes struct {
 	expected []float64 // RoundTrip.ExpectedMs, or the declared ones
 }
 
-// suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at everything else.
+// suspicionTime is how long a shard is avoided at least after a time-out: it may answer pings, and be slow at
+// everything else.
 const suspicionTime = 2 * time.Second
 
 // unreachableMs ranks a data center that does not answer behind all that do.
@@ -58,8 +59,8 @@ func (r *Routes) NoteDataLost(now Now, shard topology.Node) {
 	r.Suspects.Add(now, shard, suspicionTime)
 }
 
-// TimedOut records that a shard did not answer. The other shards of its data center may be as unreachable: they are avoided too,
-// until they answer a ping.
+// TimedOut records that a shard did not answer. The other shards of its data center may be as unreachable: they are
+// avoided too, until they answer a ping.
 func (r *Routes) TimedOut(now Now, shard topology.Node) {
 	r.Suspects.Add(now, shard, suspicionTime)
 	for i := range r.topo.DCs[shard.DC].RunningMiddlemen() {
@@ -69,7 +70,8 @@ func (r *Routes) TimedOut(now Now, shard topology.Node) {
 	}
 }
 
-// AnsweredLate records that a shard has not answered a read in time, but others. What cannot be read elsewhere is still read there.
+// AnsweredLate records that a shard has not answered a read in time, but others. What cannot be read elsewhere is still
+// read there.
 func (r *Routes) AnsweredLate(now Now, shard topology.Node) {
 	r.Suspects.AvoidFor(now, shard, suspicionTime)
 }
@@ -133,9 +135,10 @@ func (r *Routes) NearestAll(now Now, slots []topology.Slot, allowed topology.Rin
 	return best, found
 }
 
-// OutOfReach reports whether there is no hope for a read of a slot from rings: no other data center answers the leader of this one,
-// so it is this one that is cut off, and no shard that has the slot answers. That takes two others: a single one may restart. A shard in
-// this data center is on this side of the cut, so it is slow or restarts, and there is hope.
+// OutOfReach reports whether there is no hope for a read of a slot from rings: no other data center answers the leader
+// of this one, so it is this one that is cut off, and no shard that has the slot answers. That takes two others: a
+// single one may restart. A shard in this data center is on this side of the cut, so it is slow or restarts, and there
+// is hope.
 func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet) bool {
 	others := 0
 	for dc, ms := range r.ms {
@@ -158,8 +161,8 @@ func (r *Routes) OutOfReach(now Now, slot topology.Slot, rings topology.RingSet)
 	return others > 1
 }
 
-// Timeout returns how long to wait for an answer from dc before another way is tried. One that does not answer is asked if there
-// is no other way; there may be one soon.
+// Timeout returns how long to wait for an answer from dc before another way is tried. One that does not answer is asked
+// if there is no other way; there may be one soon.
 func (r *Routes) Timeout(dc topology.DC) time.Duration {
 	return 250*time.Millisecond + time.Duration(3*min(r.expected[dc], 2000)*1e6)
 }

@@ -1,11 +1,11 @@
 package causal
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
 // What a message speaks of, for the authorization of links: a part may speak for itself only.
 
-// SpeaksOnlyOf reports whether every version and every vector in m, beside dependencies, is of an origin. A version that names no
-// write is of every origin.
+// SpeaksOnlyOf reports whether every version and every vector in m, beside dependencies, is of an origin. A version
+// that names no write is of every origin.
 func (m *Message) SpeaksOnlyOf(o topology.Origin) bool {
 	f := &m.fields
 	if v := f.Record.Version; v != (Version{}) && v.Origin != o {

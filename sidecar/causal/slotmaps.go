@@ -3,12 +3,12 @@ package causal
 import (
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// SlotMaps tracks which slot map of each ring a part uses during resharding. The middlemen decide: each switches to the new
-// map on its own (package shard) and refuses what is sent under any other map. All other parts use the old map of a ring
-// until they learn that one of its middlemen uses the new one.
+// SlotMaps tracks which slot map of each ring a part uses during resharding. The middlemen decide: each switches to the
+// new map on its own (package shard) and refuses what is sent under any other map. All other parts use the old map of a
+// ring until they learn that one of its middlemen uses the new one.
 type SlotMaps struct {
 	target  *topology.Topology // the topology that was configured
 	view    *topology.Topology // the topology as it is used: with the old map in the rings of pending
@@ -23,8 +23,8 @@ func NewSlotMaps(t *topology.Topology) SlotMaps {
 	return m
 }
 
-// Load takes a topology that differs in the numbers of coordinators, shards and caches only. Rings that use the new map already
-// keep it.
+// Load takes a topology that differs in the numbers of coordinators, shards and caches only. Rings that use the new map
+// already keep it.
 func (m *SlotMaps) Load(t *topology.Topology) {
 	var pending topology.RingSet
 	for r := range t.Rings {
@@ -35,8 +35,8 @@ func (m *SlotMaps) Load(t *topology.Topology) {
 	m.target, m.pending, m.view = t, pending, t.WithOldMaps(pending)
 }
 
-// Observe looks at the slot map that a message of a middleman names. If this is the first message that names the new map of a
-// ring, Observe returns the ring and true: from here on the new map is used.
+// Observe looks at the slot map that a message of a middleman names. If this is the first message that names the new
+// map of a ring, Observe returns the ring and true: from here on the new map is used.
 func (m *SlotMaps) Observe(msg *Message) (topology.RingID, bool) {
 	if msg.fields.Map == 0 || m.pending == 0 || msg.From.Part != topology.Middleman {
 		return topology.NoRing, false
@@ -67,7 +67,8 @@ func (m *SlotMaps) NextPoll() int64 {
 	return m.askAt
 }
 
-// Poll asks the middlemen that own slots in the new map. Those that do not use it yet do not answer, or name the old map.
+// Poll asks the middlemen that own slots in the new map. Those that do not use it yet do not answer, or name the old
+// map.
 func (m *SlotMaps) Poll(now Now, self topology.Node, send func(Message)) {
 	if m.pending == 0 || now.Mono < m.askAt {
 		return

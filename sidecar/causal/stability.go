@@ -3,7 +3,7 @@ package causal
 import (
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Stability holds the vectors SV and RV of every origin (PROTOCOL §4). Entries only grow.
@@ -17,7 +17,8 @@ type Stability struct {
 
 // NewStability returns vectors in which nothing is known.
 func NewStability(t *topology.Topology) *Stability {
-	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings)), settled: make([]HLC, t.Origins()+1)}
+	s := &Stability{sv: make([]HLC, t.Origins()+1), rv: make([][]HLC, len(t.Rings)),
+		settled: make([]HLC, t.Origins()+1)}
 	for r := range s.rv {
 		s.rv[r] = make([]HLC, t.Origins()+1)
 	}
@@ -30,8 +31,9 @@ func (s *Stability) SV(o topology.Origin) HLC { return s.sv[o] }
 // RV returns the HLC at or below which every write of an origin is known to be acknowledged by ring r.
 func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r][o] }
 
-// Settled returns the HLC at or below which every write of an origin is known to be complete, or to be lost with a log that was given up. SV
-// does not pass what is lost before all that may precede it is settled (PROTOCOL, A log that is given up).
+// Settled returns the HLC at or below which every write of an origin is known to be complete, or to be lost with a log
+// that was given up. SV does not pass what is lost before all that may precede it is settled (PROTOCOL, A log that is
+// given up).
 func (s *Stability) Settled(o topology.Origin) HLC { return max(s.sv[o], s.settled[o]) }
 
 // settledBeside returns Settled as an entry has it: 0 if it is SV.
@@ -42,8 +44,8 @@ func (s *Stability) settledBeside(o topology.Origin) HLC {
 	return s.settled[o]
 }
 
-// Merge takes the newer of both and reports whether any entry was newer. What is above limit is taken for limit: what holds up
-// to a timestamp also holds up to an earlier one.
+// Merge takes the newer of both and reports whether any entry was newer. What is above limit is taken for limit: what
+// holds up to a timestamp also holds up to an earlier one.
 func (s *Stability) Merge(entries []VectorEntry, limit HLC) bool {
 	changed := false
 	for i := range entries {
@@ -106,8 +108,8 @@ func (s *Stability) Entry(o topology.Origin) VectorEntry {
 	return e
 }
 
-// Entries returns what is known of all origins. Neighbors with equal values share an entry; origins of which nothing is known are
-// left out.
+// Entries returns what is known of all origins. Neighbors with equal values share an entry; origins of which nothing is
+// known are left out.
 func (s *Stability) Entries() []VectorEntry { return s.EntriesBetween(1, topology.Origin(len(s.sv)-1)) }
 
 // EntriesBetween returns the entries of the origins from first to last.
@@ -131,7 +133,9 @@ func (s *Stability) EntriesBetween(first, last topology.Origin) []VectorEntry {
 
 // isEqual reports whether the same is known of two origins.
 func (s *Stability) isEqual(a, b topology.Origin) bool {
-	return s.sv[a] == s.sv[b] && s.Settled(a) == s.Settled(b) && !slices.ContainsFunc(s.rv, func(rv []HLC) bool { return rv[a] != rv[b] })
+	return s.sv[a] == s.sv[b] && s.Settled(a) == s.Settled(b) && !slices.ContainsFunc(s.rv, func(rv []HLC) bool {
+		return rv[a] != rv[b]
+	})
 }
 
 // Complete reports whether v is known to be in all rings, and older values of its key in no cache.
@@ -161,8 +165,8 @@ func (s *Stability) MinSV() HLC { return least(s.sv[1:]) }
 
 // Cut is an HLC to read at.
 //
-// Invariant: every write at or below Complete is complete, and so is every write at or below At of an origin that is not of a data center in
-// LeftOut.
+// Invariant: every write at or below Complete is complete, and so is every write at or below At of an origin that is
+// not of a data center in LeftOut.
 type Cut struct {
 	At, Complete HLC
 	LeftOut      uint64 // a bit for each data center
@@ -170,7 +174,8 @@ type Cut struct {
 
 // Covers reports whether a version is complete because of the cut.
 func (c *Cut) Covers(v Version) bool {
-	return v.HLC <= c.Complete || v.HLC <= c.At && v.Origin != 0 && c.LeftOut>>((v.Origin-1)/topology.MaxCoordinators)&1 == 0
+	return v.HLC <= c.Complete || v.HLC <= c.At && v.Origin != 0 &&
+		c.LeftOut>>((v.Origin-1)/topology.MaxCoordinators)&1 == 0
 }
 
 // LeftOut returns how many data centers cuts leave out, of n: a quarter. Those are the furthest behind.
@@ -179,8 +184,8 @@ func LeftOut(n int) int { return n / 4 }
 // LeftOutAtMost is LeftOut, if one of the data centers may be late.
 func LeftOutAtMost(n int) int { return max(LeftOut(n), 1) }
 
-// CutWithout returns the cut at or below which every write is complete, but for those of the n data centers whose origins are the furthest
-// behind. It never leaves out all.
+// CutWithout returns the cut at or below which every write is complete, but for those of the n data centers whose
+// origins are the furthest behind. It never leaves out all.
 func (s *Stability) CutWithout(n int) Cut { return cutWithout(s.sv[1:], n) }
 
 func cutWithout(hs []HLC, n int) (c Cut) {
@@ -200,8 +205,8 @@ func cutWithout(hs []HLC, n int) (c Cut) {
 	return c
 }
 
-// NewestCutWithout returns a cut at or below which some ring has every write, but for those of the n data centers whose origins are the
-// furthest behind there: soon CutWithout will get there.
+// NewestCutWithout returns a cut at or below which some ring has every write, but for those of the n data centers whose
+// origins are the furthest behind there: soon CutWithout will get there.
 func (s *Stability) NewestCutWithout(n int) HLC {
 	var m HLC
 	for r := range s.rv {

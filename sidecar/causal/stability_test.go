@@ -3,7 +3,7 @@ package causal
 import (
 	"testing"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
@@ -17,7 +17,8 @@ func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := NewStability(topo)
-	s.Merge([]VectorEntry{{Origin: 1, Last: 16, SV: 30}, {Origin: 17, Last: 32, SV: 25}, {Origin: 33, Last: 48, SV: 20}, {Origin: 18, SV: 40}}, NoLimit)
+	s.Merge([]VectorEntry{{Origin: 1, Last: 16, SV: 30}, {Origin: 17, Last: 32, SV: 25}, {Origin: 33, Last: 48, SV: 20},
+		{Origin: 18, SV: 40}}, NoLimit)
 	s.Merge([]VectorEntry{{Origin: 34, SV: 50}}, NoLimit)
 	c := s.CutWithout(1)
 	if c != (Cut{At: 25, Complete: 20, LeftOut: 1 << 2}) {
@@ -27,7 +28,8 @@ func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
 		v    Version
 		want bool
 	}{
-		{Version{HLC: 20, Origin: 33}, true}, {Version{HLC: 21, Origin: 33}, false}, {Version{HLC: 21, Origin: 48}, false},
+		{Version{HLC: 20, Origin: 33}, true}, {Version{HLC: 21, Origin: 33}, false},
+		{Version{HLC: 21, Origin: 48}, false},
 		{Version{HLC: 25, Origin: 32}, true}, {Version{HLC: 25, Origin: 1}, true}, {Version{HLC: 26, Origin: 1}, false},
 		{Version{HLC: 20}, true}, {Version{HLC: 21}, false}, // a missing key, with a tombstone horizon
 	} {
@@ -47,7 +49,8 @@ func TestACutWithoutTheLastDataCenterCoversWhatIsComplete(t *testing.T) {
 }
 
 func TestWithOneDataCenterNoneIsLeftOut(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, [][]float64{{0}})
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, [][]float64{{0}})
 	if err != nil {
 		t.Fatal(err)
 	}

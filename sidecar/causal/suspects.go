@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Suspects are nodes that did not answer a request in time. Requests go round them, and they get pings until they answer one, so
-// a node that is dead costs one time-out and not one for every request (PROTOCOL §7).
+// Suspects are nodes that did not answer a request in time. Requests go round them, and they get pings until they
+// answer one, so a node that is dead costs one time-out and not one for every request (PROTOCOL §7).
 //
-// Suspicion only says who is asked first. Nothing that a node may be asked for is forbidden to those that are asked instead, so a
-// wrong suspicion costs time, and never an answer that is too old.
+// Suspicion only says who is asked first. Nothing that a node may be asked for is forbidden to those that are asked
+// instead, so a wrong suspicion costs time, and never an answer that is too old.
 type Suspects struct {
 	list   []*suspect // few, so they are searched one by one
 	lastID uint64     // of a ping
@@ -42,7 +42,8 @@ func (s *Suspects) find(n topology.Node) *suspect {
 	return nil
 }
 
-// Add makes a node suspect, until it answers a ping and for at least a time. It reports whether the node was not suspect before.
+// Add makes a node suspect, until it answers a ping and for at least a time. It reports whether the node was not
+// suspect before.
 func (s *Suspects) Add(now Now, n topology.Node, atLeast time.Duration) bool {
 	until := now.Mono + int64(atLeast)
 	x := s.find(n)

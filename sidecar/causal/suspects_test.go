@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -99,7 +99,8 @@ func TestBackoffsGrowToALimitAndDiffer(t *testing.T) {
 		for attempt, want := range []time.Duration{1e9, 2e9, 3e9, 3e9, 3e9} {
 			got := Backoff(time.Second, 3*time.Second, attempt, seed)
 			if got > int64(want) || got < int64(want)*3/4 {
-				t.Errorf("attempt %d of seed %d: %v, want three quarters to all of %v", attempt, seed, time.Duration(got), want)
+				t.Errorf("attempt %d of seed %d: %v, want three quarters to all of %v", attempt, seed,
+					time.Duration(got), want)
 			}
 			differ[got] = true
 		}
@@ -110,8 +111,10 @@ func TestBackoffsGrowToALimitAndDiffer(t *testing.T) {
 }
 
 func TestAShardThatDoesNotAnswerIsGoneRoundAndItsNeighborsOnlyUntilTheyAnswer(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 2}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
-		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, [][]float64{{0, 50}, {50, 0}})
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 2},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}},
+		[][]float64{{0, 50}, {50, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,20 @@
-// Package causal is the vocabulary of the protocol: versions, clocks, vectors, messages, routes and slot maps. The parts of the
-// data plane are deterministic state machines in the packages below it: session, coordinator, middleman, cache, and shard, which
-// joins a middleman with what moves slots in a resharding.
+// Package causal is the vocabulary of the protocol: versions, clocks, vectors, messages, routes and slot maps. The
+// parts of the data plane are deterministic state machines in the packages below it: session, coordinator, middleman,
+// cache, and shard, which joins a middleman with what moves slots in a resharding.
 //
-// A machine takes messages, ticks and completions of its own I/O, each with the time, and leaves messages and I/O requests to be
-// carried out. It does no I/O, starts no goroutine, reads no clock and draws no random number, so that the simulator runs the
-// code that ships. A machine is owned by one caller at a time.
+// A machine takes messages, ticks and completions of its own I/O, each with the time, and leaves messages and I/O
+// requests to be carried out. It does no I/O, starts no goroutine, reads no clock and draws no random number, so that
+// the simulator runs the code that ships. A machine is owned by one caller at a time.
 //
-// Failure model: messages may be lost, delayed, duplicated and reordered; a machine may stop at any step and be made again from
-// what its storage or log had acknowledged; wall clocks may be wrong, monotonic clocks drift by little.
+// Failure model: messages may be lost, delayed, duplicated and reordered; a machine may stop at any step and be made
+// again from what its storage or log had acknowledged; wall clocks may be wrong, monotonic clocks drift by little.
 package causal
 
 import (
 	"cmp"
 	"fmt"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // HLC is a hybrid logical clock: 48 bits of milliseconds since the epoch, 16 bits of counter.
@@ -74,9 +74,9 @@ type Record struct {
 	Value   Value
 }
 
-// Missing is the record of a key that storage does not hold: it was never written, or deleted by a write at or below horizon whose
-// tombstone was dropped. Everything at or below the horizon is complete, so the version is above all of it and below all else: a
-// session recognizes that an own write that it does not know to be complete was overwritten.
+// Missing is the record of a key that storage does not hold: it was never written, or deleted by a write at or below
+// horizon whose tombstone was dropped. Everything at or below the horizon is complete, so the version is above all of
+// it and below all else: a session recognizes that an own write that it does not know to be complete was overwritten.
 func Missing(horizon HLC) Record {
 	r := Record{Value: Value{Tombstone: true}}
 	if horizon > 0 {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"reflect"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Validity says whether a part can handle a message.
@@ -14,18 +14,19 @@ type Validity uint8
 const (
 	// Valid: every field has a value that its kind may have.
 	Valid Validity = iota
-	// Later: a field has a value that this version does not know. A later version may send it, so the message is ignored, and that is no offense.
+	// Later: a field has a value that this version does not know. A later version may send it, so the message is
+	// ignored, and that is no offense.
 	Later
 	// Invalid: no version sends this.
 	Invalid
 )
 
-// Validate says whether every field of a message has a value that its kind may have in a topology, and names the first one that has not. Every
-// received message passes here before a machine does: machines index by slots, origins, data centers and rings, and go on from counters,
-// without looking again.
+// Validate says whether every field of a message has a value that its kind may have in a topology, and names the first
+// one that has not. Every received message passes here before a machine does: machines index by slots, origins, data
+// centers and rings, and go on from counters, without looking again.
 //
-// It judges a message by itself. Who may send it is for package authorize. Whether a timestamp or a generation is plausible now is for the
-// machine, which has a clock: a clock that is wrong is no offense.
+// It judges a message by itself. Who may send it is for package authorize. Whether a timestamp or a generation is
+// plausible now is for the machine, which has a clock: a clock that is wrong is no offense.
 func Validate(m *Message, t *topology.Topology) (v Validity, field string) {
 	if m.Kind >= NumKinds {
 		return Later, "Kind"
@@ -214,7 +215,8 @@ func areWrites(deps []Dep, last topology.Origin) bool {
 	return true
 }
 
-// areMarks reports whether versions are marks of shards that there may be. A mark is one version or two of the same shard.
+// areMarks reports whether versions are marks of shards that there may be. A mark is one version or two of the same
+// shard.
 func areMarks(vs []Version, t *topology.Topology) bool {
 	for i := range vs {
 		if dc := vs[i].Origin >> 16; int(dc) >= len(t.DCs) || uint64(vs[i].HLC) > MaxCounter {
@@ -230,7 +232,8 @@ func areVectors(entries []VectorEntry, t *topology.Topology) bool {
 	for i := range entries {
 		e := &entries[i]
 		end := max(e.Origin, e.Last)
-		if e.Origin < next || end > last || e.Last != 0 && e.Last < e.Origin || len(e.RV) != 0 && len(e.RV) != len(t.Rings) {
+		if e.Origin < next || end > last || e.Last != 0 && e.Last < e.Origin ||
+			len(e.RV) != 0 && len(e.RV) != len(t.Rings) {
 			return false
 		}
 		next = end + 1

@@ -8,7 +8,8 @@ type rule uint8
 const (
 	// unread: the kind has no such field, and no part reads it.
 	unread rule = iota
-	// anything: a part compares it, sends it back, or bounds it by its clock. Nothing is indexed or sized by it, and no part goes on from it.
+	// anything: a part compares it, sends it back, or bounds it by its clock. Nothing is indexed or sized by it, and no
+	// part goes on from it.
 	anything
 
 	// Numbers.
@@ -49,8 +50,8 @@ const (
 	numRules
 )
 
-// MaxCounter is the greatest number that a message may give a counter: an epoch, an incarnation, a term, a generation. It is far above those
-// that begin with a wall clock, and a part that goes on from it does not come to the end either.
+// MaxCounter is the greatest number that a message may give a counter: an epoch, an incarnation, a term, a generation.
+// It is far above those that begin with a wall clock, and a part that goes on from it does not come to the end either.
 const MaxCounter = 1 << 62
 
 // MaxLease bounds the leases of caches, and of near copies.
@@ -65,24 +66,31 @@ type kindRules struct {
 
 // rules are those of all kinds. Exclusions are checked in messages of every kind.
 var rules = [NumKinds]kindRules{
-	KindGet: {ID: anything, Key: anything, Cut: anything, Older: anything, HLC: anything, Hash: anything, VersionOnly: anything, Record: readable,
+	KindGet: {ID: anything, Key: anything, Cut: anything, Older: anything, HLC: anything, Hash: anything,
+		VersionOnly: anything, Record: readable,
 		Session: anything, Seq: anything},
-	KindGetReply: {ID: anything, Key: anything, Record: readable, VersionOnly: anything, Status: knownStatus, Cut: anything, Ring: aRingOrNone, Hit: anything,
+	KindGetReply: {ID: anything, Key: anything, Record: readable, VersionOnly: anything, Status: knownStatus,
+		Cut: anything, Ring: aRingOrNone, Hit: anything,
 		Err: knownErr, Map: anything, HLC: anything, Epoch: counter, Seq: counter},
-	KindFill: {ID: anything, Key: anything, Cut: anything, Older: anything, HLC: anything, Clean: anything, Epoch: counter, Seq: anything},
-	KindFillReply: {ID: anything, Key: anything, Record: readable, Status: knownStatus, Clean: anything, Cut: anything, Ring: aRingOrNone, Err: knownErr,
+	KindFill: {ID: anything, Key: anything, Cut: anything, Older: anything, HLC: anything, Clean: anything,
+		Epoch: counter, Seq: anything},
+	KindFillReply: {ID: anything, Key: anything, Record: readable, Status: knownStatus, Clean: anything, Cut: anything,
+		Ring: aRingOrNone, Err: knownErr,
 		Map: anything, HLC: anything, Epoch: counter, Seq: counter},
 
-	KindPut: {ID: anything, Session: anything, Epoch: anything, Hash: anything, Seq: counter, Duration: anything, Clean: anything, Cut: anything, Key: anything,
+	KindPut: {ID: anything, Session: anything, Epoch: anything, Hash: anything, Seq: counter, Duration: anything,
+		Clean: anything, Cut: anything, Key: anything,
 		Record: anything, HLC: anything, Deps: dependencies},
 	KindPutReply: {ID: anything, Session: anything, Record: writtenOrNone, Err: knownErr, Clean: anything},
 	KindComplete: {Session: anything, Versions: versions},
-	KindPutAfter: {Key: anything, Record: written, Deps: dependencies, Hash: depCount, Seq: laneCount, ID: metLaneCount, HLC: anything, Cut: anything,
+	KindPutAfter: {Key: anything, Record: written, Deps: dependencies, Hash: depCount, Seq: laneCount, ID: metLaneCount,
+		HLC: anything, Cut: anything,
 		Clean: anything, Map: anything, Epoch: counter, Session: anything},
 	KindPutAck:    {Versions: versions, Epoch: counter, Seq: counter},
 	KindStable:    {HLC: anything, Versions: versions},
 	KindLaneHello: {Epoch: counter, Map: anything, Clean: anything, Hit: anything, ID: anything},
-	KindLaneSync: {Epoch: counter, ID: anything, HLC: anything, Cut: anything, Map: anything, Seq: coordinatorSet, Session: counter, Hash: counter,
+	KindLaneSync: {Epoch: counter, ID: anything, HLC: anything, Cut: anything, Map: anything, Seq: coordinatorSet,
+		Session: counter, Hash: counter,
 		Hit: anything},
 	KindLogGet:   {ID: anything, Record: written},
 	KindLogReply: {ID: anything, Record: writtenOrNone, Err: knownErr},
@@ -106,21 +114,25 @@ var rules = [NumKinds]kindRules{
 	KindPing:          {ID: anything},
 	KindPong:          {ID: anything, Map: anything},
 	KindLatencies:     {Latencies: roundTrips},
-	KindTerm:          {ID: anything, Seq: awayTerm, HLC: anything, Clean: anything, Hit: anything, Versions: shardMarks},
-	KindTermReply:     {ID: anything, Seq: counter, HLC: anything, Clean: anything, Hit: anything},
-	KindTermQuery:     {ID: anything},
-	KindTermAnswer:    {ID: anything, Seq: counter, HLC: anything},
-	KindPastQuery:     {ID: anything},
-	KindPastReply:     {ID: anything, Clean: anything, Epoch: counter, HLC: anything, Seq: coordinatorSet, Hit: anything, Map: anything},
+	KindTerm: {ID: anything, Seq: awayTerm, HLC: anything, Clean: anything, Hit: anything,
+		Versions: shardMarks},
+	KindTermReply:  {ID: anything, Seq: counter, HLC: anything, Clean: anything, Hit: anything},
+	KindTermQuery:  {ID: anything},
+	KindTermAnswer: {ID: anything, Seq: counter, HLC: anything},
+	KindPastQuery:  {ID: anything},
+	KindPastReply: {ID: anything, Clean: anything, Epoch: counter, HLC: anything, Seq: coordinatorSet, Hit: anything,
+		Map: anything},
 
 	KindCut:        {Cut: anything},
 	KindCount:      {ID: anything},
 	KindCountReply: {ID: anything, Seq: anything, Err: knownErr},
 	KindScan:       {ID: anything, Key: anything, Seq: anything, HLC: anything, Map: anything},
-	KindScanReply:  {ID: anything, Key: anything, Err: knownErr, Map: anything, HLC: anything, Hit: anything, Moved: anything},
+	KindScanReply: {ID: anything, Key: anything, Err: knownErr, Map: anything, HLC: anything, Hit: anything,
+		Moved: anything},
 
 	KindPull: {Map: anything, Hash: aMap, ID: counter, Epoch: counter, Session: counter, Seq: counter, Clean: anything},
-	KindPulled: {Map: anything, ID: counter, Epoch: counter, Session: counter, Seq: counter, Moved: records, Hit: anything, Clean: anything,
+	KindPulled: {Map: anything, ID: counter, Epoch: counter, Session: counter, Seq: counter, Moved: records,
+		Hit: anything, Clean: anything,
 		HLC: anything},
 
 	// Their packages decode the bodies, with bounds of their own.
@@ -128,11 +140,13 @@ var rules = [NumKinds]kindRules{
 	KindCopy:  {Record: anything},
 
 	KindSalvage: {ID: anything, Epoch: counter, Key: anything},
-	KindSalvaged: {ID: anything, Epoch: counter, Clean: anything, Hit: anything, Key: anything, Session: counter, Seq: counter, Moved: records, Record: anything,
+	KindSalvaged: {ID: anything, Epoch: counter, Clean: anything, Hit: anything, Key: anything, Session: counter,
+		Seq: counter, Moved: records, Record: anything,
 		HLC: anything, Cut: anything, Hash: counter, Duration: counter},
 
 	KindAdoptQuery: {ID: anything, Hash: anOrigin, Seq: counter, Epoch: counter},
-	KindAdoptHeld: {ID: anything, Hash: anOrigin, Seq: counter, Session: counter, Hit: anything, Duration: counter, Key: anything, Record: writtenOrNone,
+	KindAdoptHeld: {ID: anything, Hash: anOrigin, Seq: counter, Session: counter, Hit: anything, Duration: counter,
+		Key: anything, Record: writtenOrNone,
 		Epoch: counter, Deps: dependencies, Cut: depCount, HLC: anything, Map: anything, Err: knownAdoption},
 	KindAdoptPut:   {Key: anything, Record: written, Epoch: counter, Deps: dependencies, Map: anything},
 	KindAdoptStep:  {Err: knownAdoption, Versions: versions, Epoch: counter, Map: anything},

@@ -7,24 +7,40 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // contents returns what the parts read of messages of each kind.
 var contents = map[Kind]func(*Message) any{
-	KindGet: readAs((*Message).Get), KindGetReply: readAs((*Message).GetReply), KindFill: readAs((*Message).Fill), KindFillReply: onStream((*Message).FillReply),
-	KindPut: readAs((*Message).Put), KindPutReply: readAs((*Message).PutReply), KindComplete: readAs((*Message).Complete), KindPutAfter: readAs((*Message).PutAfter),
-	KindPutAck: readAs((*Message).PutAck), KindStable: readAs((*Message).StableMarks), KindLaneHello: readAs((*Message).LaneHello), KindLaneSync: readAs((*Message).LaneSync),
-	KindLogGet: readAs((*Message).LogGet), KindLogReply: readAs((*Message).LogReply), KindDepCheck: readAs((*Message).DepCheck), KindDepStatus: readAs((*Message).DepStatus),
-	KindFrontier: readAs((*Message).Frontier), KindStreamOpen: readAs((*Message).StreamOpen), KindStreamReset: readAs((*Message).StreamReset), KindLease: readAs((*Message).LeaseRenewal),
-	KindLeaseGrant: onStream((*Message).LeaseGrant), KindInvalidate: onStream((*Message).Invalidate), KindInvalidateAck: readAs((*Message).InvalidateAck), KindVectors: readAs((*Message).Vectors),
-	KindSubscribe: func(*Message) any { return nil }, KindPing: readAs((*Message).Ping), KindPong: readAs((*Message).Pong), KindLatencies: readAs((*Message).Latencies),
-	KindTerm: readAs((*Message).Term), KindTermReply: readAs((*Message).TermReply), KindPastQuery: readAs((*Message).PastQuery), KindPastReply: readAs((*Message).PastReply),
-	KindCut: readAs((*Message).CutNotice), KindCount: readAs((*Message).Count), KindCountReply: readAs((*Message).CountReply), KindPull: readAs((*Message).Pull), KindPulled: readAs((*Message).Pulled),
-	KindDepProbe: readAs((*Message).DepProbe), KindDepMissing: readAs((*Message).DepMissing), KindScan: readAs((*Message).Scan), KindScanReply: readAs((*Message).ScanReply),
-	KindSignedVectors: readAs((*Message).SignedVectors), KindGroup: readAs((*Message).GroupMessage), KindCopy: readAs((*Message).CopyMessage), KindSalvage: readAs((*Message).Salvage),
-	KindSalvaged: readAs((*Message).Salvaged), KindTermQuery: readAs((*Message).TermQuery), KindTermAnswer: readAs((*Message).TermAnswer), KindAdoptQuery: readAs((*Message).AdoptQuery),
-	KindAdoptHeld: readAs((*Message).AdoptHeld), KindAdoptPut: readAs((*Message).AdoptPut), KindAdoptStep: readAs((*Message).AdoptStep), KindAdoptState: readAs((*Message).AdoptStatus),
+	KindGet: readAs((*Message).Get), KindGetReply: readAs((*Message).GetReply), KindFill: readAs((*Message).Fill),
+	KindFillReply: onStream((*Message).FillReply),
+	KindPut:       readAs((*Message).Put), KindPutReply: readAs((*Message).PutReply),
+	KindComplete: readAs((*Message).Complete), KindPutAfter: readAs((*Message).PutAfter),
+	KindPutAck: readAs((*Message).PutAck), KindStable: readAs((*Message).StableMarks),
+	KindLaneHello: readAs((*Message).LaneHello), KindLaneSync: readAs((*Message).LaneSync),
+	KindLogGet: readAs((*Message).LogGet), KindLogReply: readAs((*Message).LogReply),
+	KindDepCheck: readAs((*Message).DepCheck), KindDepStatus: readAs((*Message).DepStatus),
+	KindFrontier: readAs((*Message).Frontier), KindStreamOpen: readAs((*Message).StreamOpen),
+	KindStreamReset: readAs((*Message).StreamReset), KindLease: readAs((*Message).LeaseRenewal),
+	KindLeaseGrant: onStream((*Message).LeaseGrant), KindInvalidate: onStream((*Message).Invalidate),
+	KindInvalidateAck: readAs((*Message).InvalidateAck), KindVectors: readAs((*Message).Vectors),
+	KindSubscribe: func(*Message) any {
+		return nil
+	}, KindPing: readAs((*Message).Ping), KindPong: readAs((*Message).Pong),
+	KindLatencies: readAs((*Message).Latencies),
+	KindTerm:      readAs((*Message).Term), KindTermReply: readAs((*Message).TermReply),
+	KindPastQuery: readAs((*Message).PastQuery), KindPastReply: readAs((*Message).PastReply),
+	KindCut: readAs((*Message).CutNotice), KindCount: readAs((*Message).Count),
+	KindCountReply: readAs((*Message).CountReply), KindPull: readAs((*Message).Pull),
+	KindPulled:   readAs((*Message).Pulled),
+	KindDepProbe: readAs((*Message).DepProbe), KindDepMissing: readAs((*Message).DepMissing),
+	KindScan: readAs((*Message).Scan), KindScanReply: readAs((*Message).ScanReply),
+	KindSignedVectors: readAs((*Message).SignedVectors), KindGroup: readAs((*Message).GroupMessage),
+	KindCopy: readAs((*Message).CopyMessage), KindSalvage: readAs((*Message).Salvage),
+	KindSalvaged: readAs((*Message).Salvaged), KindTermQuery: readAs((*Message).TermQuery),
+	KindTermAnswer: readAs((*Message).TermAnswer), KindAdoptQuery: readAs((*Message).AdoptQuery),
+	KindAdoptHeld: readAs((*Message).AdoptHeld), KindAdoptPut: readAs((*Message).AdoptPut),
+	KindAdoptStep: readAs((*Message).AdoptStep), KindAdoptState: readAs((*Message).AdoptStatus),
 }
 
 func readAs[C any](read func(*Message) C) func(*Message) any {
@@ -47,7 +63,8 @@ func validityTopology(t testing.TB) *topology.Topology {
 	dc := func(name string) topology.DataCenter {
 		return topology.DataCenter{Name: name, Coordinators: 2, Shards: 2, Caches: 1}
 	}
-	top, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b"), dc("c")}, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, nil)
+	top, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b"), dc("c")},
+		[]topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,15 +111,16 @@ func all(tries ...[]try) (joined []try) {
 	return joined
 }
 
-// bounds has for each rule values at its bounds and beyond, the first of which is permitted. The topology has origins 1 to 48, data centers 0
-// to 2 and rings 0 and 1, and a message 3 dependencies.
+// bounds has for each rule values at its bounds and beyond, the first of which is permitted. The topology has origins 1
+// to 48, data centers 0 to 2 and rings 0 and 1, and a message 3 dependencies.
 func bounds() map[rule][]try {
 	const top, end = 48, math.MaxUint64
 	const none = math.MaxUint32 // the origin of what does not exist
 	w := func(h HLC, o topology.Origin) Version { return Version{HLC: h, Origin: o} }
 	dep := func(h HLC, o topology.Origin, s topology.Slot) Dep { return Dep{w(h, o), s} }
 	fine := []Dep{dep(1, 1, 0), dep(NoLimit, top, topology.Slots-1), dep(5, 2, 7)}
-	oneBad := [][]Dep{{dep(1, 0, 0)}, {dep(1, top+1, 0)}, {dep(1, none, 0)}, {dep(0, 1, 0)}, {dep(1, 1, topology.Slots)}, {dep(1, 1, math.MaxUint16)}}
+	oneBad := [][]Dep{{dep(1, 0, 0)}, {dep(1, top+1, 0)}, {dep(1, none, 0)}, {dep(0, 1, 0)},
+		{dep(1, 1, topology.Slots)}, {dep(1, 1, math.MaxUint16)}}
 	var oneOfThree [][]Dep
 	for _, bad := range oneBad {
 		oneOfThree = append(oneOfThree, append(bad, fine[:2]...))
@@ -113,12 +131,14 @@ func bounds() map[rule][]try {
 		return VectorEntry{Origin: first, Last: last, SV: 1, RV: rv}
 	}
 	return map[rule][]try{
-		counter:        all(number(Valid, 0, 1, MaxCounter), number(Invalid, MaxCounter+1, end)),
-		aSlot:          all(number(Valid, 0, topology.Slots-1), number(Invalid, topology.Slots, topology.Slots+1, 1<<16, end)),
-		anOrigin:       all(number(Valid, 1, top), number(Invalid, 0, top+1, 1<<32+1, end)),
-		aDC:            all(number(Valid, 0, 2), number(Invalid, 3, 1<<16, end)),
-		aRing:          all(number(Valid, 0, 1), number(Invalid, 2, topology.MaxRings, uint64(topology.NoRing))),
-		aRingOrNone:    all(number(Valid, 0, 1, uint64(topology.NoRing)), number(Invalid, 2, topology.MaxRings, uint64(topology.NoRing)-1)),
+		counter: all(number(Valid, 0, 1, MaxCounter), number(Invalid, MaxCounter+1, end)),
+		aSlot: all(number(Valid, 0, topology.Slots-1),
+			number(Invalid, topology.Slots, topology.Slots+1, 1<<16, end)),
+		anOrigin: all(number(Valid, 1, top), number(Invalid, 0, top+1, 1<<32+1, end)),
+		aDC:      all(number(Valid, 0, 2), number(Invalid, 3, 1<<16, end)),
+		aRing:    all(number(Valid, 0, 1), number(Invalid, 2, topology.MaxRings, uint64(topology.NoRing))),
+		aRingOrNone: all(number(Valid, 0, 1, uint64(topology.NoRing)),
+			number(Invalid, 2, topology.MaxRings, uint64(topology.NoRing)-1)),
 		aMap:           all(number(Valid, 0, math.MaxUint32), number(Invalid, math.MaxUint32+1, end)),
 		coordinatorSet: all(number(Valid, 0, 1<<16-1), number(Invalid, 1<<16, end)),
 		dcSet:          all(number(Valid, 0, 7), number(Invalid, 8, end)),
@@ -131,26 +151,36 @@ func bounds() map[rule][]try {
 		knownErr:       all(number(Valid, 0, uint64(ErrTooLarge)), number(Later, uint64(ErrTooLarge)+1, 255)),
 		knownAdoption:  all(number(Valid, 0, uint64(AdoptionComplete)), number(Later, uint64(AdoptionComplete)+1, 255)),
 
-		written:       all(version(Valid, w(1, 1), w(NoLimit, top)), version(Invalid, badWrites...), version(Invalid, w(0, 0), w(1, none))),
-		writtenOrNone: all(version(Valid, w(1, 1), w(NoLimit, top), w(0, 0)), version(Invalid, badWrites...), version(Invalid, w(1, none))),
-		readable:      all(version(Valid, w(1, 1), w(NoLimit, top), w(0, 0), w(1, none)), version(Invalid, badWrites...), version(Invalid, w(0, none))),
+		written: all(version(Valid, w(1, 1), w(NoLimit, top)), version(Invalid, badWrites...),
+			version(Invalid, w(0, 0), w(1, none))),
+		writtenOrNone: all(version(Valid, w(1, 1), w(NoLimit, top), w(0, 0)), version(Invalid, badWrites...),
+			version(Invalid, w(1, none))),
+		readable: all(version(Valid, w(1, 1), w(NoLimit, top), w(0, 0), w(1, none)), version(Invalid, badWrites...),
+			version(Invalid, w(0, none))),
 
 		dependencies: all(list(Valid, fine), list(Invalid, oneOfThree...)),
 		oneDep:       all(list(Valid, fine[:1], fine[1:2]), list(Invalid, oneBad...), list(Invalid, fine, nil)),
 		versions:     all(list(Valid, []Version{w(1, 1), w(NoLimit, top)}, nil), list(Invalid, badLists...)),
-		oneVersion:   all(list(Valid, []Version{w(1, 1)}, []Version{w(1, top)}), list(Invalid, badLists[1:]...), list(Invalid, []Version{w(1, 1), w(2, 1)}, nil)),
+		oneVersion: all(list(Valid, []Version{w(1, 1)}, []Version{w(1, top)}), list(Invalid, badLists[1:]...),
+			list(Invalid, []Version{w(1, 1), w(2, 1)}, nil)),
 		shardMarks: all(list(Valid, []Version{w(1, 0), w(MaxCounter, 2<<16|1<<16-1)}, nil),
 			list(Invalid, []Version{w(1, 3<<16)}, []Version{w(1, none)}, []Version{w(MaxCounter+1, 0)})),
 		vectors: all(list(Valid, []VectorEntry{e(1, 0), e(2, 47, 1, 2), e(top, top)}, nil),
-			list(Invalid, []VectorEntry{e(0, 0)}, []VectorEntry{e(top+1, 0)}, []VectorEntry{e(none, 0)}, []VectorEntry{e(1, top+1)}, []VectorEntry{e(5, 4)},
-				[]VectorEntry{e(1, 2), e(2, 3)}, []VectorEntry{e(2, 2), e(1, 1)}, []VectorEntry{e(1, 1, 1)}, []VectorEntry{e(1, 1, 1, 2, 3)})),
+			list(Invalid, []VectorEntry{e(0, 0)}, []VectorEntry{e(top+1, 0)}, []VectorEntry{e(none, 0)},
+				[]VectorEntry{e(1, top+1)}, []VectorEntry{e(5, 4)},
+				[]VectorEntry{e(1, 2), e(2, 3)}, []VectorEntry{e(2, 2), e(1, 1)}, []VectorEntry{e(1, 1, 1)},
+				[]VectorEntry{e(1, 1, 1, 2, 3)})),
 		lanes: all(list(Valid, []VectorEntry{e(1, 0, 1), e(top, 0, NoLimit)}, nil),
-			list(Invalid, []VectorEntry{e(0, 0, 1)}, []VectorEntry{e(top+1, 0, 1)}, []VectorEntry{e(1, 2, 1)}, []VectorEntry{e(1, 0)}, []VectorEntry{e(1, 0, 1, 2)},
+			list(Invalid, []VectorEntry{e(0, 0, 1)}, []VectorEntry{e(top+1, 0, 1)}, []VectorEntry{e(1, 2, 1)},
+				[]VectorEntry{e(1, 0)}, []VectorEntry{e(1, 0, 1, 2)},
 				[]VectorEntry{e(1, 0, 1), e(1, 0, 1)})),
 		roundTrips: all(list(Valid, []float64{1, 2, -1, math.MaxFloat64, 0, 0}, nil),
-			list(Invalid, []float64{1}, make([]float64, 8), []float64{math.NaN(), 1}, []float64{1, math.Inf(1)}, []float64{math.Inf(-1), 1})),
-		records: all(list(Valid, []Moved{{Key: "k", Record: Record{Version: w(1, top)}}, {}, {Record: Record{Version: w(1, none)}}}, nil),
-			list(Invalid, []Moved{{}, {Record: Record{Version: w(1, top+1)}}}, []Moved{{Record: Record{Version: w(1, 0)}}})),
+			list(Invalid, []float64{1}, make([]float64, 8), []float64{math.NaN(), 1}, []float64{1, math.Inf(1)},
+				[]float64{math.Inf(-1), 1})),
+		records: all(list(Valid, []Moved{{Key: "k", Record: Record{Version: w(1, top)}}, {},
+			{Record: Record{Version: w(1, none)}}}, nil),
+			list(Invalid, []Moved{{}, {Record: Record{Version: w(1, top+1)}}},
+				[]Moved{{Record: Record{Version: w(1, 0)}}})),
 	}
 }
 
@@ -201,7 +231,8 @@ func TestEveryRuleHoldsAtItsBoundsAndBeyond(t *testing.T) {
 				try.set(field, &m.fields)
 				v, at := Validate(&m, top)
 				if v != try.want || v != Valid && at != name {
-					t.Errorf("%s: value %d of %s, %+v, is judged %d for %s; want %d", k, n, name, field, v, at, try.want)
+					t.Errorf("%s: value %d of %s, %+v, is judged %d for %s; want %d", k, n, name, field, v,
+						at, try.want)
 				}
 				tried++
 			}

@@ -84,7 +84,8 @@ func acceptLoss(cmd *cobra.Command, a *adminClient, f *recoverFlags) error {
 	answer := f.confirm
 	if answer == "" {
 		fmt.Fprintf(out, "Continue? Type the name of the %s, %s: ", kind, name)
-		answer, _ = bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 400)).ReadString('\n') // an end without an answer is no
+		// an end without an answer is no
+		answer, _ = bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 400)).ReadString('\n')
 	}
 	if strings.TrimSpace(answer) != name {
 		return fmt.Errorf("nothing was changed: %q is not %s", strings.TrimSpace(answer), name)
@@ -117,9 +118,13 @@ func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error
 		switch {
 		case err != nil:
 		case l.Lost && begun:
-			return errors.New("the log that took the place of the lost one is lost as well, and was not given up: look whether a copy of it is left, and run this again")
+			return errors.New(
+				"the log that took the place of the lost one is lost as well, and was not given up: look whether a " +
+					"copy of it is left, and run this again")
 		case l.ServedBy != 0:
-			return fmt.Errorf("member %d serves instead of this one: run this again with its data directory to see how far it is", l.ServedBy)
+			return fmt.Errorf(
+				"member %d serves instead of this one: run this again with its data directory to see how far it is",
+				l.ServedBy)
 		case l.Lost: // the group has begun anew, this member has another volume, or the process has restarted
 			err = a.acceptLoss(ctx, l.Epoch)
 		case l.Membership == contract.MembershipServing:
@@ -141,7 +146,10 @@ func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error
 		case <-cmd.Context().Done():
 			return errors.New("interrupted; it goes on without this command: run that again to see how far it is")
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("it does not serve within %s; it goes on without this command: run that again to see how far it is", wait), failed)
+			return errors.Join(
+				fmt.Errorf(
+					"it does not serve within %s; it goes on without this command: run that again to see how far it is",
+					wait), failed)
 		case <-poll.C:
 		}
 	}

@@ -20,7 +20,8 @@ import (
 func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 	lost := contract.Loss{Coordinator: "a/0", Epoch: 3, Lost: true}
 	collects := contract.Loss{Coordinator: "a/0", Membership: contract.MembershipSalvaging, Progress: "collects"}
-	completes := contract.Loss{Coordinator: "a/0", Membership: contract.MembershipSalvaging, Progress: "completes", Begun: true}
+	completes := contract.Loss{Coordinator: "a/0", Membership: contract.MembershipSalvaging, Progress: "completes",
+		Begun: true}
 	serves := contract.Loss{Coordinator: "a/0", Membership: contract.MembershipServing}
 	for name, c := range map[string]struct {
 		told     []contract.Loss // one after the other, the last one for ever
@@ -30,7 +31,8 @@ func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 		"in one go":           {[]contract.Loss{collects, completes, serves}, 0, ""},
 		"it restarts":         {[]contract.Loss{collects, lost, collects, serves}, 1, ""},
 		"the new log is lost": {[]contract.Loss{collects, completes, lost}, 0, "is lost as well, and was not given up"},
-		"another one serves":  {[]contract.Loss{{Coordinator: "a/0", ServedBy: 2}}, 0, "member 2 serves instead of this one"},
+		"another one serves": {[]contract.Loss{{Coordinator: "a/0", ServedBy: 2}}, 0,
+			"member 2 serves instead of this one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked, accepted atomic.Int64
@@ -39,7 +41,9 @@ func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 				n := min(int(asked.Add(1)), len(c.told))
 				_ = json.NewEncoder(w).Encode(c.told[n-1])
 			})
-			mux.HandleFunc("POST "+contract.PathAcceptLoss, func(http.ResponseWriter, *http.Request) { accepted.Add(1) })
+			mux.HandleFunc("POST "+contract.PathAcceptLoss, func(http.ResponseWriter, *http.Request) {
+				accepted.Add(1)
+			})
 			s := httptest.NewServer(mux)
 			defer s.Close()
 			dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -48,7 +52,8 @@ func TestAWaitingRecoverAcceptsTheLossThatWasConfirmedAndNoOther(t *testing.T) {
 			cmd := &cobra.Command{}
 			cmd.SetContext(t.Context())
 			cmd.SetOut(&bytes.Buffer{})
-			err := (&adminClient{"", &http.Client{Transport: &http.Transport{DialContext: dial}}}).awaitServing(cmd, 20*time.Second)
+			err := (&adminClient{"", &http.Client{Transport: &http.Transport{DialContext: dial}}}).awaitServing(cmd,
+				20*time.Second)
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// checkArguments makes cmd and its subcommands refuse what they do not know, and name what is missing. A command that has only
-// subcommands shows its help if it is given none of them, and fails if it is given an unknown one.
+// checkArguments makes cmd and its subcommands refuse what they do not know, and name what is missing. A command that
+// has only subcommands shows its help if it is given none of them, and fails if it is given an unknown one.
 func checkArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		checkArguments(sub)

@@ -26,11 +26,12 @@ func newIdentityCommand(Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "identity",
 		Short: "Make the certificates of parts that are run by hand",
-		Long: `Makes what tls of the configuration file names: the certificate and key of each part, and the trust file. In Kubernetes the
-operator does this.
+		Long: `Makes what tls of the configuration file names: the certificate and key of each
+part, and the trust file. In Kubernetes the operator does this.
 
-Each part needs a certificate of its own, which says what it is; all parts share the trust file. A region has one authority. Keep
-its key away from the machines that run parts: whoever has it can be any part of the region.`,
+Each part needs a certificate of its own, which says what it is; all parts share the trust file. A
+region has one authority. Keep its key away from the machines that run parts: whoever has it can be
+any part of the region.`,
 		Example: `  causalstore identity authority --dir eu --trust-domain eu.example.com
   causalstore identity trust --store-id orders --data-center eu-west-1=eu --out trust.yaml
   causalstore identity issue --authority eu --store-id orders --dc eu-west-1 --role coordinator --member 0 --out tls/0
@@ -64,8 +65,10 @@ func newAuthorityCommand() *cobra.Command {
 			return writeNew(filepath.Join(dir, authorityCert), a.CertificatePEM(), 0o644)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "folder for "+authorityCert+" and "+authorityKey+", which must not exist there yet (required)")
-	cmd.Flags().StringVar(&domain, "trust-domain", "", "name of the region's trust domain, a DNS name in lower case (required)")
+	cmd.Flags().StringVar(&dir, "dir", "", "folder for "+authorityCert+" and "+authorityKey+
+		", which must not exist there yet (required)")
+	cmd.Flags().StringVar(&domain, "trust-domain", "",
+		"name of the region's trust domain, a DNS name in lower case (required)")
 	require(cmd, "dir", "trust-domain")
 	return cmd
 }
@@ -116,8 +119,10 @@ func newIssueCommand() *cobra.Command {
 	fs.StringVar(&id.StoreID, "store-id", "", "name of the store, the same for all its parts (required)")
 	fs.StringVar(&id.DataCenter, "dc", "", "data center of the part (required)")
 	fs.StringVar(&role, "role", "", "coordinator, middleman, cache, sidecar, edge or etcd (required)")
-	fs.StringVar(&id.Member, "member", "", "index of the part; for a sidecar, a name for the apps that share the certificate (required)")
-	fs.DurationVar(&validity, "validity", 7*24*time.Hour, "how long the certificate is valid from now on; it starts 10 minutes ago")
+	fs.StringVar(&id.Member, "member", "",
+		"index of the part; for a sidecar, a name for the apps that share the certificate (required)")
+	fs.DurationVar(&validity, "validity", 7*24*time.Hour,
+		"how long the certificate is valid from now on; it starts 10 minutes ago")
 	fs.StringVar(&out, "out", "", "path of the files without .crt and .key; they are replaced (required)")
 	require(cmd, "authority", "store-id", "dc", "role", "member", "out")
 	return cmd
@@ -129,9 +134,10 @@ func newTrustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust",
 		Short: "Make the trust file, which all parts of a store share",
-		Long: `Makes the trust file: whose authority speaks for which data center. If a data center is given several times with folders of
-authorities of the same trust domain, all of them are trusted: to replace an authority, trust both, issue new certificates, and
-then trust the new one alone.`,
+		Long: `Makes the trust file: whose authority speaks for which data center. If a data
+center is given several times with folders of authorities of the same trust domain, all of them are
+trusted: to replace an authority, trust both, issue new certificates, and then trust the new one
+alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			t := contract.Trust{StoreID: store, DataCenters: map[string]string{}, Bundles: map[string]string{}}
@@ -152,7 +158,8 @@ then trust the new one alone.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&store, "store-id", "", "name of the store, the same for all its parts (required)")
-	fs.StringArrayVar(&dcs, "data-center", nil, "name of a data center and the folder of its authority, as NAME=DIR; repeat it for each (required)")
+	fs.StringArrayVar(&dcs, "data-center", nil,
+		"name of a data center and the folder of its authority, as NAME=DIR; repeat it for each (required)")
 	fs.StringVar(&out, "out", "", "path of the trust file; it is replaced, and its folder is made (required)")
 	require(cmd, "store-id", "data-center", "out")
 	return cmd

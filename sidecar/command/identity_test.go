@@ -13,7 +13,8 @@ func TestIdentityCommandsMakeTheFoldersThatTheyWriteTo(t *testing.T) {
 	for _, args := range [][]string{
 		{"authority", "--dir", filepath.Join(dir, "eu"), "--trust-domain", "eu.example.com"},
 		{"trust", "--store-id", "orders", "--data-center", "eu-west-1=" + filepath.Join(dir, "eu"), "--out", trust},
-		{"issue", "--authority", filepath.Join(dir, "eu"), "--store-id", "orders", "--dc", "eu-west-1", "--role", "coordinator", "--member", "0",
+		{"issue", "--authority", filepath.Join(dir, "eu"), "--store-id", "orders", "--dc", "eu-west-1", "--role",
+			"coordinator", "--member", "0",
 			"--out", filepath.Join(dir, "tls", "0")},
 	} {
 		cmd := newIdentityCommand(Options{})

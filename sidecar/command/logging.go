@@ -43,8 +43,8 @@ func NewLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// nameValues writes values that have a name, such as nodes and kinds of messages, by it, as the text format does. JSON would show their
-// numbers.
+// nameValues writes values that have a name, such as nodes and kinds of messages, by it, as the text format does. JSON
+// would show their numbers.
 func nameValues(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindAny {
 		if _, isError := a.Value.Any().(error); isError {

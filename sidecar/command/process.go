@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/process"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // processFlags are the flags of the commands that run a part.
@@ -72,15 +72,17 @@ func newSidecarCommand(o Options) *cobra.Command {
 	return newProcessCommand(o, topology.Sidecar, &cobra.Command{
 		Use:   "sidecar",
 		Short: "Serve Redis clients with causally consistent sessions",
-		Long: `Runs a sidecar, which serves the Redis protocol to an app and holds its sessions. It dials the parts of its own data
-center, and the middlemen of shards in other data centers. Only the app needs to reach it.
+		Long: `Runs a sidecar, which serves the Redis protocol to an app and holds its sessions.
+It dials the parts of its own data center, and the middlemen of shards in other data centers. Only
+the app needs to reach it.
 
 On SIGTERM /readyz fails at once, and clients are served for --drain-delay as before. Then the sidecar accepts no more
 connections, answers the commands under way, closes each connection between two commands, and exits with 0.
 
-At most limits.redis.clients clients (10000) are served; further ones get "-ERR max number of clients reached". All together take at
-most limits.redis.clientBytes of memory: two fifths of GOMEMLIMIT, which is nine tenths of the limit of the container unless it is set, or
-512 MiB without either. Beyond that, the client that takes most is disconnected.` + configHelp,
+At most limits.redis.clients clients (10000) are served; further ones get "-ERR max number of
+clients reached". All together take at most limits.redis.clientBytes of memory: two fifths of
+GOMEMLIMIT, which is nine tenths of the limit of the container unless it is set, or 512 MiB without
+either. Beyond that, the client that takes most is disconnected.` + configHelp,
 		Example: `  causalstore sidecar --config causalstore.yaml --data-center us-east-1
   redis-cli -p 6379 causal status`,
 	})
@@ -91,12 +93,12 @@ func newCoordinatorCommand(o Options) *cobra.Command {
 	return newProcessCommand(o, topology.Coordinator, &cobra.Command{
 		Use:   "coordinator",
 		Short: "Accept writes, store them in a durable log and propagate them to every ring",
-		Long: `Runs a client coordinator. It acknowledges a write once its log has stored it, propagates it to every ring, and publishes
-when the write is in all of them. Put the log (dataDir) on a durable volume: it holds the only safe copy of writes that are
-not in every ring yet.
+		Long: `Runs a client coordinator. It acknowledges a write once its log has stored it,
+propagates it to every ring, and publishes when the write is in all of them. Put the log (dataDir)
+on a durable volume: it holds the only safe copy of writes that are not in every ring yet.
 
-On SIGTERM it refuses new writes, waits up to --drain-timeout until its writes are in every ring, and exits with 0. After the
-next start it continues with the writes that are left.` + configHelp,
+On SIGTERM it refuses new writes, waits up to --drain-timeout until its writes are in every ring,
+and exits with 0. After the next start it continues with the writes that are left.` + configHelp,
 		Example: `  causalstore coordinator --config causalstore.yaml --data-center us-east-1 --index 0 --data-dir /var/lib/causalstore`,
 	})
 }
@@ -106,12 +108,14 @@ func newMiddlemanCommand(o Options) *cobra.Command {
 	return newProcessCommand(o, topology.Middleman, &cobra.Command{
 		Use:   "middleman",
 		Short: "Apply writes to the storage of one shard in causal order and serve reads",
-		Long: `Runs a middleman, the only writer to the storage of its shard. It applies writes in causal order, and serves reads of
-sidecars and caches. Its index is that of the shard within the data center.
+		Long: `Runs a middleman, the only writer to the storage of its shard. It applies writes
+in causal order, and serves reads of sidecars and caches. Its index is that of the shard within the
+data center.
 
-If the topology gives shards several members (shardMembers), each of them is a process of its own with a storage and a log
-(dataDir) of its own. They agree in an etcd (register.etcd) who of them serves; the others take over when it is lost. On
-SIGTERM the member that serves makes another one serve first.` + configHelp,
+If the topology gives shards several members (shardMembers), each of them is a process of its own
+with a storage and a log (dataDir) of its own. They agree in an etcd (register.etcd) who of them
+serves; the others take over when it is lost. On SIGTERM the member that serves makes another one
+serve first.` + configHelp,
 		Example: `  causalstore middleman --config causalstore.yaml --data-center us-east-1 --index 0
   causalstore middleman --config causalstore.yaml --data-center us-east-1 --index 0 --member 2 --data-dir /var/lib/causalstore`,
 	})
@@ -122,8 +126,8 @@ func newCacheCommand(o Options) *cobra.Command {
 	return newProcessCommand(o, topology.Cache, &cobra.Command{
 		Use:   "cache",
 		Short: "Cache values that are in every ring, for the sidecars of a data center",
-		Long: `Runs a cache of a data center. It holds only values that are in every ring, and drops a value before the write that
-replaces it is complete. It stores nothing on disk.` + configHelp,
+		Long: `Runs a cache of a data center. It holds only values that are in every ring, and
+drops a value before the write that replaces it is complete. It stores nothing on disk.` + configHelp,
 		Example: `  causalstore cache --config causalstore.yaml --data-center us-east-1 --index 0`,
 	})
 }
@@ -137,19 +141,27 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error; overrides log.level")
 	fs.StringVar(&f.logFormat, "log-format", "", "text or json; overrides log.format")
 	fs.BoolVar(&f.pprof, "pprof", false, "serve /debug/pprof at listen.http")
-	fs.DurationVar(&f.drainTimeout, "drain-timeout", 5*time.Second, "how long to wait on shutdown for clients, and for writes that are not in every ring yet")
+	fs.DurationVar(&f.drainTimeout, "drain-timeout", 5*time.Second,
+		"how long to wait on shutdown for clients, and for writes that are not in every ring yet")
 	if part == topology.Sidecar {
-		fs.DurationVar(&f.drainDelay, "drain-delay", defaultDrainDelay, "how long to keep serving on shutdown while /readyz says not ready, so that load balancers notice; without the flag, 0 if listen.redis is a loopback address")
+		fs.DurationVar(&f.drainDelay, "drain-delay", defaultDrainDelay,
+			"how long to keep serving on shutdown while /readyz says not ready, so that load balancers notice; "+
+				"without the flag, 0 if listen.redis is a loopback address")
 		fs.StringVar(&f.redis, "listen-redis", "", "host:port for Redis clients, or none; overrides listen.redis")
-		fs.StringVar(&f.redisTLS, "listen-redis-tls", "", "host:port for Redis clients with TLS; overrides listen.redisTLS")
+		fs.StringVar(&f.redisTLS, "listen-redis-tls", "",
+			"host:port for Redis clients with TLS; overrides listen.redisTLS")
 		fs.StringVar(&f.tlsCert, "redis-tls-cert", "", "certificate for these clients; overrides redisTLS.cert")
 		fs.StringVar(&f.tlsKey, "redis-tls-key", "", "its key; overrides redisTLS.key")
-		fs.StringVar(&f.tlsClientCA, "redis-tls-client-ca", "", "authorities whose certificates these clients need; overrides redisTLS.clientCA")
+		fs.StringVar(&f.tlsClientCA, "redis-tls-client-ca", "",
+			"authorities whose certificates these clients need; overrides redisTLS.clientCA")
 		fs.StringVar(&f.usersFile, "users-file", "", "file of the users of Redis clients; overrides auth.usersFile")
 	} else {
-		fs.IntVar(&f.index, "index", 0, "index of this process among the same parts of the data center; overrides index")
+		fs.IntVar(&f.index, "index", 0,
+			"index of this process among the same parts of the data center; overrides index")
 		fs.StringVar(&f.grpc, "listen-grpc", "", "host:port for the other parts; overrides listen.grpc")
-		fs.BoolVar(&f.plaintext, "allow-plaintext", false, "let other machines reach listen.grpc without tls: whoever does can read and write everything; sets allowPlaintext")
+		fs.BoolVar(&f.plaintext, "allow-plaintext", false,
+			"let other machines reach listen.grpc without tls: whoever does can read and write everything; sets "+
+				"allowPlaintext")
 	}
 	switch part {
 	case topology.Coordinator:
@@ -157,9 +169,13 @@ func newProcessCommand(o Options, part topology.Part, cmd *cobra.Command) *cobra
 		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the write buffer log; overrides dataDir")
 	case topology.Middleman:
 		fs.IntVar(&f.member, "member", 1, "which member of its group this middleman is, from 1; overrides member")
-		fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of a shard with several members, and of what tells whether its Redis has lost data; overrides dataDir")
+		fs.StringVar(&f.dataDir, "data-dir", "",
+			"folder of the log of a shard with several members, and of what tells whether its Redis has lost data; "+
+				"overrides dataDir")
 		fs.StringVar(&f.storageDir, "storage-dir", "", "folder of the embedded storage; overrides storage.embedded.dir")
-		fs.BoolVar(&f.dropFuture, "drop-future-versions", false, "repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, before serving; check the clock first")
+		fs.BoolVar(&f.dropFuture, "drop-future-versions", false,
+			"repair: remove values from the storage that are dated more than 60s ahead of this machine's clock, "+
+				"before serving; check the clock first")
 	}
 	_ = cmd.MarkFlagRequired("config") // fails only for an unknown flag
 	cmd.Args = cobra.NoArgs
@@ -175,7 +191,8 @@ func (f *processFlags) override(c *contract.Config, isGiven func(flag string) bo
 		flag  string
 		field *string
 	}{
-		{f.dataCenter, &c.DataCenter}, {f.grpc, &c.Listen.GRPC}, {f.redis, &c.Listen.Redis}, {f.redisTLS, &c.Listen.RedisTLS}, {f.http, &c.Listen.HTTP}, {f.dataDir, &c.DataDir},
+		{f.dataCenter, &c.DataCenter}, {f.grpc, &c.Listen.GRPC}, {f.redis, &c.Listen.Redis},
+		{f.redisTLS, &c.Listen.RedisTLS}, {f.http, &c.Listen.HTTP}, {f.dataDir, &c.DataDir},
 		{f.storageDir, &c.Storage.Embedded.Dir}, {f.logLevel, &c.Log.Level}, {f.logFormat, &c.Log.Format},
 	} {
 		if o.flag != "" {
@@ -187,7 +204,8 @@ func (f *processFlags) override(c *contract.Config, isGiven func(flag string) bo
 		if c.RedisTLS != nil {
 			files = *c.RedisTLS
 		}
-		c.RedisTLS = &contract.RedisTLS{Cert: cmp.Or(f.tlsCert, files.Cert), Key: cmp.Or(f.tlsKey, files.Key), ClientCA: cmp.Or(f.tlsClientCA, files.ClientCA)}
+		c.RedisTLS = &contract.RedisTLS{Cert: cmp.Or(f.tlsCert, files.Cert), Key: cmp.Or(f.tlsKey, files.Key),
+			ClientCA: cmp.Or(f.tlsClientCA, files.ClientCA)}
 	}
 	if f.usersFile != "" {
 		c.Auth = &contract.Auth{UsersFile: f.usersFile}
@@ -223,6 +241,7 @@ func (f *processFlags) run(ctx context.Context, o Options, part topology.Part, i
 	level.Set(set.LogLevel)
 	return process.Run(ctx, process.Options{
 		Settings: set, Source: source, Logger: NewLogger(os.Stderr, set.Config.Log.Format, level), Level: level,
-		DrainDelay: f.drainDelay, DrainTimeout: f.drainTimeout, DropFutureVersions: f.dropFuture, Pprof: f.pprof, EmulateWAN: o.EmulateWAN,
+		DrainDelay: f.drainDelay, DrainTimeout: f.drainTimeout, DropFutureVersions: f.dropFuture, Pprof: f.pprof,
+		EmulateWAN: o.EmulateWAN,
 	})
 }

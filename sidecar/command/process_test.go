@@ -11,7 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/process"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestExampleInHelpIsAValidConfiguration(t *testing.T) {
@@ -25,19 +25,24 @@ func TestExampleInHelpIsAValidConfiguration(t *testing.T) {
 	if err := os.WriteFile(path, []byte(yaml.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} { // the other parts need the secrets that the file names
+	for _, part := range []topology.Part{topology.Coordinator, topology.Cache} {
+		// the other parts need the secrets that the file names
 		f := processFlags{dataCenter: "eu-west-1"}
-		if _, err := (process.Source{Path: path, Override: func(c *contract.Config) { f.override(c, func(flag string) bool { return flag == "index" }) }}).Load(part); err != nil {
+		if _, err := (process.Source{Path: path, Override: func(c *contract.Config) {
+			f.override(c, func(flag string) bool { return flag == "index" })
+		}}).Load(part); err != nil {
 			t.Errorf("%s: %v\n%s", part, err, yaml.String())
 		}
 	}
 }
 
 func TestFlagsOverrideTheFile(t *testing.T) {
-	c := contract.Config{DataCenter: "a", Index: 3, Member: 2, DataDir: "/old", Listen: contract.Listen{HTTP: ":1", GRPC: ":2"}}
+	c := contract.Config{DataCenter: "a", Index: 3, Member: 2, DataDir: "/old",
+		Listen: contract.Listen{HTTP: ":1", GRPC: ":2"}}
 	f := processFlags{dataCenter: "b", http: ":9", index: 0, member: 3}
 	f.override(&c, func(string) bool { return false })
-	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.Member != 2 || c.DataDir != "/old" || c.Listen.GRPC != ":2" {
+	if c.DataCenter != "b" || c.Listen.HTTP != ":9" || c.Index != 3 || c.Member != 2 || c.DataDir != "/old" ||
+		c.Listen.GRPC != ":2" {
 		t.Errorf("got %+v", c)
 	}
 	f.override(&c, func(string) bool { return true })

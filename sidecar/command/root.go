@@ -1,4 +1,5 @@
-// Package command implements the root command of causalstore, and the subcommands that run one part of the data plane each.
+// Package command implements the root command of causalstore, and the subcommands that run one part of the data plane
+// each.
 package command
 
 import (
@@ -31,8 +32,9 @@ func newRoot(o Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "causalstore",
 		Short: "Causal consistency across regions for the Redis clients you already have",
-		Long: `CausalStore gives unmodified Redis clients causal consistency across regions. It keeps one copy of the data per ring
-of data centers, reads mostly locally, writes locally, and stays available when a zone fails.
+		Long: `CausalStore gives unmodified Redis clients causal consistency across regions. It
+keeps one copy of the data per ring of data centers, reads mostly locally, writes locally, and stays
+available when a zone fails.
 
 Try it:   causalstore local      eight regions in three rings on this machine, with emulated WAN delays
           redis-cli -p 7001      connects to us-east-1; 7002 is us-west-1, and so on`,
@@ -40,7 +42,8 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand, newMiddlemanCommand, newCacheCommand, newIdentityCommand, newRecoverCommand} {
+	for _, newCommand := range []func(Options) *cobra.Command{newSidecarCommand, newCoordinatorCommand,
+		newMiddlemanCommand, newCacheCommand, newIdentityCommand, newRecoverCommand} {
 		root.AddCommand(newCommand(o))
 	}
 	root.AddCommand(newVersionCommand())
@@ -51,7 +54,8 @@ Try it:   causalstore local      eight regions in three rings on this machine, w
 
 // newVersionCommand prints what --version does.
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Show the version and the revision of this program", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "version", Short: "Show the version and the revision of this program",
+		Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintln(cmd.OutOrStdout(), "causalstore version "+version.Describe())
 		}}

@@ -31,7 +31,8 @@ func serveTLS(t *testing.T, most int) *tlsServer {
 		t.Fatal(err)
 	}
 	s := &tlsServer{t: t, addr: l.Addr().String(), failed: make(chan error, 100), dropped: make(chan net.Addr, 100)}
-	s.config = &tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, 1)}, ClientAuth: tls.RequireAnyClientCert}
+	s.config = &tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, 1)},
+		ClientAuth: tls.RequireAnyClientCert}
 	s.counter = NewCounter(most, func(a net.Addr) { s.dropped <- a })
 	l = s.counter.CountHandshakes(l)
 	t.Cleanup(func() { l.Close() })
@@ -71,7 +72,8 @@ func (s *tlsServer) dial(cert *tls.Certificate) (*tls.Conn, error) {
 // isEmpty waits until nothing is counted or computed.
 func (s *tlsServer) isEmpty() {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); s.counter.Number() > 0 || len(s.counter.computing) > 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); s.counter.Number() > 0 ||
+		len(s.counter.computing) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%d connections are counted, %d computed", s.counter.Number(), len(s.counter.computing))
 		}
@@ -80,10 +82,12 @@ func (s *tlsServer) isEmpty() {
 
 func TestAHandshakeThatIsTooLongFailsBeforeItsCertificatesAreParsed(t *testing.T) {
 	s := serveTLS(t, 10)
-	for name, names := range map[string]int{"just above the bound": AcceptedBytes / 3, "the largest that crypto/tls accepts": 82_000} {
+	for name, names := range map[string]int{"just above the bound": AcceptedBytes / 3,
+		"the largest that crypto/tls accepts": 82_000} {
 		c, err := s.dial(credentials.Named(t, names))
 		if err == nil {
-			_, err = c.Read(make([]byte, 1)) // with TLS 1.3, the client is done before the server has looked at its certificate
+			// with TLS 1.3, the client is done before the server has looked at its certificate
+			_, err = c.Read(make([]byte, 1))
 		}
 		if err == nil {
 			t.Errorf("%s: it is accepted", name)
@@ -104,7 +108,8 @@ func TestAHandshakeWithinTheBoundIsCompleteWhateverFollowsIt(t *testing.T) {
 	s := serveTLS(t, 10)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		s.config.MaxVersion = version
-		c, err := s.dial(credentials.Named(t, AcceptedBytes/3-1000)) // a client hello, its signature and an end are beside it
+		// a client hello, its signature and an end are beside it
+		c, err := s.dial(credentials.Named(t, AcceptedBytes/3-1000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +178,8 @@ func TestAServerThatSaysTooMuchIsNotListenedTo(t *testing.T) {
 		names  int
 		accept bool
 	}{"an ordinary chain": {100, true}, "a chain that is too long": {DialedBytes / 3, false}} {
-		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, c.names)}})
+		l, err := tls.Listen("tcp", "127.0.0.1:0",
+			&tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, c.names)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,11 @@
-// Package gate counts the calls that run inside a component, so that closing the component can refuse new calls and wait for
-// running ones before it frees their resources.
+// Package gate counts the calls that run inside a component, so that closing the component can refuse new calls and
+// wait for running ones before it frees their resources.
 package gate
 
 import "sync/atomic"
 
-// Gate is open until it is closed. A call that is inside may enter again, as callbacks do: a RWMutex would deadlock there, and a
-// WaitGroup must not be incremented from zero while another goroutine waits for it.
+// Gate is open until it is closed. A call that is inside may enter again, as callbacks do: a RWMutex would deadlock
+// there, and a WaitGroup must not be incremented from zero while another goroutine waits for it.
 type Gate struct {
 	inside atomic.Int64
 	closed atomic.Bool

@@ -5,11 +5,12 @@ import (
 	"strconv"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var parts = map[contract.Role]topology.Part{
-	contract.RoleCoordinator: topology.Coordinator, contract.RoleMiddleman: topology.Middleman, contract.RoleCache: topology.Cache,
+	contract.RoleCoordinator: topology.Coordinator, contract.RoleMiddleman: topology.Middleman,
+	contract.RoleCache:   topology.Cache,
 	contract.RoleSidecar: topology.Sidecar,
 }
 
@@ -27,15 +28,16 @@ func CheckNode(n topology.Node, t *topology.Topology) error {
 		return fmt.Errorf("%v is no member of its group; members are 1 to %d", n, topology.MaxMembers)
 	case !n.HasGroup() && n.Member != 0:
 		return fmt.Errorf("%v is a member, and %ss have no groups", n, n.Part)
-	case n.Part == topology.Coordinator && n.Index >= topology.MaxCoordinators, n.Part != topology.Sidecar && n.Index >= maxIndex:
+	case n.Part == topology.Coordinator && n.Index >= topology.MaxCoordinators,
+		n.Part != topology.Sidecar && n.Index >= maxIndex:
 		return fmt.Errorf("%v has an index that is too large", n) // its origin would be that of another one
 	}
 	return nil
 }
 
-// CheckNodes returns why the owner of an identity may not run nodes: it runs exactly one, that of its role, data center and
-// index. The members of a group share the identity of their node, since each of them may come to serve it. Sidecars draw their index at
-// each start, so every index is theirs.
+// CheckNodes returns why the owner of an identity may not run nodes: it runs exactly one, that of its role, data center
+// and index. The members of a group share the identity of their node, since each of them may come to serve it. Sidecars
+// draw their index at each start, so every index is theirs.
 func CheckNodes(id contract.Identity, nodes []topology.Node, t *topology.Topology) error {
 	part, ok := parts[id.Role]
 	if !ok {

@@ -1,5 +1,5 @@
-// Package identity decides who is at the other end of a link: it verifies the certificate of a peer against the trust file, and
-// says for which node of the topology it may speak. It does no I/O.
+// Package identity decides who is at the other end of a link: it verifies the certificate of a peer against the trust
+// file, and says for which node of the topology it may speak. It does no I/O.
 package identity
 
 import (
@@ -20,8 +20,8 @@ type Trust struct {
 	roots   map[string][]uint64       // digests of what is in the bundles
 }
 
-// ParseTrust reads a trust file. A data center whose trust domain has no bundle is not an error: it is not trusted yet, or no
-// longer.
+// ParseTrust reads a trust file. A data center whose trust domain has no bundle is not an error: it is not trusted yet,
+// or no longer.
 func ParseTrust(b []byte) (*Trust, error) {
 	file, err := contract.ParseTrust(b)
 	if err != nil {
@@ -39,8 +39,8 @@ func ParseTrust(b []byte) (*Trust, error) {
 // StoreID returns the store whose parts are trusted.
 func (t *Trust) StoreID() string { return t.file.StoreID }
 
-// Roots returns the digests (contract.RootDigest) of the authorities of a trust domain, in ascending order without repetition. It is not
-// nil.
+// Roots returns the digests (contract.RootDigest) of the authorities of a trust domain, in ascending order without
+// repetition. It is not nil.
 func (t *Trust) Roots(domain string) []uint64 {
 	if all := t.roots[domain]; all != nil {
 		return all
@@ -77,8 +77,9 @@ type Peer struct {
 	NotAfter time.Time
 }
 
-// Verify returns who a certificate chain, leaf first, belongs to. It accepts the chain only if the trust domain in the leaf is
-// the one of the data center that it speaks for, the bundle of that trust domain verifies it, and it is of the same store.
+// Verify returns who a certificate chain, leaf first, belongs to. It accepts the chain only if the trust domain in the
+// leaf is the one of the data center that it speaks for, the bundle of that trust domain verifies it, and it is of the
+// same store.
 func (t *Trust) Verify(chain []*x509.Certificate, now time.Time, usage x509.ExtKeyUsage) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errors.New("the peer has sent no certificate")
@@ -99,7 +100,8 @@ func (t *Trust) Verify(chain []*x509.Certificate, now time.Time, usage x509.ExtK
 	case t.bundles[domain] == nil:
 		return Peer{}, fmt.Errorf("%s: the trust file has no bundle of trust domain %s", id, domain)
 	}
-	chains, err := contract.VerifyChain(chain, x509.VerifyOptions{Roots: t.bundles[domain], CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
+	chains, err := contract.VerifyChain(chain, x509.VerifyOptions{Roots: t.bundles[domain], CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return Peer{}, fmt.Errorf("%s: %w", id, err)
 	}
@@ -109,7 +111,10 @@ func (t *Trust) Verify(chain []*x509.Certificate, now time.Time, usage x509.ExtK
 // read returns the identity of a certificate: its only name.
 func read(leaf *x509.Certificate) (contract.Identity, error) {
 	if n := len(leaf.DNSNames) + len(leaf.EmailAddresses) + len(leaf.IPAddresses); len(leaf.URIs) != 1 || n != 0 {
-		return contract.Identity{}, fmt.Errorf("the certificate has %d URIs and %d other names; the certificate of a part has exactly one name, a URI", len(leaf.URIs), n)
+		return contract.Identity{},
+			fmt.Errorf(
+				"the certificate has %d URIs and %d other names; the certificate of a part has exactly one name, a URI",
+				len(leaf.URIs), n)
 	}
 	return contract.ParseIdentity(leaf.URIs[0])
 }

@@ -11,7 +11,8 @@ import (
 
 // commandBuckets are the upper bounds of the latency histogram, in seconds: from a read of an own write in memory to a
 // retried read in another region.
-var commandBuckets = [...]float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+var commandBuckets = [...]float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1,
+	2.5, 5, 10}
 
 // Commands counts the commands and connections of Redis clients. It implements resp.Metrics and prometheus.Collector.
 type Commands struct {
@@ -34,7 +35,8 @@ type commandSeries struct {
 	errors  prometheus.Counter
 }
 
-// histogram counts durations by commandBuckets. Prometheus' own takes one at a time, which costs as much as to answer a GET of a pipeline.
+// histogram counts durations by commandBuckets. Prometheus' own takes one at a time, which costs as much as to answer a
+// GET of a pipeline.
 type histogram struct {
 	counts [len(commandBuckets) + 1]atomic.Uint64 // by bucket; the last one is above all of them
 	nanos  atomic.Uint64                          // their sum
@@ -61,21 +63,27 @@ func (h *histogram) metric(desc *prometheus.Desc, labels ...string) prometheus.M
 // NewCommands returns counters at zero.
 func NewCommands() *Commands {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: name,
+			Help: help})
 	}
 	c := &Commands{
 		latency: prometheus.NewDesc(prometheus.BuildFQName(namespace, "redis", "command_duration_seconds"),
-			"Time until the reply of a command was ready (of pipelined GETs that were read together: the replies of all) or, for a pipelined write, until it was issued, in seconds.",
+			"Time until the reply of a command was ready (of pipelined GETs that were read together: the replies of "+
+				"all) or, for a pipelined write, until it was issued, in seconds.",
 			[]string{"command"}, nil),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis", Name: "command_errors_total",
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: "redis",
+			Name: "command_errors_total",
 			Help: "Commands answered with an error."}, []string{"command"}),
-		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "redis", Name: "connections",
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: "redis",
+			Name: "connections",
 			Help: "Open connections of Redis clients."}),
-		opened:         counter("connections_opened_total", "Connections opened by Redis clients."),
-		refused:        counter("connections_refused_total", "Connections refused because the limit was reached."),
-		evicted:        counter("connections_evicted_total", "Connections closed because all clients together took more memory than the limit."),
+		opened:  counter("connections_opened_total", "Connections opened by Redis clients."),
+		refused: counter("connections_refused_total", "Connections refused because the limit was reached."),
+		evicted: counter("connections_evicted_total",
+			"Connections closed because all clients together took more memory than the limit."),
 		protocolErrors: counter("protocol_errors_total", "Connections closed because of malformed input."),
-		panics:         counter("panics_total", "Connections closed because a command panicked. This is always a bug; please report it."),
+		panics: counter("panics_total",
+			"Connections closed because a command panicked. This is always a bug; please report it."),
 	}
 	c.byName.Store(&map[string]*commandSeries{})
 	return c

@@ -11,39 +11,56 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
 	coordinatorFamily = &family{subsystem: "coordinator"}
 
-	coordinatorWrites      = coordinatorFamily.gauge("incomplete_writes", "Accepted writes that are not in every ring yet.")
-	coordinatorBytes       = coordinatorFamily.gauge("incomplete_bytes", "Size of the accepted writes that are not in every ring yet: keys, values, and 512 bytes for each, in bytes.")
-	coordinatorLog         = coordinatorFamily.gauge("log_bytes", "Size of the write buffer log, in bytes: on disk, or in memory if there may be several members and it is nearer to its limit there.")
-	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes", "Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
-	coordinatorLogLimit    = coordinatorFamily.gauge("log_limit_bytes", "Size of log_bytes at which writes are refused (BUSY), in bytes.")
-	coordinatorLogErrors   = coordinatorFamily.counter("log_errors_total", "Writes to the log that failed because the disk was full. They are repeated.")
-	coordinatorSV          = coordinatorFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
-	coordinatorTrips       = coordinatorFamily.gauge("round_trip_seconds",
-		"Round-trip time to a data center, as measured by the first coordinator of this one, in seconds; +Inf if it does not answer.",
+	coordinatorWrites = coordinatorFamily.gauge("incomplete_writes",
+		"Accepted writes that are not in every ring yet.")
+	coordinatorBytes = coordinatorFamily.gauge("incomplete_bytes",
+		"Size of the accepted writes that are not in every ring yet: keys, values, and 512 bytes for each, in bytes.")
+	coordinatorLog = coordinatorFamily.gauge("log_bytes",
+		"Size of the write buffer log, in bytes: on disk, or in memory if there may be several members and it is "+
+			"nearer to its limit there.")
+	coordinatorBufferLimit = coordinatorFamily.gauge("write_buffer_limit_bytes",
+		"Size of incomplete_bytes at which writes are refused (BUSY), in bytes.")
+	coordinatorLogLimit = coordinatorFamily.gauge("log_limit_bytes",
+		"Size of log_bytes at which writes are refused (BUSY), in bytes.")
+	coordinatorLogErrors = coordinatorFamily.counter("log_errors_total",
+		"Writes to the log that failed because the disk was full. They are repeated.")
+	coordinatorSV = coordinatorFamily.gauge("stability_lag_seconds",
+		"Age of the newest timestamp at or below which every write of this coordinator is in every ring.")
+	coordinatorTrips = coordinatorFamily.gauge("round_trip_seconds",
+		"Round-trip time to a data center, as measured by the first coordinator of this one, in seconds; +Inf if it "+
+			"does not answer.",
 		"to_data_center")
 	coordinatorAdopted = coordinatorFamily.gauge("adopted_writes",
-		"Writes of a silent coordinator that this one has collected from the shards: all, those with their whole past here (adoptable), and those that are in every ring (complete).",
+		"Writes of a silent coordinator that this one has collected from the shards: all, those with their whole "+
+			"past here (adoptable), and those that are in every ring (complete).",
 		"of_data_center", "of_index", "state")
-	coordinatorSalvaging = coordinatorFamily.gauge("salvaging", "Whether a lost log of this coordinator is being given up (1), during which it takes no writes, or not (0).")
-	coordinatorSalvaged  = coordinatorFamily.gauge("salvaged_writes",
-		"Writes of a lost log that is being given up: those found in shards so far, and then those of them that are not in every ring yet; 0 otherwise.")
+	coordinatorSalvaging = coordinatorFamily.gauge("salvaging",
+		"Whether a lost log of this coordinator is being given up (1), during which it takes no writes, or not (0).")
+	coordinatorSalvaged = coordinatorFamily.gauge("salvaged_writes",
+		"Writes of a lost log that is being given up: those found in shards so far, and then those of them that are "+
+			"not in every ring yet; 0 otherwise.")
 	coordinatorSalvageWaits = coordinatorFamily.gauge("salvage_awaited_parts",
-		"Shards and coordinators that a coordinator waits for while a lost log of its is being given up; 0 otherwise. /readyz names them.")
+		"Shards and coordinators that a coordinator waits for while a lost log of its is being given up; "+
+			"0 otherwise. /readyz names them.")
 	coordinatorExcluded = coordinatorFamily.gauge("excluded_shards",
 		"Shards of a data center that was excluded: those that writes are completed without (without), and all (all).",
 		"of_data_center", "state")
 	coordinatorExclusions = coordinatorFamily.gauge("exclusions",
-		"How often a data center was excluded: as the configuration says (declared), as this coordinator goes by (applied), and while it does not begin because nobody else may have the data (last_copy).",
+		"How often a data center was excluded: as the configuration says (declared), as this coordinator goes by "+
+			"(applied), and while it does not begin because nobody else may have the data (last_copy).",
 		"of_data_center", "state")
-	coordinatorClock = coordinatorFamily.counter("clock_refused_total", "Puts that were refused because what their session claims to have seen is too far ahead.")
+	coordinatorClock = coordinatorFamily.counter("clock_refused_total",
+		"Puts that were refused because what their session claims to have seen is too far ahead.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
-	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds", "Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.", "to_ring")
+	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds",
+		"Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.",
+		"to_ring")
 )
 
 // Coordinator collects the metrics of a coordinator of t.
@@ -126,7 +143,8 @@ func emitSalvage(c *node.Coordinator, emit emitFunc) {
 
 // commitDesc describes what commitLatency collects.
 var commitDesc = prometheus.NewDesc(prometheus.BuildFQName(namespace, "coordinator", "commit_duration_seconds"),
-	"Time from when the coordinator has a record for its log until all members have it on disk, in seconds. Observed by the member that serves.", nil, nil)
+	"Time from when the coordinator has a record for its log until all members have it on disk, in seconds. Observed "+
+		"by the member that serves.", nil, nil)
 
 // commitLatency is a prometheus.Collector of the commits of a coordinator.
 type commitLatency struct{ get func() *node.Coordinator }

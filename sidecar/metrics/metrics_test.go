@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var _ resp.Metrics = (*Commands)(nil)
@@ -38,7 +38,8 @@ func values(t *testing.T, r *prometheus.Registry) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetName()+`="`+l.GetValue()+`"`)
 			}
-			all[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			all[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetCounter().GetValue() + m.GetGauge().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return all
@@ -55,9 +56,11 @@ func TestPartsOfSeveralDataCentersShareARegistry(t *testing.T) {
 		of := func(p topology.Part) topology.Node {
 			return topology.Node{DC: topology.DC(dc), Part: p, Index: uint64(dc) + 1}
 		}
-		s := node.NewSidecar(node.SidecarOptions{Config: session.DefaultConfig(topo, of(topology.Sidecar)), Clock: clock, Net: net, Scope: node.ScopePod})
+		s := node.NewSidecar(node.SidecarOptions{Config: session.DefaultConfig(topo, of(topology.Sidecar)),
+			Clock: clock, Net: net, Scope: node.ScopePod})
 		c := node.NewCache(cache.DefaultConfig(topo, of(topology.Cache)), clock, net)
-		prometheus.WrapRegistererWith(PartLabels(topo, of(topology.Sidecar)), r).MustRegister(Sidecar(func() *node.Sidecar { return s }), NewCommands())
+		prometheus.WrapRegistererWith(PartLabels(topo, of(topology.Sidecar)),
+			r).MustRegister(Sidecar(func() *node.Sidecar { return s }), NewCommands())
 		prometheus.WrapRegistererWith(PartLabels(topo, of(topology.Cache)), r).MustRegister(Cache(func() *node.Cache {
 			if down {
 				return nil
@@ -132,7 +135,8 @@ func TestLinksAreCountedByDirectionAndState(t *testing.T) {
 		return transport.Stats{
 			Messages: []transport.MessageStats{{Kind: causal.KindPut, Sent: 3, Received: 2}},
 			Drops:    []transport.DropStats{{Kind: causal.KindGet, Reason: transport.DropBroken, Count: 4}},
-			Links: []transport.LinkStats{{Dialed: true, Up: true, TopologyEpoch: 5, QueuedBytes: 10}, {Dialed: true, QueuedBytes: 5},
+			Links: []transport.LinkStats{{Dialed: true, Up: true, TopologyEpoch: 5, QueuedBytes: 10},
+				{Dialed: true, QueuedBytes: 5},
 				{Up: true, TopologyEpoch: 4}, {Up: true, TopologyEpoch: 5}},
 		}
 	}, func() uint64 { return 5 }))
@@ -159,7 +163,8 @@ func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
 	defer net.Close()
 	config := coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator})
 	config.MaxBytes = 1 << 20
-	c, err := node.NewCoordinator(node.CoordinatorOptions{Config: config, Clock: node.NewClock(), Net: net, Dir: t.TempDir(),
+	c, err := node.NewCoordinator(node.CoordinatorOptions{Config: config, Clock: node.NewClock(), Net: net,
+		Dir:         t.TempDir(),
 		MaxLogBytes: 100 << 20, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +177,9 @@ func TestACoordinatorExportsTheSizesAtWhichItRefusesWrites(t *testing.T) {
 	r := prometheus.NewRegistry()
 	// As a process registers it: a label of a series must not be one of the part's, or the process ends.
 	self := topology.Node{Part: topology.Coordinator}
-	prometheus.WrapRegistererWith(PartLabels(topo, self), r).MustRegister(Coordinator(topo, func() *node.Coordinator { return c }), Peers(topo, 0, func() []contract.Peer { return nil }, net.Stats))
+	prometheus.WrapRegistererWith(PartLabels(topo, self), r).MustRegister(Coordinator(topo, func() *node.Coordinator {
+		return c
+	}), Peers(topo, 0, func() []contract.Peer { return nil }, net.Stats))
 	got := values(t, r)
 	const part = `{data_center="us-east-1",index="0",member="1",ring="americas-europe"}`
 	for series, want := range map[string]float64{
@@ -191,16 +198,18 @@ func TestEachDataCenterIsInOneState(t *testing.T) {
 	r.MustRegister(Peers(top, 0, func() []contract.Peer {
 		return []contract.Peer{{DataCenter: "eu-west-1", State: contract.PeerNotTrusted, Links: 3, LinksUp: 1}}
 	}, func() transport.Stats {
-		return transport.Stats{Traffic: []transport.TrafficStats{{DC: 0, Sent: 1, Received: 2}, {DC: 3, Sent: 5, Received: 6}, {DC: 63, Sent: 7, Received: 8}}}
+		return transport.Stats{Traffic: []transport.TrafficStats{{DC: 0, Sent: 1, Received: 2},
+			{DC: 3, Sent: 5, Received: 6}, {DC: 63, Sent: 7, Received: 8}}}
 	}))
 	got := values(t, r)
 	for series, want := range map[string]float64{
-		contract.MetricPeerState + `{` + contract.LabelState + `="notTrusted",` + contract.LabelToDataCenter + `="eu-west-1"}`: 1,
-		`causalstore_peer_state{state="connected",to_data_center="eu-west-1"}`:                                                 0,
-		`causalstore_peer_links{state="up",to_data_center="eu-west-1"}`:                                                        1,
-		`causalstore_peer_links{state="down",to_data_center="eu-west-1"}`:                                                      2,
-		`causalstore_peer_bytes_total{direction="sent",to_data_center="eu-west-1"}`:                                            5,
-		`causalstore_peer_bytes_total{direction="received",to_data_center="eu-west-1"}`:                                        6,
+		contract.MetricPeerState + `{` + contract.LabelState + `="notTrusted",` + contract.LabelToDataCenter +
+			`="eu-west-1"}`: 1,
+		`causalstore_peer_state{state="connected",to_data_center="eu-west-1"}`:          0,
+		`causalstore_peer_links{state="up",to_data_center="eu-west-1"}`:                 1,
+		`causalstore_peer_links{state="down",to_data_center="eu-west-1"}`:               2,
+		`causalstore_peer_bytes_total{direction="sent",to_data_center="eu-west-1"}`:     5,
+		`causalstore_peer_bytes_total{direction="received",to_data_center="eu-west-1"}`: 6,
 	} {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s is %v, %v", series, v, ok)

@@ -9,19 +9,27 @@ import (
 var (
 	networkFamily = &family{subsystem: "transport"}
 
-	networkSent     = networkFamily.counter("messages_sent_total", "Messages passed to a link or to a part in this process.", "kind")
-	networkReceived = networkFamily.counter("messages_received_total", "Messages delivered to a part in this process.", "kind")
-	networkDropped  = networkFamily.counter("messages_dropped_total", "Messages that were not sent or not delivered. The protocol retransmits those it needs.", "kind", "reason")
-	networkFrames   = networkFamily.counter("frames_total", "Frames on links to other processes.", "direction")
-	networkBytes    = networkFamily.counter("bytes_total", "Bytes in frames on links to other processes.", "direction")
-	networkOpened   = networkFamily.counter("links_opened_total", "Links to other processes that were established.")
-	networkFailed   = networkFamily.counter("links_failed_total", "Links to other processes that broke, were refused or could not be established.")
-	networkLinks    = networkFamily.gauge("links", "Links to other processes.", "direction", "state")
-	networkQueued   = networkFamily.gauge("queued_bytes", "Bytes queued for sending, on all links together.")
-	networkRefused  = networkFamily.counter("duplicates_refused_total", "Links that were refused because another process, which is alive, runs as the same part.")
-	networkIsDup    = networkFamily.gauge("duplicate_identity", "1 while peers refuse this process because another one runs as the same part, else 0.")
-	networkViolate  = networkFamily.counter("violations_total", "What peers did that they may not: it cost them the link.", "kind")
-	networkEpochs   = networkFamily.gauge("links_of_other_epoch", "Established links to processes with another topology epoch.")
+	networkSent = networkFamily.counter("messages_sent_total",
+		"Messages passed to a link or to a part in this process.", "kind")
+	networkReceived = networkFamily.counter("messages_received_total", "Messages delivered to a part in this process.",
+		"kind")
+	networkDropped = networkFamily.counter("messages_dropped_total",
+		"Messages that were not sent or not delivered. The protocol retransmits those it needs.", "kind", "reason")
+	networkFrames = networkFamily.counter("frames_total", "Frames on links to other processes.", "direction")
+	networkBytes  = networkFamily.counter("bytes_total", "Bytes in frames on links to other processes.", "direction")
+	networkOpened = networkFamily.counter("links_opened_total", "Links to other processes that were established.")
+	networkFailed = networkFamily.counter("links_failed_total",
+		"Links to other processes that broke, were refused or could not be established.")
+	networkLinks   = networkFamily.gauge("links", "Links to other processes.", "direction", "state")
+	networkQueued  = networkFamily.gauge("queued_bytes", "Bytes queued for sending, on all links together.")
+	networkRefused = networkFamily.counter("duplicates_refused_total",
+		"Links that were refused because another process, which is alive, runs as the same part.")
+	networkIsDup = networkFamily.gauge("duplicate_identity",
+		"1 while peers refuse this process because another one runs as the same part, else 0.")
+	networkViolate = networkFamily.counter("violations_total",
+		"What peers did that they may not: it cost them the link.", "kind")
+	networkEpochs = networkFamily.gauge("links_of_other_epoch",
+		"Established links to processes with another topology epoch.")
 )
 
 // Network collects the metrics of a network. epoch returns the epoch of the topology in use here.

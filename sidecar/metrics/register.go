@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// registerBuckets are the upper bounds of the latency histogram, in seconds: from a server nearby to register.RequestTimeout.
+// registerBuckets are the upper bounds of the latency histogram, in seconds: from a server nearby to
+// register.RequestTimeout.
 var registerBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2}
 
 // registerOutcomes are the outcomes of requests, as the label names them.
@@ -27,15 +28,22 @@ type Register struct {
 func NewRegister() *Register {
 	const subsystem = "register"
 	return &Register{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
-			Help: "Requests to the register of groups: done, failed (a swap too that came too late), or a swap of unknown outcome."}, []string{"operation", "outcome"}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "request_duration_seconds",
-			Help: "Time until a request to the register of groups had an outcome, in seconds.", Buckets: registerBuckets}, []string{"operation"}),
-		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "connections",
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "requests_total",
+			Help: "Requests to the register of groups: done, failed (a swap too that came too late), or a swap of " +
+				"unknown outcome."}, []string{"operation", "outcome"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem,
+			Name:    "request_duration_seconds",
+			Help:    "Time until a request to the register of groups had an outcome, in seconds.",
+			Buckets: registerBuckets}, []string{"operation"}),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "connections",
 			Help: "Servers of the register of groups to which this process is connected."}),
-		connected: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "watches_started_total",
+		connected: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "watches_started_total",
 			Help: "Connections to servers of the register of groups. Each one watches it anew."}),
-		lastSuccess: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "last_success_timestamp_seconds",
+		lastSuccess: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem,
+			Name: "last_success_timestamp_seconds",
 			Help: "When a request to the register of groups was last done, in seconds since 1970; 0: never."}),
 	}
 }

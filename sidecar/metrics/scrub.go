@@ -9,11 +9,15 @@ import (
 var (
 	scrubFamily = &family{subsystem: "storage_scrub"}
 
-	scrubKeys     = scrubFamily.counter("keys_total", "Records that were read to see whether they are as they were written.")
-	scrubBytes    = scrubFamily.counter("bytes_total", "Bytes of keys and values that were read to see whether they are as they were written.")
-	scrubPasses   = scrubFamily.counter("passes_total", "Passes that have read every record of the storage.")
-	scrubDamaged  = scrubFamily.counter("damaged_total", "Passes that have found damage. The storage then counts as lost, and begins anew.")
-	scrubLastPass = scrubFamily.gauge("last_pass_timestamp_seconds", "When a pass since the start has read every record last, in seconds since the epoch; 0: none has yet.")
+	scrubKeys = scrubFamily.counter("keys_total",
+		"Records that were read to see whether they are as they were written.")
+	scrubBytes = scrubFamily.counter("bytes_total",
+		"Bytes of keys and values that were read to see whether they are as they were written.")
+	scrubPasses  = scrubFamily.counter("passes_total", "Passes that have read every record of the storage.")
+	scrubDamaged = scrubFamily.counter("damaged_total",
+		"Passes that have found damage. The storage then counts as lost, and begins anew.")
+	scrubLastPass = scrubFamily.gauge("last_pass_timestamp_seconds",
+		"When a pass since the start has read every record last, in seconds since the epoch; 0: none has yet.")
 )
 
 // Scrub collects the metrics of the scrub of a storage.

@@ -1,10 +1,10 @@
 // Package metrics exports the counters of the data plane to Prometheus.
 //
-// The machines keep their own counters. The collectors read them when they are scraped, so the request path has no extra
-// cost. Only the latencies of Redis commands are observed as they occur.
+// The machines keep their own counters. The collectors read them when they are scraped, so the request path has no
+// extra cost. Only the latencies of Redis commands are observed as they occur.
 //
-// A collector takes a function that returns its part, or nil while the part is down; then it exports nothing. If several
-// parts run in one process, the registerer adds the labels that distinguish them.
+// A collector takes a function that returns its part, or nil while the part is down; then it exports nothing. If
+// several parts run in one process, the registerer adds the labels that distinguish them.
 package metrics
 
 import (

@@ -15,29 +15,47 @@ var (
 	sidecarFamily = &family{subsystem: "sidecar"}
 
 	sidecarReads = sidecarFamily.counter("reads_total",
-		"Keys read, by the source of the value: own incomplete write, cache of this data center, shard in this data center, shard in another one.", "source")
-	sidecarGets            = sidecarFamily.counter("gets_total", "Reads of single keys that were started.")
-	sidecarBound           = sidecarFamily.counter("bound_gets_total", "Reads of single keys by sessions that were bound to some of the rings (dynamic ring restriction).")
-	sidecarInFlight        = sidecarFamily.counter("in_flight_reads_total", "Reads that returned a value that was not in every ring yet.")
-	sidecarReread          = sidecarFamily.counter("rereads_total", "Reads repeated because no ring had both the value and everything the session had seen before, or because an earlier read of their pipeline had found something newer.")
-	sidecarRetried         = sidecarFamily.counter("retries_total", "Reads retried elsewhere because a cache or shard did not answer in time.")
-	sidecarPuts            = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")
-	sidecarMGets           = sidecarFamily.counter("mgets_total", "Reads of several keys that were started.")
-	sidecarRounds          = sidecarFamily.counter("mget_rounds_total", "Rounds of requests that reads of several keys took.")
-	sidecarSnapshots       = sidecarFamily.counter("mget_snapshots_total", "Reads of several keys that were answered from a stable cut.")
-	sidecarClock           = sidecarFamily.counter("clock_refused_total", "Replies that were not used because their timestamp is too far ahead of the clock here.")
-	sidecarSettled         = sidecarFamily.counter("mget_settled_total", "Reads of several keys that are causally consistent, but not what was current at one moment.")
-	sidecarUnavailable     = sidecarFamily.counter("unavailable_total", "Operations that failed without effect because no part that may answer did so in time.")
-	sidecarUnknown         = sidecarFamily.counter("unknown_outcomes_total", "Writes with an unknown outcome: they may have been accepted or not.")
-	sidecarSessions        = sidecarFamily.gauge("sessions", "Open sessions.")
-	sidecarBoundNow        = sidecarFamily.gauge("bound_sessions", "Sessions that have read a value that is not in every ring yet.")
+		"Keys read, by the source of the value: own incomplete write, cache of this data center, shard in this data "+
+			"center, shard in another one.", "source")
+	sidecarGets  = sidecarFamily.counter("gets_total", "Reads of single keys that were started.")
+	sidecarBound = sidecarFamily.counter("bound_gets_total",
+		"Reads of single keys by sessions that were bound to some of the rings (dynamic ring restriction).")
+	sidecarInFlight = sidecarFamily.counter("in_flight_reads_total",
+		"Reads that returned a value that was not in every ring yet.")
+	sidecarReread = sidecarFamily.counter("rereads_total",
+		"Reads repeated because no ring had both the value and everything the session had seen before, or because an "+
+			"earlier read of their pipeline had found something newer.")
+	sidecarRetried = sidecarFamily.counter("retries_total",
+		"Reads retried elsewhere because a cache or shard did not answer in time.")
+	sidecarPuts   = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")
+	sidecarMGets  = sidecarFamily.counter("mgets_total", "Reads of several keys that were started.")
+	sidecarRounds = sidecarFamily.counter("mget_rounds_total",
+		"Rounds of requests that reads of several keys took.")
+	sidecarSnapshots = sidecarFamily.counter("mget_snapshots_total",
+		"Reads of several keys that were answered from a stable cut.")
+	sidecarClock = sidecarFamily.counter("clock_refused_total",
+		"Replies that were not used because their timestamp is too far ahead of the clock here.")
+	sidecarSettled = sidecarFamily.counter("mget_settled_total",
+		"Reads of several keys that are causally consistent, but not what was current at one moment.")
+	sidecarUnavailable = sidecarFamily.counter("unavailable_total",
+		"Operations that failed without effect because no part that may answer did so in time.")
+	sidecarUnknown = sidecarFamily.counter("unknown_outcomes_total",
+		"Writes with an unknown outcome: they may have been accepted or not.")
+	sidecarSessions = sidecarFamily.gauge("sessions", "Open sessions.")
+	sidecarBoundNow = sidecarFamily.gauge("bound_sessions",
+		"Sessions that have read a value that is not in every ring yet.")
 	sidecarNearEntries     = sidecarFamily.gauge("near_copies", "Copies of hot keys.")
 	sidecarNearBytes       = sidecarFamily.gauge("near_copies_bytes", "Memory of the copies of hot keys, in bytes.")
 	sidecarNearInserted    = sidecarFamily.counter("near_copies_inserted_total", "Copies of hot keys that were made.")
-	sidecarNearInvalidated = sidecarFamily.counter("near_copies_invalidated_total", "Invalidations of copies of hot keys that the caches have passed on.")
-	sidecarNearEnded       = sidecarFamily.counter("near_streams_ended_total", "Streams of copies that have ended, which discards what they have brought.")
-	sidecarIncomplete      = sidecarFamily.gauge("incomplete_writes", "Own writes of the sessions that are not in every ring yet.")
-	sidecarLag             = sidecarFamily.gauge("stability_lag_seconds", "Age of the newest timestamp at or below which every write is known to be in every ring. Absent until stability vectors have arrived.")
+	sidecarNearInvalidated = sidecarFamily.counter("near_copies_invalidated_total",
+		"Invalidations of copies of hot keys that the caches have passed on.")
+	sidecarNearEnded = sidecarFamily.counter("near_streams_ended_total",
+		"Streams of copies that have ended, which discards what they have brought.")
+	sidecarIncomplete = sidecarFamily.gauge("incomplete_writes",
+		"Own writes of the sessions that are not in every ring yet.")
+	sidecarLag = sidecarFamily.gauge("stability_lag_seconds",
+		"Age of the newest timestamp at or below which every write is known to be in every ring. Absent until "+
+			"stability vectors have arrived.")
 )
 
 // Sidecar collects the metrics of a sidecar.

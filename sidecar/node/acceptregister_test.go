@@ -9,7 +9,8 @@ import (
 
 func TestTheRegisterIsAcceptedOnlyWhereNothingAcknowledgedIsLost(t *testing.T) {
 	frozen := func(r group.Role, change func(*group.Status)) group.Status {
-		s := group.Status{Role: r, Frozen: "the register is another one", Config: group.Config{Epoch: 7, Primary: group.ID{Name: "1", Volume: 5}}}
+		s := group.Status{Role: r, Frozen: "the register is another one",
+			Config: group.Config{Epoch: 7, Primary: group.ID{Name: "1", Volume: 5}}}
 		if change != nil {
 			change(&s)
 		}
@@ -27,7 +28,9 @@ func TestTheRegisterIsAcceptedOnlyWhereNothingAcknowledgedIsLost(t *testing.T) {
 		{"its disk is damaged", frozen(group.Broken, nil), "does not have the whole log"},
 		{"it has changed", frozen(group.Serving, func(s *group.Status) { s.Config.Epoch = 8 }), "look again"},
 		{"it is not frozen", frozen(group.Serving, func(s *group.Status) { s.Frozen = "" }), "not frozen"},
-		{"another group is there", frozen(group.Serving, func(s *group.Status) { s.Foreign = true }), "would replace that one"},
+		{"another group is there", frozen(group.Serving, func(s *group.Status) {
+			s.Foreign = true
+		}), "would replace that one"},
 	} {
 		err := acceptable(&c.given, 7)
 		if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {

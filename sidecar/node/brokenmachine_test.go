@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // brittleMachine panics at a ping with the id 2.
@@ -38,6 +38,7 @@ func TestAMachineThatPanicsEndsTheProcessAndSaysWhatItHandled(t *testing.T) {
 			t.Errorf("%d messages were handled; the process must end at the second", m.handled)
 		}
 	}()
-	h.Handle([]causal.Message{causal.Ping{ID: 1}.Message(from, self), causal.Ping{ID: 2}.Message(from, self), causal.Ping{ID: 3}.Message(from, self)})
+	h.Handle([]causal.Message{causal.Ping{ID: 1}.Message(from, self), causal.Ping{ID: 2}.Message(from, self),
+		causal.Ping{ID: 3}.Message(from, self)})
 	t.Error("the process goes on")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Causal implements resp.Session: the CAUSAL command.
@@ -63,7 +63,8 @@ func (c *clientSession) statusReply() resp.Reply {
 	return resp.Map{
 		"data-center", dc.Name, "ring", c.sidecar.topo.Load().Rings[dc.Ring].Name, "scope", string(c.sidecar.scope),
 		"bound", bound, "bound-by", st.Restrictions, "rings", rings, "incomplete-writes", st.IncompleteWrites,
-		"last-source", c.lastOutcome.Source.String(), "last-status", c.lastOutcome.Status.String(), "stability-lag-ms", lag,
+		"last-source", c.lastOutcome.Source.String(), "last-status", c.lastOutcome.Status.String(),
+		"stability-lag-ms", lag,
 	}
 }
 
@@ -92,9 +93,14 @@ func (c *clientSession) resume(sealed string) (resp.Reply, error) {
 	case causal.OK:
 		return resp.SimpleString("OK"), nil
 	case causal.ErrClock:
-		return nil, resp.Errorf("CLOCK", "the token has timestamps that are too far ahead of the clock; nothing was resumed; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
+		return nil,
+			resp.Errorf("CLOCK",
+				"the token has timestamps that are too far ahead of the clock; nothing was resumed; check that the "+
+					"clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
 	}
-	return nil, resp.Errorf("UNAVAILABLE", "no reachable ring has everything that the token and this session have seen yet; try again")
+	return nil,
+		resp.Errorf("UNAVAILABLE",
+			"no reachable ring has everything that the token and this session have seen yet; try again")
 }
 
 // wait replies 1 if the session's writes reached the given ring, or all rings, and 0 if the timeout expired first.
@@ -119,7 +125,8 @@ func (c *clientSession) wait(args [][]byte) (resp.Reply, error) {
 	if err != nil || ms < 0 || ms > int64(time.Hour/time.Millisecond) {
 		return nil, resp.Errorf("ERR", "timeout is not an integer of milliseconds between 0 and 3600000")
 	}
-	r := c.execute(session.Op{Kind: session.OpWait, Ring: ring, Timeout: max(time.Duration(ms)*time.Millisecond, time.Nanosecond)})
+	r := c.execute(session.Op{Kind: session.OpWait, Ring: ring,
+		Timeout: max(time.Duration(ms)*time.Millisecond, time.Nanosecond)})
 	if r.Err != causal.OK {
 		return 0, nil
 	}

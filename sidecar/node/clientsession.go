@@ -40,23 +40,30 @@ func (c *clientSession) recordOutcome(r session.Result, what string) error {
 	return clientError(r.Err, what)
 }
 
-// clientError returns the error that a client receives. BUSY, UNAVAILABLE and CLOCK promise that nothing was written; UNKNOWN
-// does not.
+// clientError returns the error that a client receives. BUSY, UNAVAILABLE and CLOCK promise that nothing was written;
+// UNKNOWN does not.
 func clientError(code causal.ErrCode, what string) error {
 	switch code {
 	case causal.ErrBusy:
-		return resp.Errorf("BUSY", "write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
+		return resp.Errorf("BUSY",
+			"write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
 	case causal.ErrClock:
-		return resp.Errorf("CLOCK", "a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are synchronised (docs/disasters.md, Timestamps from the future)")
+		return resp.Errorf("CLOCK",
+			"a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are "+
+				"synchronised (docs/disasters.md, Timestamps from the future)")
 	case causal.ErrUnknown:
-		return resp.Errorf("UNKNOWN", "the coordinator did not answer in time; the write may or may not have been accepted")
+		return resp.Errorf("UNKNOWN",
+			"the coordinator did not answer in time; the write may or may not have been accepted")
 	case causal.ErrTooLarge:
-		return resp.Errorf("ERR", "the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
+		return resp.Errorf("ERR",
+			"the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
 			contract.MaxKeyBytes, contract.MaxValueBytes)
 	case causal.ErrStale:
-		return resp.Errorf("UNAVAILABLE", "the write was overtaken after a broken connection; nothing was written, try again")
+		return resp.Errorf("UNAVAILABLE",
+			"the write was overtaken after a broken connection; nothing was written, try again")
 	default:
-		return resp.Errorf("UNAVAILABLE", "no ring that this session may use answered the %s in time (%s); try again", what, code)
+		return resp.Errorf("UNAVAILABLE", "no ring that this session may use answered the %s in time (%s); try again",
+			what, code)
 	}
 }
 
@@ -97,7 +104,9 @@ func (c *clientSession) readMany(keys []string, latest bool) ([]causal.Record, e
 	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: latest})
 	err := c.recordOutcome(r, "multi-key read")
 	if r.Err == causal.ErrBusy {
-		err = resp.Errorf("BUSY", "the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at a time, or try again later")
+		err = resp.Errorf("BUSY",
+			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at "+
+				"a time, or try again later")
 	}
 	return r.Records, err
 }
@@ -109,9 +118,9 @@ func (c *clientSession) Put(_ context.Context, key string, v causal.Value) error
 	return c.recordOutcome(r, "write")
 }
 
-// share makes w share the lock of a key with other plain writes until w is complete, unless the session holds the key. It may
-// wait for a read-modify-write command or a transaction, also while earlier writes of the connection are in flight: these
-// complete by themselves.
+// share makes w share the lock of a key with other plain writes until w is complete, unless the session holds the key.
+// It may wait for a read-modify-write command or a transaction, also while earlier writes of the connection are in
+// flight: these complete by themselves.
 func (c *clientSession) share(w *pendingOp, key string) {
 	if !c.locked {
 		w.lock = c.sidecar.keyLocks.share(key)

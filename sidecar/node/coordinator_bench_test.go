@@ -9,7 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // acknowledging is a network with one shard, which acknowledges every put and does nothing else.
@@ -26,7 +26,8 @@ func (n *acknowledging) Send(m causal.Message) {
 	case causal.KindPutReply:
 		n.answered.Done()
 	case causal.KindPutAfter:
-		ack := causal.PutAck{Incarnation: 1, Versions: []causal.Version{m.PutAfter().Record.Version}}.Message(m.To, m.From)
+		ack := causal.PutAck{Incarnation: 1, Versions: []causal.Version{m.PutAfter().Record.Version}}.Message(m.To,
+			m.From)
 		n.c.Handle([]causal.Message{ack})
 	}
 }
@@ -35,13 +36,18 @@ func (n *acknowledging) Send(m causal.Message) {
 func BenchmarkPut(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
-			topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+			topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}},
+				[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
 			net := &acknowledging{recorder: recorder{news: make(chan struct{}, 1)}}
-			c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator}), Clock: NewClock(), Net: net,
-				Dir: "/log", FS: vfs.NewMem(), Logger: discard, OnFailure: func(err error) { b.Errorf("the log failed: %v", err) }})
+			c, err := NewCoordinator(
+				CoordinatorOptions{Config: coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator}),
+					Clock: NewClock(), Net: net,
+					Dir: "/log", FS: vfs.NewMem(), Logger: discard, OnFailure: func(err error) {
+						b.Errorf("the log failed: %v", err)
+					}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -65,7 +71,8 @@ func BenchmarkPut(b *testing.B) {
 				net.answered.Add(batch)
 				for j := range batch {
 					seq := uint64(i + j + 1)
-					c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: leadership, Key: "key", Value: causal.Value{Data: value}}.Message(app, c.ID())})
+					c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: leadership,
+						Key: "key", Value: causal.Value{Data: value}}.Message(app, c.ID())})
 				}
 				net.answered.Wait()
 				if i%(batch*64) == 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // recorder is a network that records messages and delivers none.
@@ -84,13 +84,17 @@ func establish(t *testing.T, h Host, net *recorder, serves func() bool) {
 
 func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	self := topology.Node{Part: topology.Coordinator}
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, self), Clock: NewClock(), Net: net, Dir: dir,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFailure: func(err error) { t.Errorf("the log failed: %v", err) }})
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, self), Clock: NewClock(),
+		Net: net, Dir: dir,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), OnFailure: func(err error) {
+			t.Errorf("the log failed: %v", err)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +104,8 @@ func startCoordinator(t *testing.T, dir string, net *recorder) *Coordinator {
 
 func put(c *Coordinator, seq uint64, key string, value []byte) {
 	app := topology.Node{Part: topology.Sidecar, Index: 7}
-	c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: c.Leadership(), Key: key, Value: causal.Value{Data: value}}.Message(app, c.ID())})
+	c.Handle([]causal.Message{causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: c.Leadership(), Key: key,
+		Value: causal.Value{Data: value}}.Message(app, c.ID())})
 }
 
 func TestCoordinatorPropagatesAcknowledgedPutsAfterACrash(t *testing.T) {

@@ -3,7 +3,7 @@ package node
 import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Inspect calls f with the coordinator's machine, under the lock, if this member serves. f must not change the machine.
@@ -15,7 +15,8 @@ func (c *Coordinator) Inspect(f func(*coordinator.Coordinator)) {
 	})
 }
 
-// Membership returns the coordinator's state in the membership of its data center: Joining if this member does not serve.
+// Membership returns the coordinator's state in the membership of its data center: Joining if this member does not
+// serve.
 func (c *Coordinator) Membership() (is coordinator.Membership) {
 	c.Inspect(func(m *coordinator.Coordinator) { is = m.Membership() })
 	return is
@@ -72,7 +73,8 @@ func (c *Coordinator) IsDrained() bool {
 	return drained
 }
 
-// CoordinatorsInUse returns the indices of the coordinators of the data center that are in use, if this is its first one.
+// CoordinatorsInUse returns the indices of the coordinators of the data center that are in use, if this is its first
+// one.
 func (c *Coordinator) CoordinatorsInUse() (indices []int) {
 	c.Inspect(func(m *coordinator.Coordinator) {
 		for i, bits := 0, m.InUse(); bits != 0; i, bits = i+1, bits>>1 {
@@ -84,8 +86,8 @@ func (c *Coordinator) CoordinatorsInUse() (indices []int) {
 	return indices
 }
 
-// PendingRings returns the rings whose previous slot map the coordinator still uses: none of their middlemen has reported the new
-// one.
+// PendingRings returns the rings whose previous slot map the coordinator still uses: none of their middlemen has
+// reported the new one.
 func (c *Coordinator) PendingRings() (rings topology.RingSet) {
 	c.Inspect(func(m *coordinator.Coordinator) { rings = m.PendingRings() })
 	return rings

@@ -7,7 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // durableFences are the fences in the store: which logs of which origins were given up.
@@ -38,7 +38,8 @@ func (f *durableFences) get() causal.Fences {
 }
 
 // include adds the fences of an origin; generation 0 adds none.
-func (f *durableFences) include(ctx context.Context, s storage.Store, t *topology.Topology, o topology.Origin, generation uint64) error {
+func (f *durableFences) include(ctx context.Context, s storage.Store, t *topology.Topology, o topology.Origin,
+	generation uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if generation <= f.durable[o] {

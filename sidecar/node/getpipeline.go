@@ -8,8 +8,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/resp"
 )
 
-// GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the keys between the reads of
-// two: then all are read again, each before the transaction or after it. A session that holds the keys reads the newest versions.
+// GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the
+// keys between the reads of two: then all are read again, each before the transaction or after it. A session that holds
+// the keys reads the newest versions.
 func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) int {
 	locks := &c.sidecar.keyLocks
 	begun := locks.begun.Load()
@@ -27,8 +28,8 @@ func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []re
 	return len(keys)
 }
 
-// getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine. It returns how many it
-// has read before their values took too much memory, and false if they must be read one by one.
+// getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine.
+// It returns how many it has read before their values took too much memory, and false if they must be read one by one.
 func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (int, bool) {
 	n := c.getNear(keys, results)
 	if n == len(keys) {
@@ -65,8 +66,8 @@ func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (in
 	return n + read, true
 }
 
-// getNear answers the gets at the head of a pipeline that near copies answer, under one lock and without a step of the machine. It returns
-// their number.
+// getNear answers the gets at the head of a pipeline that near copies answer, under one lock and without a step of the
+// machine. It returns their number.
 func (c *clientSession) getNear(keys [][]byte, results []resp.GetResult) (n int) {
 	s := c.sidecar
 	if !s.hasNear {
@@ -111,7 +112,8 @@ func (c *clientSession) copyKeys(keys [][]byte) []string {
 // maxKeyText is how many bytes a session keeps for the keys of later pipelines.
 const maxKeyText = 16 << 10
 
-// startGets starts pipelined gets of a session, and sets ws to what receives their results. It returns false if the sidecar is stopped.
+// startGets starts pipelined gets of a session, and sets ws to what receives their results. It returns false if the
+// sidecar is stopped.
 func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string, latest bool) bool {
 	s.mu.Lock()
 	if s.stopped {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // getLog is a network that notes how keys are read.
@@ -46,7 +46,10 @@ func TestAPipelineThatHoldsItsKeysReadsTheirNewestVersionsTogether(t *testing.T)
 	config.Snapshot, config.SnapshotInterval, config.SnapshotLead = true, time.Millisecond, 0
 	l.to = NewSidecar(SidecarOptions{Config: config, Clock: NewClock(), Net: l, Scope: ScopePod})
 	defer l.to.Close()
-	complete := causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.Origin(topo.Origins()), SV: causal.HLCAt(time.Now().UnixMilli())}}}
+	complete := causal.Vectors{
+		Entries: []causal.VectorEntry{{Origin: 1, Last: topology.Origin(topo.Origins()),
+			SV: causal.HLCAt(time.Now().UnixMilli())}},
+	}
 	l.to.Handle([]causal.Message{complete.Message(topo.Leader(0), l.to.ID())})
 	c := connect(t, l.to)
 	for deadline := time.Now().Add(10 * time.Second); ; {

@@ -20,8 +20,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -48,7 +48,8 @@ type slowDisk struct {
 func newSlowDisk(fs vfs.FS) *slowDisk {
 	d := &slowDisk{syncing: make(chan struct{}, 100), unblock: make(chan error)}
 	d.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind != errorfs.OpFileSyncData || !strings.HasSuffix(op.Path, ".log") && !strings.HasSuffix(op.Path, ".log.tmp") {
+		if op.Kind != errorfs.OpFileSyncData || !strings.HasSuffix(op.Path, ".log") &&
+			!strings.HasSuffix(op.Path, ".log.tmp") {
 			return nil
 		}
 		d.syncs.Add(1)
@@ -64,7 +65,8 @@ func newSlowDisk(fs vfs.FS) *slowDisk {
 func startCoordinatorOn(t *testing.T, fs vfs.FS, net *recorder, failed func(error)) *Coordinator {
 	t.Helper()
 	self := topology.Node{Part: topology.Coordinator}
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self), Clock: NewClock(), Net: net,
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self),
+		Clock: NewClock(), Net: net,
 		Dir: "/log", FS: fs, Logger: discard, OnFailure: failed})
 	if err != nil {
 		t.Fatal(err)
@@ -205,8 +207,9 @@ func openStore(t *testing.T) *embedded.Store {
 
 func startMiddleman(t *testing.T, net transport.Network, store storage.Store) *Middleman {
 	t.Helper()
-	mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}),
-		Clock: NewClock(), Net: net, Store: store, InlineReads: true, Logger: discard})
+	mm, err := NewMiddleman(t.Context(),
+		MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}),
+			Clock: NewClock(), Net: net, Store: store, InlineReads: true, Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +290,11 @@ func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
 	mm := startMiddleman(t, net, store)
 	defer mm.Close()
 	self := topology.Node{Part: topology.Coordinator}
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self), Clock: NewClock(), Net: net,
-		Dir: "/log", FS: vfs.NewMem(), Logger: discard, OnFailure: func(err error) { t.Errorf("the log failed: %v", err) }})
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self),
+		Clock: NewClock(), Net: net,
+		Dir: "/log", FS: vfs.NewMem(), Logger: discard, OnFailure: func(err error) {
+			t.Errorf("the log failed: %v", err)
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/wal"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // groupMachine is the interface that the machines of members of groups share.
@@ -24,7 +24,8 @@ type groupMachine interface {
 	SetTopology(now causal.Now, t *topology.Topology)
 	LinkUp(now causal.Now, n topology.Node)
 	HandOver(now causal.Now)
-	// Writes appends the entries to be made durable; Appended says that those up to an index are. Those before TruncateBefore may go.
+	// Writes appends the entries to be made durable; Appended says that those up to an index are. Those before
+	// TruncateBefore may go.
 	Writes(dst []group.Entry) []group.Entry
 	Appended(now causal.Now, index uint64)
 	// NoteFullDisk says that the disk has no room for the entries.
@@ -88,9 +89,11 @@ type groupOptions[M groupMachine] struct {
 	logger      *slog.Logger
 	// unwritable is logged when the log cannot be written.
 	unwritable string
-	// build makes the machine on a volume, which may be damaged. Called before the host runs, and again with host.mu held.
+	// build makes the machine on a volume, which may be damaged. Called before the host runs, and again with host.mu
+	// held.
 	build func(v *opened, damaged bool) (M, error)
-	// suspend, if not nil, is called without the lock before a machine is replaced; what it returns is called afterwards.
+	// suspend, if not nil, is called without the lock before a machine is replaced; what it returns is called
+	// afterwards.
 	suspend func() (resume func())
 	// isSettled reports whether nothing waits to be committed that a stopping member has to wait for.
 	isSettled func(M) bool
@@ -104,7 +107,8 @@ type groupOptions[M groupMachine] struct {
 
 // newGroupHost opens the volume and builds the machine. run starts it.
 func newGroupHost[M groupMachine](o groupOptions[M]) *groupHost[M] {
-	c := &groupHost[M]{o: o, logger: o.logger, volume: volume{o.fs, o.dir}, appenderDone: make(chan struct{}), disk: newDiskHealth(o.logger, o.unwritable)}
+	c := &groupHost[M]{o: o, logger: o.logger, volume: volume{o.fs, o.dir}, appenderDone: make(chan struct{}),
+		disk: newDiskHealth(o.logger, o.unwritable)}
 	var none M
 	c.host = newHost(o.self, o.clock, o.net, none)
 	c.wake.L = &c.mu
@@ -130,10 +134,12 @@ func (c *groupHost[M]) run() {
 func (c *groupHost[M]) start() error {
 	o := &c.o
 	segment := min(segmentBytes, o.maxLogBytes/2)
-	v, err := c.volume.open(wal.Options{FS: o.fs, Logger: o.logger, MaxBytes: o.maxLogBytes + segment + logReserve, SegmentBytes: segment})
+	v, err := c.volume.open(wal.Options{FS: o.fs, Logger: o.logger, MaxBytes: o.maxLogBytes + segment + logReserve,
+		SegmentBytes: segment})
 	isDamaged := false
 	if damage, ok := errors.AsType[*wal.CorruptError](err); ok && o.register != nil {
-		o.logger.Error("the volume holds less than it had acknowledged; waiting until the other members do without it", "error", damage)
+		o.logger.Error("the volume holds less than it had acknowledged; waiting until the other members do without it",
+			"error", damage)
 		isDamaged = true
 		v, err = c.volume.damaged()
 	}
@@ -171,9 +177,10 @@ func (c *groupHost[M]) collect() {
 	}
 }
 
-// noteLeadership makes the goroutine that sends announce a leadership, or its end. Each end is announced, also if the leadership goes on before
-// that goroutine gets to it: between the two the machine has dropped what was sent to the node, so the others have to send that again. What was
-// to be announced before an end need not be any more. Called with the lock held.
+// noteLeadership makes the goroutine that sends announce a leadership, or its end. Each end is announced, also if the
+// leadership goes on before that goroutine gets to it: between the two the machine has dropped what was sent to the
+// node, so the others have to send that again. What was to be announced before an end need not be any more. Called with
+// the lock held.
 func (c *groupHost[M]) noteLeadership(l causal.Leadership) {
 	if c.o.onLeadership == nil {
 		return
@@ -200,8 +207,8 @@ func (c *groupHost[M]) request(op group.RegisterOp) {
 	})
 }
 
-// HandOver makes another member serve, because this one is about to stop, if there is one that has everything. Status tells when that is
-// done.
+// HandOver makes another member serve, because this one is about to stop, if there is one that has everything. Status
+// tells when that is done.
 func (c *groupHost[M]) HandOver() {
 	c.step(func(now causal.Now, m M) { m.HandOver(now) })
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// leadingMachine is a machine of which only the leadership matters, and that sends what it is told to. Nothing else of it is used.
+// leadingMachine is a machine of which only the leadership matters, and that sends what it is told to. Nothing else of
+// it is used.
 type leadingMachine struct {
 	groupMachine
 	leadership causal.Leadership
@@ -38,8 +39,9 @@ func (n slowNetwork) Send(causal.Message) {
 
 func (n slowNetwork) Close() error { return nil }
 
-// A primary whose lease ends for a moment drops what is sent to the node meanwhile, so everybody has to hear that it was so. That holds too
-// if the goroutine that announces it gets to it only when the lease is back, since it is busy with sending.
+// A primary whose lease ends for a moment drops what is sent to the node meanwhile, so everybody has to hear that it
+// was so. That holds too if the goroutine that announces it gets to it only when the lease is back, since it is busy
+// with sending.
 func TestEachEndOfALeadershipIsAnnouncedAlsoIfTheLeadershipGoesOn(t *testing.T) {
 	first, second := causal.Leadership{Epoch: 1, Life: 1}, causal.Leadership{Epoch: 2, Life: 1}
 	none := causal.Leadership{}
@@ -56,7 +58,8 @@ func TestEachEndOfALeadershipIsAnnouncedAlsoIfTheLeadershipGoesOn(t *testing.T) 
 		t.Run(c.name, func(t *testing.T) {
 			net := slowNetwork{make(chan struct{}), make(chan struct{})}
 			var heard []causal.Leadership
-			h := newGroupHost(groupOptions[*leadingMachine]{self: topology.Node{Part: topology.Coordinator}, clock: NewClock(), net: net, logger: discard,
+			h := newGroupHost(groupOptions[*leadingMachine]{self: topology.Node{Part: topology.Coordinator},
+				clock: NewClock(), net: net, logger: discard,
 				leadership:   func(m *leadingMachine) causal.Leadership { return m.leadership },
 				onLeadership: func(l causal.Leadership) { heard = append(heard, l) }})
 			h.m = &leadingMachine{}
@@ -65,7 +68,9 @@ func TestEachEndOfALeadershipIsAnnouncedAlsoIfTheLeadershipGoesOn(t *testing.T) 
 			sent := make(chan struct{})
 			go func() {
 				defer close(sent)
-				h.step(func(_ causal.Now, m *leadingMachine) { m.messages = []causal.Message{{Kind: causal.KindVectors}} })
+				h.step(func(_ causal.Now, m *leadingMachine) {
+					m.messages = []causal.Message{{Kind: causal.KindVectors}}
+				})
 			}()
 			<-net.sending
 			for _, l := range c.meanwhile {

@@ -10,9 +10,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
-// appendLoop appends entries to the log. It implements group commit, and is the only place that does: all entries that arrive
-// during one append, which ends with a sync, share the next append. The step that has brought them has sent them to the other members before, so that
-// all disks are synced at the same time.
+// appendLoop appends entries to the log. It implements group commit, and is the only place that does: all entries that
+// arrive during one append, which ends with a sync, share the next append. The step that has brought them has sent them
+// to the other members before, so that all disks are synced at the same time.
 func (c *groupHost[M]) appendLoop() {
 	defer close(c.appenderDone)
 	w := logWriter[M]{c: c}
@@ -91,10 +91,11 @@ func (w *logWriter[M]) encode() {
 	}
 }
 
-// segmentBytes is the size of a log segment, and therefore bounds an append; the largest value that a client may write fits.
+// segmentBytes is the size of a log segment, and therefore bounds an append; the largest value that a client may write
+// fits.
 //
-// groupBytes bounds an append of more than one entry. logReserve is the room in the log, beside a segment, for what was accepted below its
-// bound, and for the entries that allow the oldest ones to be removed.
+// groupBytes bounds an append of more than one entry. logReserve is the room in the log, beside a segment, for what was
+// accepted below its bound, and for the entries that allow the oldest ones to be removed.
 const (
 	segmentBytes = 64 << 20
 	groupBytes   = 8 << 20
@@ -114,9 +115,9 @@ func groupSize(payloads [][]byte) int {
 	return n
 }
 
-// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are needed no
-// more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull and NoteFullDisk say so meanwhile: a
-// coordinator refuses puts long before its log is full.
+// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are
+// needed no more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull
+// and NoteFullDisk say so meanwhile: a coordinator refuses puts long before its log is full.
 func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
@@ -191,7 +192,8 @@ func (c *groupHost[M]) truncate() {
 	c.truncated = before
 }
 
-// reset empties the volume, which is damaged and which the other members do without, and starts anew with another volume id.
+// reset empties the volume, which is damaged and which the other members do without, and starts anew with another
+// volume id.
 func (c *groupHost[M]) reset() error {
 	c.logger.Warn("emptying the damaged volume; the log comes from the other members", "dir", c.volume.dir)
 	if c.o.suspend != nil {

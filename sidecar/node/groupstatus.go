@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Status returns what the group says about itself here.
@@ -33,7 +33,9 @@ func (c *groupHost[M]) Describe() string {
 		return s.Config.String() + "; " + problem
 	}
 	if h := c.Health(); h.HasRegister && h.RegisterAway >= 0 {
-		return fmt.Sprintf("%s; the register, without which another member cannot take over, has not answered, or has taken no change, for %v", s.Config.String(),
+		return fmt.Sprintf(
+			"%s; the register, without which another member cannot take over, has not answered, or has taken no "+
+				"change, for %v", s.Config.String(),
 			h.RegisterAway.Truncate(time.Second))
 	}
 	return s.Config.String()
@@ -63,8 +65,9 @@ func (c *groupHost[M]) Commits() (l member.CommitLatency) {
 // HasRegister reports whether the group may have several members.
 func (c *groupHost[M]) HasRegister() bool { return c.o.register != nil }
 
-// AcceptRegister makes the group believe its register again, which is another one or older than the group: the configuration that this
-// member knows, of the given epoch, continues there. The caller is a person who knows that no other member knows a higher one.
+// AcceptRegister makes the group believe its register again, which is another one or older than the group: the
+// configuration that this member knows, of the given epoch, continues there. The caller is a person who knows that no
+// other member knows a higher one.
 func (c *groupHost[M]) AcceptRegister(epoch uint64) (err error) {
 	c.step(func(now causal.Now, m M) {
 		s := m.Status()
@@ -81,19 +84,22 @@ func acceptable(s *group.Status, epoch uint64) error {
 	case s.Frozen == "":
 		return errors.New("the group is not frozen, so there is nothing to accept")
 	case s.Foreign:
-		return fmt.Errorf("%s: to accept it would replace that one. Give each store a prefix of its own in etcd (register.etcd.prefix), or remove the key if that group is gone", s.Frozen)
+		return fmt.Errorf(
+			"%s: to accept it would replace that one. Give each store a prefix of its own in etcd "+
+				"(register.etcd.prefix), or remove the key if that group is gone", s.Frozen)
 	case s.Config.Epoch != epoch:
 		return fmt.Errorf("this member knows epoch %d, and not epoch %d any more: look again", s.Config.Epoch, epoch)
 	case s.Role == group.Following:
 		return fmt.Errorf("member %s is the primary and is heard of: accept the register there", s.Config.Primary.Name)
 	case s.Role != group.Serving && s.Role != group.Electing && s.Role != group.Aligning:
-		return fmt.Errorf("this member is %s, and does not have the whole log: accept the register at another one", s.Role)
+		return fmt.Errorf("this member is %s, and does not have the whole log: accept the register at another one",
+			s.Role)
 	}
 	return nil
 }
 
-// LogUse returns the size of the log, and the size from which on nothing more is accepted, in bytes. They are those on disk; if there may be
-// several members the log is in memory too, and what is nearer to its limit counts.
+// LogUse returns the size of the log, and the size from which on nothing more is accepted, in bytes. They are those on
+// disk; if there may be several members the log is in memory too, and what is nearer to its limit counts.
 func (c *groupHost[M]) LogUse() (bytes, limit int64) {
 	bytes, limit = c.diskBytes(), refusalSize(c.o.maxLogBytes)
 	if !c.HasRegister() {
@@ -108,8 +114,8 @@ func (c *groupHost[M]) LogUse() (bytes, limit int64) {
 	return bytes, limit
 }
 
-// refusalSize returns the size of a log at which nothing more is accepted: nine tenths of its bound, because what is accepted already must
-// fit.
+// refusalSize returns the size of a log at which nothing more is accepted: nine tenths of its bound, because what is
+// accepted already must fit.
 func refusalSize(bound int64) int64 { return bound - bound/10 }
 
 // maxLogInMemory bounds the log in the memory of a member that may have others.

@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// durableHorizon is the tombstone horizon in the store. It never decreases; the serving middleman and the mover raise it.
+// durableHorizon is the tombstone horizon in the store. It never decreases; the serving middleman and the mover raise
+// it.
 type durableHorizon struct {
 	mu      sync.Mutex
 	durable causal.HLC

@@ -1,12 +1,12 @@
 // Package node runs the machines of the protocol on real time, disks and sockets.
 //
-// A host owns one machine and its lock. The goroutine that brings an input (a message, a tick, a completed I/O, a client's
-// operation) steps the machine, releases the lock, and then sends the messages in the machine's outbox. Within one process, a
-// read that the DC cache answers is therefore a chain of calls in the goroutine of the client's connection, without channels,
-// other goroutines or serialization.
+// A host owns one machine and its lock. The goroutine that brings an input (a message, a tick, a completed I/O, a
+// client's operation) steps the machine, releases the lock, and then sends the messages in the machine's outbox. Within
+// one process, a read that the DC cache answers is therefore a chain of calls in the goroutine of the client's
+// connection, without channels, other goroutines or serialization.
 //
-// Failure model: a message that cannot be sent is lost, and the machines resend it. A coordinator whose log fails, and a
-// middleman whose storage fails permanently, stop serving and report it.
+// Failure model: a message that cannot be sent is lost, and the machines resend it. A coordinator whose log fails, and
+// a middleman whose storage fails permanently, stop serving and report it.
 package node
 
 import (
@@ -16,16 +16,16 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Clock returns the time for a step of a machine.
 type Clock func() causal.Now
 
-// wallClockInterval is the period in which the wall clock is read. In between it is extrapolated from the monotonic clock,
-// which is read for every step. Machines therefore see a jump of the wall clock late by up to this period; they tolerate jumps
-// at any time.
+// wallClockInterval is the period in which the wall clock is read. In between it is extrapolated from the monotonic
+// clock, which is read for every step. Machines therefore see a jump of the wall clock late by up to this period; they
+// tolerate jumps at any time.
 const wallClockInterval = 5 * time.Millisecond
 
 // NewClock returns the clock of this process.
@@ -46,8 +46,8 @@ func NewClock() Clock {
 type machine interface {
 	Step(now causal.Now, m *causal.Message)
 	Tick(now causal.Now)
-	// NextTick returns when Tick has something to do next if no input comes before, on the monotonic clock; until then it does
-	// nothing.
+	// NextTick returns when Tick has something to do next if no input comes before, on the monotonic clock; until then
+	// it does nothing.
 	NextTick(now causal.Now) int64
 	Take(dst []causal.Message) []causal.Message
 }
@@ -60,8 +60,8 @@ type Host interface {
 	Handle(batch []causal.Message)
 	// Tick advances the machine's timers.
 	Tick()
-	// SetAlarm makes the host call f with the time until it needs the next Tick: after every Tick, and when an input needs an earlier
-	// one.
+	// SetAlarm makes the host call f with the time until it needs the next Tick: after every Tick, and when an input
+	// needs an earlier one.
 	SetAlarm(f func(in time.Duration))
 	// Probe acquires and releases the machine's lock. It blocks if the machine is stuck.
 	Probe()
@@ -99,8 +99,8 @@ type gate interface {
 	await() bool
 }
 
-// maxTickWait bounds the time between two ticks. Machines need none more often while they have nothing to do; so if one is wrong
-// about that, it is late by this time at most.
+// maxTickWait bounds the time between two ticks. Machines need none more often while they have nothing to do; so if one
+// is wrong about that, it is late by this time at most.
 const maxTickWait = time.Second
 
 func newHost[M machine](id topology.Node, clock Clock, net transport.Network, m M) *host[M] {
@@ -137,11 +137,14 @@ func (h *host[M]) Handle(batch []causal.Message) {
 	})
 }
 
-// brokenMachine returns what a process ends with whose machine has panicked at a message. What precedes the machine may panic without harm. But
-// a machine may have changed half of its state, such as a put that has its place in a lane and no dependencies: what it would do from then on may
-// lose writes or break their order. What it has promised is on disk, so the process ends and starts again from there.
+// brokenMachine returns what a process ends with whose machine has panicked at a message. What precedes the machine may
+// panic without harm. But a machine may have changed half of its state, such as a put that has its place in a lane and
+// no dependencies: what it would do from then on may lose writes or break their order. What it has promised is on disk,
+// so the process ends and starts again from there.
 func brokenMachine(id topology.Node, m *causal.Message, value any) error {
-	return fmt.Errorf("%v ends, because handling %s from %v panicked; it starts again from its disk. This is a bug: please report it with the stack that follows: %v", id, m.Kind, m.From, value)
+	return fmt.Errorf(
+		"%v ends, because handling %s from %v panicked; it starts again from its disk. This is a bug: please report "+
+			"it with the stack that follows: %v", id, m.Kind, m.From, value)
 }
 
 // Tick implements Host. While the gate is closed it does nothing.
@@ -159,8 +162,8 @@ func (h *host[M]) SetAlarm(f func(in time.Duration)) {
 	h.alarm = f
 }
 
-// scheduleTick raises the alarm if the step at now needs a tick earlier than the alarm has said. Under load it mostly costs a
-// comparison: a machine that was asked in this interval already is not asked again, but gets a tick at once.
+// scheduleTick raises the alarm if the step at now needs a tick earlier than the alarm has said. Under load it mostly
+// costs a comparison: a machine that was asked in this interval already is not asked again, but gets a tick at once.
 func (h *host[M]) scheduleTick(now causal.Now) {
 	if h.tickAt-now.Mono <= int64(tickInterval) {
 		return
@@ -176,8 +179,8 @@ func (h *host[M]) scheduleTick(now causal.Now) {
 	}
 }
 
-// step calls f with the machine and then sends the messages in its outbox. It waits until the gate is open. If the host is stopped, or the gate
-// closed for ever, it does nothing.
+// step calls f with the machine and then sends the messages in its outbox. It waits until the gate is open. If the host
+// is stopped, or the gate closed for ever, it does nothing.
 func (h *host[M]) step(f func(now causal.Now, m M)) {
 	for !h.tryStep(f) && h.gate.await() {
 	}
@@ -200,10 +203,12 @@ func (h *host[M]) tryStep(f func(now causal.Now, m M)) bool {
 	return true
 }
 
-// unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step started.
+// unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step
+// started.
 //
-// If a step's only messages are reads or replies to reads, this goroutine sends them at once. No order is needed: a reply names its
-// request by id, and a read takes effect where it arrives. So reads do not wait for the goroutine that sends the queue.
+// If a step's only messages are reads or replies to reads, this goroutine sends them at once. No order is needed: a
+// reply names its request by id, and a read takes effect where it arrives. So reads do not wait for the goroutine that
+// sends the queue.
 func (h *host[M]) unlockAndSend(now causal.Now, before int) {
 	h.queue = h.m.Take(h.queue)
 	h.collectRequests()
@@ -248,9 +253,9 @@ func areReads(ms []causal.Message) bool {
 	return true
 }
 
-// sendQueue sends the queue in order; reads and their replies may overtake it, see unlockAndSend. One goroutine at a time does
-// so, and also sends what others add meanwhile, including callbacks from Send. The caller holds the lock; sendQueue releases it
-// while it sends.
+// sendQueue sends the queue in order; reads and their replies may overtake it, see unlockAndSend. One goroutine at a
+// time does so, and also sends what others add meanwhile, including callbacks from Send. The caller holds the lock;
+// sendQueue releases it while it sends.
 func (h *host[M]) sendQueue() {
 	if h.sending {
 		return

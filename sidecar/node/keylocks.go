@@ -14,8 +14,8 @@ import (
 //	read-modify-write         x            x                  x
 //	transaction         x     x            x                  x
 //
-// Nobody deadlocks: whoever waits for a lock while it holds others waits for them in the order of the keys, and for each key
-// for writes before reads. A plain write that is in flight releases its lock by itself.
+// Nobody deadlocks: whoever waits for a lock while it holds others waits for them in the order of the keys, and for
+// each key for writes before reads. A plain write that is in flight releases its lock by itself.
 type keyLocks struct {
 	mu           sync.Mutex
 	used         map[string]*keyLock
@@ -112,13 +112,14 @@ func (k *keyLocks) isolate(keys []string) (release func()) {
 	}
 }
 
-// read locks keys for a read of several keys, which returns what was there before or after a transaction and nothing between.
+// read locks keys for a read of several keys, which returns what was there before or after a transaction and nothing
+// between.
 func (k *keyLocks) read(keys []string) (unlock func()) {
 	return k.each(keys, func(l *keyLock) { l.reads.RLock() }, func(l *keyLock) { l.reads.RUnlock() })
 }
 
-// awaitTransaction waits until no transaction holds a key. A read of one key needs no lock: if it began before the transaction,
-// it may return what was there before, or what the transaction has written.
+// awaitTransaction waits until no transaction holds a key. A read of one key needs no lock: if it began before the
+// transaction, it may return what was there before, or what the transaction has written.
 func (k *keyLocks) awaitTransaction(key string) {
 	if k.transactions.Load() == 0 {
 		return

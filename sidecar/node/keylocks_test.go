@@ -26,8 +26,10 @@ var holds = map[string]func(k *keyLocks) (unlock func()){
 
 func TestKeyLocksExcludeWhatMustNotOverlap(t *testing.T) {
 	exclusive := map[[2]string]bool{
-		{"read", "transaction"}: true, {"read of one key", "transaction"}: true, {"plain write", "read-modify-write"}: true, {"plain write", "transaction"}: true,
-		{"read-modify-write", "read-modify-write"}: true, {"read-modify-write", "transaction"}: true, {"transaction", "transaction"}: true,
+		{"read", "transaction"}: true, {"read of one key", "transaction"}: true,
+		{"plain write", "read-modify-write"}: true, {"plain write", "transaction"}: true,
+		{"read-modify-write", "read-modify-write"}: true, {"read-modify-write", "transaction"}: true,
+		{"transaction", "transaction"}: true,
 	}
 	for first, hold := range holds {
 		if first == "read of one key" {
@@ -52,7 +54,8 @@ func TestKeyLocksExcludeWhatMustNotOverlap(t *testing.T) {
 				unlock()
 			}
 			if len(k.used) != 0 || k.transactions.Load() != 0 {
-				t.Errorf("%s during %s: %d locks and %d transactions left", second, first, len(k.used), k.transactions.Load())
+				t.Errorf("%s during %s: %d locks and %d transactions left", second, first, len(k.used),
+					k.transactions.Load())
 			}
 		}
 	}

@@ -1,9 +1,9 @@
 package node
 
-import "github.com/causalstore/causalstore/sidecar/topology"
+import "github.com/causalstore/causalstore/topology"
 
-// largeValues remembers keys by their hash whose values are large. They are read by the goroutine of reads, and not while the lock of the
-// middleman is held: copying 16 MiB takes 10 ms, in which the shard would do nothing else.
+// largeValues remembers keys by their hash whose values are large. They are read by the goroutine of reads, and not
+// while the lock of the middleman is held: copying 16 MiB takes 10 ms, in which the shard would do nothing else.
 type largeValues struct{ hashes map[uint64]struct{} }
 
 const (

@@ -17,12 +17,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/wal"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// members runs the members of one coordinator. It is their network, too: it delivers what they send each other, answers what a coordinator
-// with an empty log asks, and records the rest.
+// members runs the members of one coordinator. It is their network, too: it delivers what they send each other, answers
+// what a coordinator with an empty log asks, and records the rest.
 type members struct {
 	t        *testing.T
 	topo     *topology.Topology
@@ -39,11 +39,13 @@ type members struct {
 
 func startMembers(t *testing.T) *members {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: 3, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: 3, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &members{t: t, topo: topo, ticker: NewTicker(), register: register.NewMemory(), recorder: recorder{news: make(chan struct{}, 1)}}
+	m := &members{t: t, topo: topo, ticker: NewTicker(), register: register.NewMemory(),
+		recorder: recorder{news: make(chan struct{}, 1)}}
 	t.Cleanup(func() {
 		m.ticker.Stop()
 		for i := range m.running {
@@ -63,14 +65,16 @@ func startMembers(t *testing.T) *members {
 
 func (m *members) start(i int) *Coordinator {
 	m.t.Helper()
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(m.topo, topology.Node{Part: topology.Coordinator}), Member: uint8(i + 1),
-		Clock: NewClock(), Net: m, Dir: "/log", FS: m.disks[i], Logger: discard, Register: m.register,
-		OnFailure: func(err error) { m.t.Errorf("member %d failed: %v", i+1, err) },
-		OnLeadership: func(l causal.Leadership) {
-			m.lock.Lock()
-			defer m.lock.Unlock()
-			m.events[i] = append(m.events[i], l)
-		}})
+	c, err := NewCoordinator(
+		CoordinatorOptions{Config: coordinator.DefaultConfig(m.topo, topology.Node{Part: topology.Coordinator}),
+			Member: uint8(i + 1),
+			Clock:  NewClock(), Net: m, Dir: "/log", FS: m.disks[i], Logger: discard, Register: m.register,
+			OnFailure: func(err error) { m.t.Errorf("member %d failed: %v", i+1, err) },
+			OnLeadership: func(l causal.Leadership) {
+				m.lock.Lock()
+				defer m.lock.Unlock()
+				m.events[i] = append(m.events[i], l)
+			}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -217,11 +221,17 @@ func TestAcknowledgedPutsSurviveTheLossOfAnyMember(t *testing.T) {
 		m.crash(i)
 		m.disks[i] = vfs.NewMem()
 		m.forget()
-		m.await("another member to serve", func() bool { p := m.primary(); return p != nil && p != old && p.Role() == group.Serving })
+		m.await("another member to serve", func() bool {
+			p := m.primary()
+			return p != nil && p != old && p.Role() == group.Serving
+		})
 		m.awaitPropagation(keys)
 		keys = append(keys, m.putAll(50*(round+1), 50)...)
 		m.start(i)
-		m.await("the new disk to be a member", func() bool { p := m.primary(); return p != nil && len(p.Status().Config.Members) == 3 })
+		m.await("the new disk to be a member", func() bool {
+			p := m.primary()
+			return p != nil && len(p.Status().Config.Members) == 3
+		})
 	}
 }
 
@@ -280,7 +290,9 @@ func TestADamagedMemberIsEmptiedAndJoinsAgainWithoutARestart(t *testing.T) {
 					return false
 				}
 				after, now := readVolumeID(t, m.disks[i]), p.Status().Config.Members
-				return len(now) == 3 && after != before && slices.ContainsFunc(now, func(id group.ID) bool { return id.Volume == after })
+				return len(now) == 3 && after != before && slices.ContainsFunc(now, func(id group.ID) bool {
+					return id.Volume == after
+				})
 			})
 			for j := range m.running { // it is left alone with what it has
 				if j != i {
@@ -288,7 +300,10 @@ func TestADamagedMemberIsEmptiedAndJoinsAgainWithoutARestart(t *testing.T) {
 				}
 			}
 			m.forget()
-			m.await("it to serve", func() bool { p := m.primary(); return p != nil && m.index(p) == i && p.Role() == group.Serving })
+			m.await("it to serve", func() bool {
+				p := m.primary()
+				return p != nil && m.index(p) == i && p.Role() == group.Serving
+			})
 			m.awaitPropagation(keys)
 		})
 	}
@@ -314,7 +329,8 @@ func TestADamagedLogOfOneMemberIsNotStarted(t *testing.T) {
 		}
 		removeSome(t, fs, "/log", lost)
 		self := topology.Node{Part: topology.Coordinator}
-		_, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self), Clock: NewClock(), Net: net, Dir: "/log", FS: fs})
+		_, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), self),
+			Clock: NewClock(), Net: net, Dir: "/log", FS: fs})
 		if _, ok := errors.AsType[*wal.CorruptError](err); !ok {
 			t.Errorf("without %s: %v", lost, err)
 		}
@@ -336,7 +352,9 @@ func TestALogFromBeforeGroupsIsRefusedWithWhatToDo(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Coordinator}), Clock: NewClock(), Dir: "/log", FS: fs})
+	_, err = NewCoordinator(
+		CoordinatorOptions{Config: coordinator.DefaultConfig(oneRing(t, 1, 0),
+			topology.Node{Part: topology.Coordinator}), Clock: NewClock(), Dir: "/log", FS: fs})
 	if err == nil || !strings.Contains(err.Error(), "start the version that wrote the log") {
 		t.Error(err)
 	}
@@ -375,7 +393,9 @@ func TestSeveralMembersNeedARegister(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator}), Dir: t.TempDir()})
+	_, err = NewCoordinator(
+		CoordinatorOptions{Config: coordinator.DefaultConfig(topo, topology.Node{Part: topology.Coordinator}),
+			Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "register") {
 		t.Error(err)
 	}

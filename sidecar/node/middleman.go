@@ -14,8 +14,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Middleman runs a shard.Shard on a store: the serving middleman, and during a resharding the mover.
@@ -28,7 +28,8 @@ type Middleman struct {
 	cancel    context.CancelFunc
 	onFailure func(error)
 
-	serving        *servingMiddleman // the serving middleman and its storage requests; nil while the shard does not serve
+	// the serving middleman and its storage requests; nil while the shard does not serve
+	serving        *servingMiddleman
 	replies        replyRoom
 	moveOps        []shard.MoveOp
 	wake           sync.Cond // on host.mu: there are moveOps, or the serving middleman is not current
@@ -49,11 +50,11 @@ type MiddlemanOptions struct {
 	Clock  Clock
 	Net    transport.Network
 	Store  storage.Store
-	// InlineReads executes reads in the goroutine that steps the machine. Set it if the store answers without waiting for
-	// another process.
+	// InlineReads executes reads in the goroutine that steps the machine. Set it if the store answers without waiting
+	// for another process.
 	InlineReads bool
-	// ReplyBytes bounds what is queued in this process: at the bound, reads for others wait and are refused. It should be more than the
-	// largest message. 0: nothing does.
+	// ReplyBytes bounds what is queued in this process: at the bound, reads for others wait and are refused. It should
+	// be more than the largest message. 0: nothing does.
 	ReplyBytes int64
 	Logger     *slog.Logger
 	// OnFailure is called if the middleman cannot continue; it may be nil.
@@ -76,15 +77,18 @@ const (
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
-var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences, metaExclusions, metaDataLost}
+var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences,
+	metaExclusions, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
 
-// NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in the store.
+// NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in
+// the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes), logger: o.Logger, onFailure: o.OnFailure,
-		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
+	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes), logger: o.Logger,
+		onFailure: o.OnFailure,
+		health:    newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}
 	}
@@ -134,7 +138,8 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 	}
 	lost, err := metaUint(ctx, mm.store, metaDataLost)
 	if lost > uint64(shard.LossKept) {
-		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it", metaDataLost, lost)
+		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it",
+			metaDataLost, lost)
 	}
 	past.Loss = shard.Loss(lost)
 	return past, err
@@ -143,14 +148,15 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 // Leadership returns the leadership of a middleman that is the only one with its store: it is that of this start.
 func (mm *Middleman) Leadership() causal.Leadership { return causal.Leadership{Life: mm.starts + 1} }
 
-// DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost, if this
-// start has asked them.
+// DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost,
+// if this start has asked them.
 func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
 	mm.host.Inspect(func(s *shard.Shard) { lost, known = s.DataLost() })
 	return lost, known
 }
 
-// Backfill returns the progress of getting lost data back, or the last time that this has ended since the start; false if there was none.
+// Backfill returns the progress of getting lost data back, or the last time that this has ended since the start; false
+// if there was none.
 func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
 	mm.host.Inspect(func(s *shard.Shard) { p, ok = s.Backfill() })
 	return p, ok
@@ -165,14 +171,15 @@ func (mm *Middleman) isWhole() (whole bool) {
 	return whole
 }
 
-// Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty store is new.
+// Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty
+// store is new.
 func (mm *Middleman) Serves() (serves bool) {
 	mm.host.Inspect(func(s *shard.Shard) { serves = s.Serving() != nil })
 	return serves
 }
 
-// Withdrawn reports whether the data center was excluded and the shard keeps its data without answering anything, and which shards of other rings have
-// not said that they have all data.
+// Withdrawn reports whether the data center was excluded and the shard keeps its data without answering anything, and
+// which shards of other rings have not said that they have all data.
 func (mm *Middleman) Withdrawn() (withdrawn bool, missing []topology.Node) {
 	mm.host.Inspect(func(s *shard.Shard) { withdrawn, missing = s.Withdrawn() })
 	return withdrawn, missing
@@ -191,7 +198,8 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
 			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
-			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil && !errors.Is(err, storage.ErrDataLost) {
+			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil &&
+				!errors.Is(err, storage.ErrDataLost) {
 				cause = errors.Join(cause, err)
 			}
 			mm.onFailure(cause)
@@ -199,7 +207,8 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 	})
 }
 
-// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what is missing.
+// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what
+// is missing.
 func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
 	lost, err := metaUint(ctx, s, metaDataLost)
 	if err != nil || lost == uint64(shard.NoLoss) {
@@ -269,12 +278,14 @@ func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
 			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
 		}
 	}
-	if plan.Loss == shard.LossKept { // with the exclusions alone, the next start would lack what is not complete, and not know that
+	if plan.Loss == shard.LossKept {
+		// with the exclusions alone, the next start would lack what is not complete, and not know that
 		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss)); err != nil {
 			return err
 		}
 	}
-	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before && !plan.Clear {
+	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before &&
+		!plan.Clear {
 		return err
 	}
 	if plan.Loss == shard.NoLoss {
@@ -294,7 +305,10 @@ func metaUint(ctx context.Context, s storage.Store, name string) (uint64, error)
 	}
 	v, n := binary.Uvarint(b)
 	if n <= 0 {
-		return 0, fmt.Errorf("read %s from storage: its %d bytes are not a number; the storage is damaged, or belongs to another application", name, len(b))
+		return 0,
+			fmt.Errorf(
+				"read %s from storage: its %d bytes are not a number; the storage is damaged, or belongs to another "+
+					"application", name, len(b))
 	}
 	return v, nil
 }
@@ -306,8 +320,8 @@ func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) er
 	return nil
 }
 
-// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost. It does not wait for a gate, as the network
-// calls it: what it would repeat is repeated in time.
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost. It does not wait for
+// a gate, as the network calls it: what it would repeat is repeated in time.
 func (mm *Middleman) LinkUp(n topology.Node) {
 	mm.tryStep(func(now causal.Now, s *shard.Shard) { s.LinkUp(now, n) })
 }

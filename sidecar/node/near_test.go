@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // nearNet is a network with a cache that answers each GET with a near copy of its key, and grants every lease.
@@ -28,7 +28,8 @@ func (n *nearNet) Send(m causal.Message) {
 		g := m.Get()
 		n.asked = append(n.asked, g.Key)
 		answer = causal.GetReply{ID: g.ID, Key: g.Key, Status: causal.Stable, Hit: true, Ring: topology.NoRing,
-			Record: causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: []byte(g.Key)}}}.Message(m.To, m.From)
+			Record: causal.Record{Version: causal.Version{HLC: 1, Origin: 1},
+				Value: causal.Value{Data: []byte(g.Key)}}}.Message(m.To, m.From)
 	case causal.KindLease:
 		answer = causal.LeaseGrant{ID: m.LeaseRenewal().ID, Duration: time.Hour}.Message(m.To, m.From)
 	default:

@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// durableOrigins is the set of origins whose writes the store has ever held, as a bit for each. It is durable before a write of a
-// new origin is: a coordinator that comes back with an empty log learns from it that it had one (PROTOCOL, Empty disks).
+// durableOrigins is the set of origins whose writes the store has ever held, as a bit for each. It is durable before a
+// write of a new origin is: a coordinator that comes back with an empty log learns from it that it had one (PROTOCOL,
+// Empty disks).
 type durableOrigins struct {
 	mu   sync.Mutex
 	bits []byte

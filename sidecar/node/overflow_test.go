@@ -11,11 +11,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The coordinator commits puts together, and passes their answers to the network together: the queue of its link holds few.
+// The coordinator commits puts together, and passes their answers to the network together: the queue of its link holds
+// few.
 func TestWritesWhoseAnswersOverflowAQueueAreAnsweredInTheEnd(t *testing.T) {
 	topo, err := topology.Parse([]byte(`{epoch: 1, dataCenters: [{name: a}], rings: [{name: one, dataCenters: [a]}]}`))
 	if err != nil {
@@ -51,7 +52,8 @@ func TestWritesWhoseAnswersOverflowAQueueAreAnsweredInTheEnd(t *testing.T) {
 		Down:    func(n topology.Node) { <-ready; s.LinkDown(n) },
 		Unsent:  func(put causal.Message) { s.Unsent(put) },
 	})
-	c, err = NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, node), Clock: NewClock(), Net: withoutPast{served, func(m causal.Message) { go c.Handle([]causal.Message{m}) }}, Dir: t.TempDir(),
+	c, err = NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, node), Clock: NewClock(),
+		Net: withoutPast{served, func(m causal.Message) { go c.Handle([]causal.Message{m}) }}, Dir: t.TempDir(),
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

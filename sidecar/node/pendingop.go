@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-// pendingOp receives the result of one operation at a time and is reused. Most reads have their result when startOp returns, so
-// that the channel is used only if a goroutine has to wait.
+// pendingOp receives the result of one operation at a time and is reused. Most reads have their result when startOp
+// returns, so that the channel is used only if a goroutine has to wait.
 type pendingOp struct {
 	index    uint64 // in Sidecar.ops
 	uses     uint64
@@ -29,8 +29,8 @@ const (
 	opDone          // the result is there
 )
 
-// indexBits is how many bits of an operation's id are the index of its pendingOp. The others count its uses, so that ids are
-// unique.
+// indexBits is how many bits of an operation's id are the index of its pendingOp. The others count its uses, so that
+// ids are unique.
 const indexBits = 24
 
 // complete stores the result and wakes the goroutine that waits for it. The caller holds host.mu.

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // echo is a network whose nodes reply to a GET with its key. answer decides when: at once, later or never.
@@ -81,7 +81,8 @@ func TestEachConnectionReceivesTheResultsOfItsOwnOperations(t *testing.T) {
 			}
 			all.Wait()
 			if len(s.ops) > 8 || len(s.idleOps) != len(s.ops) {
-				t.Errorf("%d pending operations, %d of them idle, after 8 concurrent connections were closed", len(s.ops), len(s.idleOps))
+				t.Errorf("%d pending operations, %d of them idle, after 8 concurrent connections were closed",
+					len(s.ops), len(s.idleOps))
 			}
 		})
 	}
@@ -231,7 +232,8 @@ func batchingSidecar(t *testing.T) (*Sidecar, *batches) {
 		t.Fatal(err)
 	}
 	b := &batches{puts: make(chan int, 10)}
-	s := NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}), Clock: NewClock(), Net: b, Scope: ScopePod})
+	s := NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
+		Clock: NewClock(), Net: b, Scope: ScopePod})
 	return s, b
 }
 

@@ -8,14 +8,16 @@ import (
 // maxPutBatch bounds the puts of a connection that are started together.
 const maxPutBatch = 64
 
-// putBatch is pipelined puts that are not started yet. They are started together, in one step of the machine and mostly in one frame: when
-// one of them is awaited, when there are enough, and before the connection waits for a lock, since only puts in flight release theirs.
+// putBatch is pipelined puts that are not started yet. They are started together, in one step of the machine and mostly
+// in one frame: when one of them is awaited, when there are enough, and before the connection waits for a lock, since
+// only puts in flight release theirs.
 type putBatch struct {
 	ops     []session.Op
 	pending []*pendingOp
 }
 
-// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were sent.
+// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were
+// sent.
 func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 	w := c.sidecar.acquireOp()
 	if !c.locked {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestRefusePutsFailsNewPutsAndAnswersOtherMessages(t *testing.T) {
@@ -19,7 +19,8 @@ func TestRefusePutsFailsNewPutsAndAnswersOtherMessages(t *testing.T) {
 	net := transport.NewLocal(nil)
 	defer net.Close()
 	self, sidecar := topology.Node{Part: topology.Coordinator}, topology.Node{Part: topology.Sidecar, Index: 9}
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, self), Clock: NewClock(), Net: net, Dir: t.TempDir(),
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(topo, self), Clock: NewClock(),
+		Net: net, Dir: t.TempDir(),
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func TestRefusePutsFailsNewPutsAndAnswersOtherMessages(t *testing.T) {
 	defer mu.Unlock()
 	var refused, answered bool
 	for _, m := range got {
-		refused = refused || m.Kind == causal.KindPutReply && m.PutReply().ID == 5 && m.PutReply().Err == causal.ErrUnavailable
+		refused = refused || m.Kind == causal.KindPutReply && m.PutReply().ID == 5 &&
+			m.PutReply().Err == causal.ErrUnavailable
 		answered = answered || m.Kind == causal.KindVectors
 	}
 	if !refused || !answered || !c.IsDrained() {

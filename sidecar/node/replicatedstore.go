@@ -13,16 +13,17 @@ import (
 // errNotServing fails what was proposed in a session that has ended. It may have been committed or not.
 var errNotServing = errors.New("this member does not serve the shard any more")
 
-// replicatedStore is the storage of a shard with several members, as the primary sees it in one session: changes go through the log of the group, and are
-// done when all members have them in their logs and the storage beside this member has applied them. All else is answered by that one, which has
-// every change that is done.
+// replicatedStore is the storage of a shard with several members, as the primary sees it in one session: changes go
+// through the log of the group, and are done when all members have them in their logs and the storage beside this
+// member has applied them. All else is answered by that one, which has every change that is done.
 type replicatedStore struct {
 	storage.Store
 	sm      *ShardMember
 	session uint64
 }
 
-// Apply implements storage.Store. When ctx ends, a change that was proposed is still waited for: the session ends if it is not committed.
+// Apply implements storage.Store. When ctx ends, a change that was proposed is still waited for: the session ends if it
+// is not committed.
 func (s *replicatedStore) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
 	if err := ctx.Err(); err != nil {
 		return err

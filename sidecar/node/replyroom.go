@@ -6,17 +6,18 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A middleman reads a value for somebody else only if there is room for the reply: what it has read and not sent takes memory until the reader,
-// or the network, takes it. A request for which there is none waits here, before the machine knows of it, as if it were still on its way. So it
-// keeps nothing waiting but itself: neither writes of its key, nor reads of others whose replies do leave. After a while it is refused, and
-// whoever still wants the value asks again.
+// A middleman reads a value for somebody else only if there is room for the reply: what it has read and not sent takes
+// memory until the reader, or the network, takes it. A request for which there is none waits here, before the machine
+// knows of it, as if it were still on its way. So it keeps nothing waiting but itself: neither writes of its key, nor
+// reads of others whose replies do leave. After a while it is refused, and whoever still wants the value asks again.
 
 const (
-	// replyPatience is how long a request waits. A sidecar next door asks elsewhere after 250 ms, and then has no use for the reply.
+	// replyPatience is how long a request waits. A sidecar next door asks elsewhere after 250 ms, and then has no use
+	// for the reply.
 	replyPatience = 200 * time.Millisecond
 	// replyPoll is how often it is looked whether there is room again.
 	replyPoll = 2 * time.Millisecond
@@ -58,8 +59,8 @@ func (r *replyRoom) noteRead(size int) {
 	}
 }
 
-// canExpect reports whether one more reply may be expected in all, and for the reader, beside those to unanswered reads. One may always be that
-// finds nothing queued or expected.
+// canExpect reports whether one more reply may be expected in all, and for the reader, beside those to unanswered
+// reads. One may always be that finds nothing queued or expected.
 func (r *replyRoom) canExpect(reader topology.Node, unanswered int64) (inAll, forReader bool) {
 	queued, expected := r.queues.QueuedBytes(), (unanswered+1)*r.usual
 	switch {
@@ -149,8 +150,8 @@ func (mm *Middleman) pollReplyRoom() {
 	})
 }
 
-// admitWaiting passes on the requests for whose replies there is room again, in the order in which they came, and refuses those that have waited
-// too long. One whose reader has no room does not keep those of other readers waiting.
+// admitWaiting passes on the requests for whose replies there is room again, in the order in which they came, and
+// refuses those that have waited too long. One whose reader has no room does not keep those of other readers waiting.
 func (mm *Middleman) admitWaiting(now causal.Now) {
 	r := &mm.replies
 	r.admitted = 0

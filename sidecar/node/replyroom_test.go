@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // fullNetwork is a network of which the test says what is queued.
@@ -36,8 +36,10 @@ func startBounded(t *testing.T, net *fullNetwork, n int, inline bool) *Middleman
 	t.Helper()
 	store := openStore(t)
 	value := causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: make([]byte, n)}}
-	mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}),
-		Clock: NewClock(), Net: net, Store: store, InlineReads: inline, ReplyBytes: testReplyBytes, Logger: discard})
+	mm, err := NewMiddleman(t.Context(),
+		MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}),
+			Clock: NewClock(), Net: net, Store: store, InlineReads: inline, ReplyBytes: testReplyBytes,
+			Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +95,12 @@ func TestAReadThatWaitsForRoomHoldsUpNeitherWritesOfItsKeyNorOtherReaders(t *tes
 	net.queued.Store(1 << 20)
 	// It would wait for long: the write and the other read must not take that as their time.
 	mm.mu.Lock()
-	mm.replies.waiting = append(mm.replies.waiting, waitingRead{causal.Get{ID: 2, Key: "k"}.Message(readerA, mm.ID()), mm.clock().Mono + int64(time.Hour)})
+	mm.replies.waiting = append(mm.replies.waiting,
+		waitingRead{causal.Get{ID: 2, Key: "k"}.Message(readerA, mm.ID()), mm.clock().Mono + int64(time.Hour)})
 	mm.mu.Unlock()
 	coordinator := topology.Node{Part: topology.Coordinator}
-	put := causal.PutAfter{Key: "k", Record: causal.Record{Version: causal.Version{HLC: 10, Origin: 1}, Value: causal.Value{Data: []byte("new")}},
+	put := causal.PutAfter{Key: "k", Record: causal.Record{Version: causal.Version{HLC: 10, Origin: 1},
+		Value: causal.Value{Data: []byte("new")}},
 		Map: oneRing(t, 1, 0).Map(0)}
 	mm.Handle([]causal.Message{put.Message(coordinator, mm.ID())})
 	waitUntil(t, "the write to be done", func() bool {

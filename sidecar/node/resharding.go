@@ -8,11 +8,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // newMover returns the mover, or nil if the ring is not being resharded.
-func newMover(ctx context.Context, store storage.Store, t *topology.Topology, self topology.Node) (*shard.Mover, error) {
+func newMover(ctx context.Context, store storage.Store, t *topology.Topology,
+	self topology.Node) (*shard.Mover, error) {
 	n, err := metaUint(ctx, store, metaState)
 	if err != nil {
 		return nil, err
@@ -36,8 +37,8 @@ func newMover(ctx context.Context, store storage.Store, t *topology.Topology, se
 	return shard.NewMover(config), nil
 }
 
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches. It fails while a
-// resharding is in progress.
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches. It
+// fails while a resharding is in progress.
 func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	mm.mu.Lock()
 	busy := mm.m.IsResharding()
@@ -56,8 +57,8 @@ func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	return nil
 }
 
-// Resharding returns the progress of a resharding: "none" or the mover's stage, from how many middlemen it has copied all slots,
-// and from how many it takes slots.
+// Resharding returns the progress of a resharding: "none" or the mover's stage, from how many middlemen it has copied
+// all slots, and from how many it takes slots.
 func (mm *Middleman) Resharding() (stage string, copied, of int) {
 	mm.mu.Lock()
 	defer mm.mu.Unlock()
@@ -117,7 +118,8 @@ func (mm *Middleman) reconcile() {
 	}
 }
 
-// replaceServing waits until the old middleman's storage requests have ended, and starts one under the current slot map.
+// replaceServing waits until the old middleman's storage requests have ended, and starts one under the current slot
+// map.
 func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	if old != nil {
 		old.stopAndWait()
@@ -135,7 +137,9 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	withdrawn, _ := mm.m.Withdrawn()
 	mm.mu.Unlock()
 	if withdrawn {
-		mm.logger.Warn("the data center was excluded: the shard keeps its data and answers nothing until other rings have said that they have all of them")
+		mm.logger.Warn(
+			"the data center was excluded: the shard keeps its data and answers nothing until other rings have said " +
+				"that they have all of them")
 		return nil
 	}
 	if lost {
@@ -146,7 +150,8 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 		return nil
 	}
 	ring := topo.RingOf(mm.id.DC)
-	mm.logger.Info("serving under a slot map", "ring", topo.Rings[ring].Name, "map", topo.Map(ring), "middlemen", len(topo.RingMiddlemen(ring)),
+	mm.logger.Info("serving under a slot map", "ring", topo.Rings[ring].Name, "map", topo.Map(ring), "middlemen",
+		len(topo.RingMiddlemen(ring)),
 		"caches", topo.DCs[mm.id.DC].Caches)
 	return nil
 }
@@ -196,13 +201,15 @@ func (mm *Middleman) listKeys(want func(topology.Slot) bool) (keys []string, err
 		return nil
 	})
 	if errors.Is(err, storage.ErrForeign) {
-		mm.logger.Warn("values that this deployment did not write are not moved, though their slots may be", "error", err)
+		mm.logger.Warn("values that this deployment did not write are not moved, though their slots may be",
+			"error", err)
 		err = nil
 	}
 	return keys, err
 }
 
-// readMoved reads the records of the first keys, as many as fit into a message, or one. It reads the horizon last: a key that is no longer there was deleted at or below it.
+// readMoved reads the records of the first keys, as many as fit into a message, or one. It reads the horizon last: a
+// key that is no longer there was deleted at or below it.
 func (mm *Middleman) readMoved(keys []string) (records []causal.Moved, horizon causal.HLC, err error) {
 	ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
 	defer cancel()

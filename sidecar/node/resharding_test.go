@@ -10,13 +10,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // oneRing returns a topology of one data center with a number of shards, and the number before; 0: no resharding.
 func oneRing(t *testing.T, shards, before int) *topology.Topology {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: shards, ShardsBefore: before}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: shards,
+		ShardsBefore: before}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -25,14 +26,16 @@ func oneRing(t *testing.T, shards, before int) *topology.Topology {
 }
 
 func TestNewMiddlemanRefusesAStoreWhoseSlotsDoNotMatchTheTopology(t *testing.T) {
-	store, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	store, err := embedded.Open(filepath.Join(t.TempDir(), "store"),
+		embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	start := func(topo *topology.Topology) error {
 		config := middleman.DefaultConfig(topo, topology.Node{Part: topology.Middleman})
-		mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: config, Clock: NewClock(), Net: newRecorder(), Store: store,
+		mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: config, Clock: NewClock(), Net: newRecorder(),
+			Store:       store,
 			InlineReads: true, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			mm.Close()

@@ -12,11 +12,12 @@ import (
 // maxScanCursors bounds the cursors of SCAN that are remembered; the oldest is forgotten.
 const maxScanCursors = 128
 
-// scanCursors holds where scans are. Redis' clients know a scan by a number, on whichever connection they continue it. A number
-// may be used several times, and is not reused.
+// scanCursors holds where scans are. Redis' clients know a scan by a number, on whichever connection they continue it.
+// A number may be used several times, and is not reused.
 type scanCursors struct {
-	mu     sync.Mutex
-	last   uint64 // the newest; the first is random, so that a number of an earlier process is not taken for one of this
+	mu sync.Mutex
+	// the newest; the first is random, so that a number of an earlier process is not taken for one of this
+	last   uint64
 	places map[uint64]scanPlace
 }
 
@@ -27,7 +28,8 @@ type scanPlace struct {
 }
 
 func newScanCursors() *scanCursors {
-	return &scanCursors{last: NewSidecarIndex() >> 16, places: map[uint64]scanPlace{}} // clients may use floating-point numbers
+	// clients may use floating-point numbers
+	return &scanCursors{last: NewSidecarIndex() >> 16, places: map[uint64]scanPlace{}}
 }
 
 func (c *scanCursors) add(p scanPlace) uint64 {
@@ -59,7 +61,10 @@ func (c *clientSession) Scan(_ context.Context, cursor uint64, limit int) (store
 		r := c.execute(session.Op{Kind: session.OpScan, Scan: p.position, Limit: limit})
 		switch {
 		case r.Err == causal.ErrNotFound:
-			return nil, 0, resp.Errorf("ERR", "the scan cannot continue, because shards have changed or a storage has restarted: begin again with 0")
+			return nil, 0,
+				resp.Errorf("ERR",
+					"the scan cannot continue, because shards have changed or a storage has restarted: "+
+						"begin again with 0")
 		case r.Err != causal.OK:
 			return nil, 0, c.recordOutcome(r, "scan")
 		}

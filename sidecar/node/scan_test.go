@@ -8,7 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // lister is a network whose only shard names 25 keys, ten at a time, whatever the limit.
@@ -38,8 +38,9 @@ func TestACursorContinuesItsScanOnAnyConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &lister{}
-	l.to = NewSidecar(SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
-		Clock: NewClock(), Net: l, Scope: ScopePod})
+	l.to = NewSidecar(
+		SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
+			Clock: NewClock(), Net: l, Scope: ScopePod})
 	scan := func(cursor uint64, limit int) ([]string, uint64) {
 		t.Helper()
 		keys, next, err := connect(t, l.to).Scan(context.Background(), cursor, limit)

@@ -14,7 +14,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// servingMiddleman is a middleman.Middleman and the goroutines that execute its storage requests. Middleman.mu guards its fields.
+// servingMiddleman is a middleman.Middleman and the goroutines that execute its storage requests. Middleman.mu guards
+// its fields.
 type servingMiddleman struct {
 	mm     *Middleman
 	m      *middleman.Middleman
@@ -52,8 +53,8 @@ func newServing(mm *Middleman, m *middleman.Middleman) *servingMiddleman {
 	return s
 }
 
-// saveCaches saves the layout of the caches once all leases from before have expired: a middleman that starts earlier has to wait
-// for them as well.
+// saveCaches saves the layout of the caches once all leases from before have expired: a middleman that starts earlier
+// has to wait for them as well.
 func (s *servingMiddleman) saveCaches(caches uint64, lease time.Duration) {
 	s.running.Go(func() {
 		select {
@@ -64,12 +65,14 @@ func (s *servingMiddleman) saveCaches(caches uint64, lease time.Duration) {
 		ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
 		defer cancel()
 		if err := setMetaUint(ctx, s.mm.store, metaCaches, caches); err != nil && s.ctx.Err() == nil {
-			s.mm.logger.Warn("could not save the layout of the caches; the next start waits for leases again", "error", err)
+			s.mm.logger.Warn("could not save the layout of the caches; the next start waits for leases again",
+				"error", err)
 		}
 	})
 }
 
-// stopAndWait waits until the store executes no more of the machine's requests. The machine does not receive their results.
+// stopAndWait waits until the store executes no more of the machine's requests. The machine does not receive their
+// results.
 func (s *servingMiddleman) stopAndWait() {
 	s.cancel()
 	s.mm.mu.Lock()
@@ -89,8 +92,8 @@ func (s *servingMiddleman) step(f func(now causal.Now)) {
 	})
 }
 
-// collect queues the machine's storage requests. It executes reads of an embedded store itself, which is faster than waking
-// another goroutine, unless their values are large; their results may lead to further requests.
+// collect queues the machine's storage requests. It executes reads of an embedded store itself, which is faster than
+// waking another goroutine, unless their values are large; their results may lead to further requests.
 func (s *servingMiddleman) collect() {
 	mm := s.mm
 	for bytes := 0; ; {
@@ -100,13 +103,15 @@ func (s *servingMiddleman) collect() {
 		}
 		for _, op := range s.ops {
 			switch {
-			case op.Kind == middleman.StorageRead && mm.options.InlineReads && bytes < maxGroupBytes && !s.large.has(op.Key):
+			case op.Kind == middleman.StorageRead && mm.options.InlineReads && bytes < maxGroupBytes &&
+				!s.large.has(op.Key):
 				r := s.get(op)
 				bytes += r.Record.Value.Size()
 				s.large.note(op.Key, r.Record.Value.Size())
 				s.noteRead(&op, &r)
 				s.m.StorageDone(mm.clock(), r)
-			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount || op.Kind == middleman.StorageScan:
+			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount ||
+				op.Kind == middleman.StorageScan:
 				if op.ForReader {
 					s.readsAsked++
 				}
@@ -120,8 +125,8 @@ func (s *servingMiddleman) collect() {
 	}
 }
 
-// A group of requests that share a call to the store has at most this many requests, and bytes unless it is a single one: with several members
-// it is one record of their log, which a message has to carry.
+// A group of requests that share a call to the store has at most this many requests, and bytes unless it is a single
+// one: with several members it is one record of their log, which a message has to carry.
 const (
 	maxGroupOps   = 1024
 	maxGroupBytes = 8 << 20
@@ -153,10 +158,11 @@ func (s *servingMiddleman) noteRead(op *middleman.StorageOp, r *middleman.Storag
 	}
 }
 
-// runQueue executes the requests of a queue. It is the only place that groups them: all requests that arrive during one call to
-// the store, up to the limits, share the next call. execute returns the results of the first requests of the group, of one at least; the
-// others are in the next call.
-func (s *servingMiddleman) runQueue(q *storageQueue, execute func([]middleman.StorageOp, []middleman.StorageResult) []middleman.StorageResult) {
+// runQueue executes the requests of a queue. It is the only place that groups them: all requests that arrive during one
+// call to the store, up to the limits, share the next call. execute returns the results of the first requests of the
+// group, of one at least; the others are in the next call.
+func (s *servingMiddleman) runQueue(q *storageQueue,
+	execute func([]middleman.StorageOp, []middleman.StorageResult) []middleman.StorageResult) {
 	mm := s.mm
 	var all []middleman.StorageOp
 	var results []middleman.StorageResult
@@ -202,15 +208,18 @@ func (s *servingMiddleman) finish(now causal.Now, group []middleman.StorageOp, r
 	}
 }
 
-// result converts an answer of the store to the result of a request. storage.ErrRestarted fails the request like any other error:
-// the machine retries a write and refuses a read.
+// result converts an answer of the store to the result of a request. storage.ErrRestarted fails the request like any
+// other error: the machine retries a write and refuses a read.
 func (s *servingMiddleman) result(id uint64, rec causal.Record, found bool, err error) middleman.StorageResult {
 	if err == nil {
 		return middleman.StorageResult{ID: id, Record: rec, Found: found}
 	}
 	if foreign, ok := errors.AsType[*storage.ForeignError](err); ok {
-		s.mm.logger.Warn("the store holds a value that this deployment did not write", "key", foreign.Key, "reason", foreign.Reason)
-		return middleman.StorageResult{ID: id, Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true, Foreign: true}
+		s.mm.logger.Warn("the store holds a value that this deployment did not write", "key", foreign.Key, "reason",
+			foreign.Reason)
+		return middleman.StorageResult{ID: id,
+			Record: causal.Record{Value: causal.Value{Data: foreign.Data, Tombstone: foreign.Data == nil}}, Found: true,
+			Foreign: true}
 	}
 	if errors.Is(err, storage.ErrDataLost) {
 		s.mm.ReportDataLoss(err)
@@ -236,7 +245,8 @@ func (s *servingMiddleman) get(op middleman.StorageOp) middleman.StorageResult {
 	return s.result(op.ID, rec, found, err)
 }
 
-func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman.StorageResult) []middleman.StorageResult {
+func (s *servingMiddleman) read(group []middleman.StorageOp,
+	results []middleman.StorageResult) []middleman.StorageResult {
 	ctx, cancel := context.WithTimeout(s.ctx, storageTimeout)
 	defer cancel()
 	keys := make([]string, 0, len(group))
@@ -273,7 +283,8 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 			results = append(results, middleman.StorageResult{ID: op.ID, Count: n, Failed: err != nil})
 		case op.Kind == middleman.StorageScan:
 			keys, next, err := s.mm.store.Keys(ctx, op.Key, op.Limit)
-			results = append(results, middleman.StorageResult{ID: op.ID, Keys: keys, Next: next, Failed: err != nil, BadCursor: errors.Is(err, storage.ErrCursor)})
+			results = append(results, middleman.StorageResult{ID: op.ID, Keys: keys, Next: next, Failed: err != nil,
+				BadCursor: errors.Is(err, storage.ErrCursor)})
 		case failed != nil: // all that were asked for
 			results = append(results, s.result(op.ID, causal.Record{}, false, failed))
 		default:
@@ -285,7 +296,8 @@ func (s *servingMiddleman) read(group []middleman.StorageOp, results []middleman
 }
 
 // write is not cancelled by stopAndWait: when it returns, the store has finished with the group.
-func (s *servingMiddleman) write(group []middleman.StorageOp, results []middleman.StorageResult) []middleman.StorageResult {
+func (s *servingMiddleman) write(group []middleman.StorageOp,
+	results []middleman.StorageResult) []middleman.StorageResult {
 	ctx, cancel := context.WithTimeout(s.mm.ctx, storageTimeout)
 	defer cancel()
 	var horizon causal.HLC
@@ -305,7 +317,8 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 			exclusions = exclusions.With(op.Exclusions)
 			continue
 		}
-		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record, Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
+		writes = append(writes, storage.Write{Key: op.Key, Record: op.Record,
+			Delete: op.Kind == middleman.StorageDelete, KeyExists: op.KeyExists})
 	}
 	err := s.mm.horizon.raise(ctx, s.mm.store, horizon)
 	for i := 0; i < len(fences) && err == nil; i++ {
@@ -333,8 +346,8 @@ func (s *servingMiddleman) write(group []middleman.StorageOp, results []middlema
 	return results
 }
 
-// pause delays the results of writes that have failed, so that the machine, which repeats them at once, does not overload a
-// storage that is in trouble. Further writes wait meanwhile, and share the next attempt.
+// pause delays the results of writes that have failed, so that the machine, which repeats them at once, does not
+// overload a storage that is in trouble. Further writes wait meanwhile, and share the next attempt.
 func (s *servingMiddleman) pause() {
 	select {
 	case <-s.ctx.Done():
@@ -355,7 +368,8 @@ func (s *servingMiddleman) noteTombstones() {
 		case errors.Is(err, storage.ErrDataLost):
 			s.mm.ReportDataLoss(err)
 		case err != nil && s.ctx.Err() == nil:
-			s.mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start", "error", err)
+			s.mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start",
+				"error", err)
 		}
 	})
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// BenchmarkApply measures Apply of 64 writes of 100 bytes, on embedded stores and logs on disk: directly, and through a group. Wait for the disks of one
-// machine, which the members share here, is included.
+// BenchmarkApply measures Apply of 64 writes of 100 bytes, on embedded stores and logs on disk: directly, and through a
+// group. Wait for the disks of one machine, which the members share here, is included.
 func BenchmarkApply(b *testing.B) {
 	const batch = 64
 	onDisk := func(int) beside {
 		dir := b.TempDir()
-		return beside{disk: vfs.Default, dir: b.TempDir(), open: func() (storage.Store, error) { return openEmbedded(dir, vfs.Default) }}
+		return beside{disk: vfs.Default, dir: b.TempDir(), open: func() (storage.Store, error) {
+			return openEmbedded(dir, vfs.Default)
+		}}
 	}
 	run := func(b *testing.B, s storage.Store) {
 		writes := make([]storage.Write, batch)
@@ -26,7 +28,8 @@ func BenchmarkApply(b *testing.B) {
 			for i := range writes {
 				n++
 				writes[i] = storage.Write{Key: fmt.Sprintf("key %d", n%100_000), KeyExists: n > 100_000,
-					Record: causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1}, Value: causal.Value{Data: make([]byte, 100)}}}
+					Record: causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1},
+						Value: causal.Value{Data: make([]byte, 100)}}}
 			}
 			if err := s.Apply(b.Context(), writes); err != nil {
 				b.Fatal(err)

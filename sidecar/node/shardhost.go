@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Handle implements Host: it delivers messages of other members, and those to the middleman while this member serves.
@@ -131,7 +131,8 @@ func (sm *ShardMember) Resharding() (stage string, copied, of int) {
 	return "none", 0, 0
 }
 
-// StorageState returns how many requests to the storage beside this member have failed, and why the last write failed; nil if it succeeded.
+// StorageState returns how many requests to the storage beside this member have failed, and why the last write failed;
+// nil if it succeeded.
 func (sm *ShardMember) StorageState() (failures uint64, problem error) { return sm.health.disk.state() }
 
 // Stats returns the counters of this member.
@@ -140,7 +141,8 @@ func (sm *ShardMember) Stats() (s member.Stats) {
 	return s
 }
 
-// IsOfGroup reports whether a storage is that of a member of a group: some of what it should hold may be in the log beside it only.
+// IsOfGroup reports whether a storage is that of a member of a group: some of what it should hold may be in the log
+// beside it only.
 func IsOfGroup(ctx context.Context, s storage.Store) (bool, error) {
 	_, found, err := s.Meta(ctx, metaApplied)
 	if err != nil {

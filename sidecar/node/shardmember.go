@@ -16,11 +16,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/retry"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// ShardMember runs one member of a shard's group: a member.Storage with a log and a storage of its own, and while this member serves, a Middleman
-// on the replicated storage.
+// ShardMember runs one member of a shard's group: a member.Storage with a log and a storage of its own, and while this
+// member serves, a Middleman on the replicated storage.
 //
 // Locks: that of the Middleman is taken before that of the ShardMember, never after it.
 type ShardMember struct {
@@ -55,7 +55,8 @@ type ShardMember struct {
 
 // ShardMemberOptions configures a ShardMember.
 type ShardMemberOptions struct {
-	// Middleman configures the middleman that runs while this member serves. Its Store is the storage beside this member.
+	// Middleman configures the middleman that runs while this member serves. Its Store is the storage beside this
+	// member.
 	Middleman MiddlemanOptions
 	// Member is the number of this member of the shard's group; 0: 1.
 	Member uint8
@@ -66,7 +67,8 @@ type ShardMemberOptions struct {
 	MaxLogBytes int64
 	// RetainBytes of changes that are applied are kept for members that were away; 0: 32 MiB.
 	RetainBytes int
-	// Register holds the configuration of the group. It is required: without a register there is one member, and NewMiddleman runs it.
+	// Register holds the configuration of the group. It is required: without a register there is one member, and
+	// NewMiddleman runs it.
 	Register register.Register
 	// OnLeadership is as in CoordinatorOptions.
 	OnLeadership func(causal.Leadership)
@@ -79,9 +81,13 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 	}
 	mo := &o.Middleman
 	sm := &ShardMember{options: o, local: mo.Store, topo: mo.Config.Topology, proposals: map[uint64]chan error{}}
-	sm.groupHost = newGroupHost(groupOptions[*member.Storage]{self: mo.Config.Self, member: o.Member, clock: mo.Clock, net: mo.Net, dir: o.Dir, fs: o.FS,
-		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: mo.Logger, unwritable: "the log of the shard cannot be written; writes wait until it can",
-		build: sm.build, suspend: sm.suspendTasks, isSettled: func(*member.Storage) bool { return true }, setDiskFull: func(*member.Storage, bool) {},
+	sm.groupHost = newGroupHost(groupOptions[*member.Storage]{self: mo.Config.Self, member: o.Member, clock: mo.Clock,
+		net: mo.Net, dir: o.Dir, fs: o.FS,
+		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: mo.Logger,
+		unwritable: "the log of the shard cannot be written; writes wait until it can",
+		build:      sm.build, suspend: sm.suspendTasks, isSettled: func(*member.Storage) bool {
+			return true
+		}, setDiskFull: func(*member.Storage, bool) {},
 		leadership: sm.leadershipOf, onFailure: mo.OnFailure, onLeadership: sm.announce})
 	for _, c := range []*sync.Cond{&sm.hasTasks, &sm.sessions, &sm.gates} {
 		c.L = &sm.mu
@@ -101,13 +107,17 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 // complete checks the options and fills in the defaults.
 func (o *ShardMemberOptions) complete() error {
 	if o.Register == nil {
-		return errors.New("a member of a shard needs a register for the configuration of its group: configure one, or set shardMembers to 1")
+		return errors.New(
+			"a member of a shard needs a register for the configuration of its group: configure one, or set " +
+				"shardMembers to 1")
 	}
 	if o.MaxLogBytes == 0 {
 		o.MaxLogBytes = member.MaxLogBytesInMemory
 	}
 	if o.MaxLogBytes < MinLogBytes {
-		return fmt.Errorf("a log of at most %d bytes is too small: set at least %d, so that the largest value fits twice", o.MaxLogBytes, MinLogBytes)
+		return fmt.Errorf(
+			"a log of at most %d bytes is too small: set at least %d, so that the largest value fits twice",
+			o.MaxLogBytes, MinLogBytes)
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -133,8 +143,10 @@ func (sm *ShardMember) build(v *opened, damaged bool) (*member.Storage, error) {
 		return nil, err
 	}
 	o := &sm.options
-	cfg := member.StorageConfig{Self: sm.MemberNode(), Topology: sm.topo, Volume: v.id, Damaged: damaged, Found: found, Empty: empty,
-		MaxLogBytes: int(min(o.MaxLogBytes, member.MaxLogBytesInMemory)), RetainBytes: o.RetainBytes, Broken: o.Middleman.Config.Broken}
+	cfg := member.StorageConfig{Self: sm.MemberNode(), Topology: sm.topo, Volume: v.id, Damaged: damaged, Found: found,
+		Empty:       empty,
+		MaxLogBytes: int(min(o.MaxLogBytes, member.MaxLogBytesInMemory)), RetainBytes: o.RetainBytes,
+		Broken: o.Middleman.Config.Broken}
 	m := member.NewStorage(cfg, &v.image, o.Middleman.Clock())
 	v.image = group.Image{} // the machine has it
 	sm.tasks = nil
@@ -188,7 +200,8 @@ func (sm *ShardMember) announce(l causal.Leadership) {
 	}
 }
 
-// sessionGate admits inputs to the middleman of a session while the group holds its lease, that is, while no other member can serve.
+// sessionGate admits inputs to the middleman of a session while the group holds its lease, that is, while no other
+// member can serve.
 type sessionGate struct {
 	sm      *ShardMember
 	session uint64
@@ -251,8 +264,8 @@ func (sm *ShardMember) isServing(session uint64) bool {
 	return session != 0 && sm.session == session && !sm.ending
 }
 
-// startServing starts the middleman of a session. What fails is tried again, unless the session has ended, for as long as a call to a storage may take. Meanwhile the
-// group hands over, if there is a member that does not fail.
+// startServing starts the middleman of a session. What fails is tried again, unless the session has ended, for as long
+// as a call to a storage may take. Meanwhile the group hands over, if there is a member that does not fail.
 func (sm *ShardMember) startServing(session uint64) {
 	ctx, cancel := context.WithTimeout(sm.ctx, storageTimeout)
 	defer cancel()
@@ -284,7 +297,8 @@ func (sm *ShardMember) startServing(session uint64) {
 	}
 }
 
-// setCannotServe tells the machine whether a middleman has failed to start here, until one starts or the topology changes.
+// setCannotServe tells the machine whether a middleman has failed to start here, until one starts or the topology
+// changes.
 func (sm *ShardMember) setCannotServe(cannot bool) {
 	sm.step(func(now causal.Now, m *member.Storage) { m.SetCannotServe(now, cannot) })
 }
@@ -314,8 +328,8 @@ func (sm *ShardMember) publish(mm *Middleman, session uint64, t *topology.Topolo
 
 // HandOver, Status and the like are those of groupHost.
 
-// AcceptLoss gives up what the members held, whose volumes are all lost or absent: a group that has nothing begins at this member, and the shard gets its data
-// from other rings. The caller is a person who has seen the given epoch.
+// AcceptLoss gives up what the members held, whose volumes are all lost or absent: a group that has nothing begins at
+// this member, and the shard gets its data from other rings. The caller is a person who has seen the given epoch.
 func (sm *ShardMember) AcceptLoss(epoch uint64) (err error) {
 	sm.step(func(now causal.Now, m *member.Storage) {
 		if s := m.Status(); s.Config.Epoch != epoch {
@@ -327,8 +341,8 @@ func (sm *ShardMember) AcceptLoss(epoch uint64) (err error) {
 	return err
 }
 
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches, and of their members. It fails while a
-// resharding is in progress on this member.
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches, and of
+// their members. It fails while a resharding is in progress on this member.
 func (sm *ShardMember) SetTopology(t *topology.Topology) error {
 	sm.configuring.Lock()
 	defer sm.configuring.Unlock()
@@ -348,7 +362,8 @@ func (sm *ShardMember) SetTopology(t *topology.Topology) error {
 	return nil
 }
 
-// Close stops the member. Coordinators send unacknowledged puts again to whoever serves next; HandOver, before, makes that soon. The store stays open.
+// Close stops the member. Coordinators send unacknowledged puts again to whoever serves next; HandOver, before, makes
+// that soon. The store stays open.
 func (sm *ShardMember) Close() error {
 	sm.end()
 	return sm.close()

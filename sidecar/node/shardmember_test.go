@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAcknowledgedWritesOfAShardSurviveTheLossOfAnyMemberWithItsStorage(t *testing.T) {
@@ -155,7 +155,8 @@ func TestAMemberBeginsToServeWhileItsMiddlemanFindsTombstones(t *testing.T) {
 type storeWithTombstone struct{ storage.Store }
 
 func (s *storeWithTombstone) Scan(ctx context.Context, fn func(key string, rec causal.Record) error) error {
-	if err := fn("deleted", causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Tombstone: true}}); err != nil {
+	if err := fn("deleted", causal.Record{Version: causal.Version{HLC: 1, Origin: 1},
+		Value: causal.Value{Tombstone: true}}); err != nil {
 		return err
 	}
 	return s.Store.Scan(ctx, fn)
@@ -200,8 +201,8 @@ func newFullRig(t *testing.T) (*shardRig, *[3]fullStore) {
 	}), &full
 }
 
-// The storages of all members are full at the same time, as they hold the same. Else: each member takes its own for one that does not respond, and
-// nobody serves reads.
+// The storages of all members are full at the same time, as they hold the same. Else: each member takes its own for one
+// that does not respond, and nobody serves reads.
 func TestAShardWithFullStoragesGoesOnToServe(t *testing.T) {
 	r, full := newFullRig(t)
 	r.putAll(100)
@@ -260,8 +261,8 @@ func TestOthersGoOnWithoutAMemberWhoseStorageHangs(t *testing.T) {
 	}
 }
 
-// A member that cannot reach the others keeps its middleman for when it can again, but that one hears, says and does nothing meanwhile: another member may
-// serve.
+// A member that cannot reach the others keeps its middleman for when it can again, but that one hears, says and does
+// nothing meanwhile: another member may serve.
 func TestTheMiddlemanOfAMemberActsOnlyUnderTheLease(t *testing.T) {
 	r := newShardRig(t, 3, inMemory)
 	r.putAll(100)
@@ -345,7 +346,11 @@ func TestAShardWithDataGetsMembers(t *testing.T) {
 }
 
 func TestAMemberOfAShardNeedsARegister(t *testing.T) {
-	_, err := NewShardMember(t.Context(), ShardMemberOptions{Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0), topology.Node{Part: topology.Middleman})}})
+	_, err := NewShardMember(t.Context(),
+		ShardMemberOptions{
+			Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 1, 0),
+				topology.Node{Part: topology.Middleman})},
+		})
 	if err == nil || !strings.Contains(err.Error(), "shardMembers") {
 		t.Error(err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // shardRig runs the members of one shard and a coordinator that writes to it.
@@ -81,12 +81,14 @@ func openEmbedded(dir string, fs vfs.FS) (storage.Store, error) {
 // newShardRig starts n members, each with what beside returns.
 func newShardRig(t testing.TB, n int, beside func(i int) beside) *shardRig {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1, ShardMembers: n}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1, ShardMembers: n}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &shardRig{TB: t, topo: topo, register: register.NewMemory(), net: transport.NewLocal(nil), ticker: NewTicker(), beside: beside,
-		want: map[string]string{}, running: make([]*rigMember, n), failed: make([]error, n), retain: 1 << 20}
+	r := &shardRig{TB: t, topo: topo, register: register.NewMemory(), net: transport.NewLocal(nil), ticker: NewTicker(),
+		beside: beside,
+		want:   map[string]string{}, running: make([]*rigMember, n), failed: make([]error, n), retain: 1 << 20}
 	t.Cleanup(r.stop)
 	r.startCoordinator()
 	for i := range n {
@@ -121,7 +123,8 @@ func (r *shardRig) startCoordinator() {
 	}); err != nil {
 		r.Fatal(err)
 	}
-	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(r.topo, id.Group()), Clock: NewClock(), Net: r.net, Dir: "/log", FS: vfs.NewMem(),
+	c, err := NewCoordinator(CoordinatorOptions{Config: coordinator.DefaultConfig(r.topo, id.Group()),
+		Clock: NewClock(), Net: r.net, Dir: "/log", FS: vfs.NewMem(),
 		Logger: discard, OnFailure: func(err error) { r.Errorf("the coordinator failed: %v", err) },
 		OnLeadership: func(l causal.Leadership) { r.net.SetLeadership(id, l) }})
 	if err != nil {
@@ -154,14 +157,17 @@ func (r *shardRig) start(i int, b beside) {
 	}); err != nil {
 		r.Fatal(err)
 	}
-	sm, err := NewShardMember(context.Background(), ShardMemberOptions{Member: id.Member, Dir: cmp.Or(b.dir, "/log"), FS: b.disk, Register: r.register, RetainBytes: r.retain,
-		Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: clock, Net: r.net, Store: store, InlineReads: true, Logger: cmp.Or(b.logger, discard),
-			OnFailure: func(err error) {
-				r.lock.Lock()
-				defer r.lock.Unlock()
-				r.failed[i] = errors.Join(r.failed[i], err)
-			}},
-		OnLeadership: func(l causal.Leadership) { r.net.SetLeadership(id, l) }})
+	sm, err := NewShardMember(context.Background(),
+		ShardMemberOptions{Member: id.Member, Dir: cmp.Or(b.dir, "/log"), FS: b.disk, Register: r.register,
+			RetainBytes: r.retain,
+			Middleman: MiddlemanOptions{Config: middleman.DefaultConfig(r.topo, id.Group()), Clock: clock, Net: r.net,
+				Store: store, InlineReads: true, Logger: cmp.Or(b.logger, discard),
+				OnFailure: func(err error) {
+					r.lock.Lock()
+					defer r.lock.Unlock()
+					r.failed[i] = errors.Join(r.failed[i], err)
+				}},
+			OnLeadership: func(l causal.Leadership) { r.net.SetLeadership(id, l) }})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -228,7 +234,8 @@ func (r *shardRig) await(what string, is func() bool) {
 			for i, m := range r.members() {
 				if m != nil {
 					failures, problem := m.StorageState()
-					r.Logf("member %d: %+v; %d failures of the storage, %v; %v", i+1, m.Status(), failures, problem, r.failure(i))
+					r.Logf("member %d: %+v; %d failures of the storage, %v; %v", i+1, m.Status(), failures, problem,
+						r.failure(i))
 				}
 			}
 			r.Fatalf("timed out after a minute waiting for %s", what)

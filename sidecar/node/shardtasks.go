@@ -12,7 +12,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a member.Applied.
+// metaApplied is the name of the metadata that say which changes of the log the storage beside a member has: a
+// member.Applied.
 const metaApplied = "applied"
 
 func markerMeta(a member.Applied) storage.Meta {
@@ -57,8 +58,8 @@ func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta
 	return meta, nil
 }
 
-// LossMeta returns what is to be noted in a storage that has lost data, so that nothing of it is used: with which it is copied from another member if it is, or
-// was, that of a member, and refilled from another ring otherwise.
+// LossMeta returns what is to be noted in a storage that has lost data, so that nothing of it is used: with which it is
+// copied from another member if it is, or was, that of a member, and refilled from another ring otherwise.
 func LossMeta(ctx context.Context, s storage.Store, isMember bool) ([]storage.Meta, error) {
 	b, found, err := s.Meta(ctx, metaApplied)
 	if err != nil {
@@ -70,14 +71,16 @@ func LossMeta(ctx context.Context, s storage.Store, isMember bool) ([]storage.Me
 		if err != nil {
 			return nil, err
 		}
-		return []storage.Meta{markerMeta(member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true})}, nil
+		return []storage.Meta{markerMeta(member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true})},
+			nil
 	case isMember:
 		return nil, nil // its log says that there was more
 	}
 	return []storage.Meta{{Name: metaDataLost, Value: binary.AppendUvarint(nil, uint64(shard.LossFound))}}, nil
 }
 
-// runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the storage.
+// runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the
+// storage.
 func (sm *ShardMember) runTasks() {
 	for {
 		t, life, ok := sm.nextTask()
@@ -207,8 +210,9 @@ func (sm *ShardMember) writeCopy(ctx context.Context, t member.StorageTask) erro
 	return sm.local.Apply(ctx, writes, append(meta, markerMeta(t.Marker))...)
 }
 
-// noteLoss reports it if the storage has lost what it had acknowledged: this member stops, and its next start finds that the storage is worth nothing and gets
-// a copy of another one. To the middleman it is an error as any other: the group has lost nothing.
+// noteLoss reports it if the storage has lost what it had acknowledged: this member stops, and its next start finds
+// that the storage is worth nothing and gets a copy of another one. To the middleman it is an error as any other: the
+// group has lost nothing.
 func (sm *ShardMember) noteLoss(err error) error {
 	if !errors.Is(err, storage.ErrDataLost) {
 		return err
@@ -217,13 +221,16 @@ func (sm *ShardMember) noteLoss(err error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
-			cause := fmt.Errorf("the storage of this member has lost data, and is copied from another member when this one starts again: %w", err)
+			cause := fmt.Errorf(
+				"the storage of this member has lost data, and is copied from another member when this one starts "+
+					"again: %w", err)
 			var marker member.Applied
 			sm.host.Inspect(func(m *member.Storage) { marker = m.Applied() })
 			if marker.Volume != 0 {
 				marker = member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true}
 				// A store that takes nothing any more says itself, when it is opened, that it has lost data.
-				if err := sm.local.SetMeta(ctx, metaApplied, marker.AppendTo(nil)); err != nil && !errors.Is(err, storage.ErrDataLost) {
+				if err := sm.local.SetMeta(ctx, metaApplied, marker.AppendTo(nil)); err != nil &&
+					!errors.Is(err, storage.ErrDataLost) {
 					cause = errors.Join(cause, err)
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/token"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Scope determines which connections share a session.
@@ -74,7 +74,8 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	}
 	m := session.New(o.Config)
 	m.Open(podSession)
-	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope, tokens: o.Tokens, hasNear: o.Config.MaxNearBytes > 0}
+	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope,
+		tokens: o.Tokens, hasNear: o.Config.MaxNearBytes > 0}
 	s.topo.Store(o.Config.Topology)
 	s.scans = newScanCursors()
 	s.keyLocks.used = map[string]*keyLock{}

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // legacyBytes is the size of a value that earlier versions have accepted, and that fits a message alone.
@@ -30,7 +30,8 @@ func TestTheWritesThatShareACallFitAMessage(t *testing.T) {
 	} {
 		var q storageQueue
 		for i, size := range sizes {
-			q.ops = append(q.ops, middleman.StorageOp{ID: uint64(i), Kind: middleman.StorageWrite, Key: "k", Record: valueOf(size)})
+			q.ops = append(q.ops, middleman.StorageOp{ID: uint64(i), Kind: middleman.StorageWrite, Key: "k",
+				Record: valueOf(size)})
 		}
 		for taken := 0; taken < len(sizes); {
 			group := q.takeGroup(nil)
@@ -107,7 +108,8 @@ func TestAKeyWithALargeValueIsReadWithoutTheLockFromTheSecondTimeOn(t *testing.T
 		t.Helper()
 		before := store.gets.Load()
 		reads++
-		mm.Handle([]causal.Message{causal.Get{ID: 1, Key: key}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, shardNode)})
+		mm.Handle([]causal.Message{causal.Get{ID: 1, Key: key}.Message(topology.Node{Part: topology.Sidecar, Index: 1},
+			shardNode)})
 		net.wait(t, causal.KindGetReply, reads)
 		return store.gets.Load() - before
 	}
@@ -119,7 +121,8 @@ func TestAKeyWithALargeValueIsReadWithoutTheLockFromTheSecondTimeOn(t *testing.T
 			t.Errorf("read %d, of %s: %d with the lock held, want %d", i, want.key, n, want.inline)
 		}
 	}
-	if err := store.Apply(t.Context(), []storage.Write{{Key: "large", Record: valueOf(10), KeyExists: true}}); err != nil {
+	if err := store.Apply(t.Context(),
+		[]storage.Write{{Key: "large", Record: valueOf(10), KeyExists: true}}); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := read("large"), read("large"); first != 0 || second != 1 {

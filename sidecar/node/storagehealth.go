@@ -11,9 +11,9 @@ import (
 // problemLogInterval is how often a problem that lasts is logged.
 const problemLogInterval = 10 * time.Second
 
-// The waits between attempts at a write that a disk or storage refuses. Whatever the number of writes that wait, there is one
-// attempt at a time, so the load on a storage that is in trouble is bounded; and writes continue within diskRetryMax of its
-// recovery.
+// The waits between attempts at a write that a disk or storage refuses. Whatever the number of writes that wait, there
+// is one attempt at a time, so the load on a storage that is in trouble is bounded; and writes continue within
+// diskRetryMax of its recovery.
 const (
 	diskRetryFirst = 10 * time.Millisecond
 	diskRetryMax   = time.Second

@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// pageCache has the ends of lists of names whose values are still to be read: an engine may return names in groups that it cannot divide, and
-// the values of one group may exceed a page by far. Only runTasks uses it.
+// pageCache has the ends of lists of names whose values are still to be read: an engine may return names in groups that
+// it cannot divide, and the values of one group may exceed a page by far. Only runTasks uses it.
 type pageCache struct {
 	last  uint64 // number of the last rest
 	rests []restOfNames
@@ -27,7 +27,8 @@ type restOfNames struct {
 }
 
 const (
-	// maxRests bounds how many rests are kept, each of at most about storage.MaxNamesBytes. Three pages back suffice for two members that copy.
+	// maxRests bounds how many rests are kept, each of at most about storage.MaxNamesBytes. Three pages back suffice
+	// for two members that copy.
 	maxRests = 8
 	// pageNames is the number of names that are listed at a time, and pageReads that of values that are read at a time.
 	pageNames, pageReads = 1000, 64
@@ -94,7 +95,8 @@ func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r me
 				}
 				r.Records = append(r.Records, causal.Moved{Key: names[taken], Record: a.Record})
 			} else if errors.Is(a.Err, storage.ErrForeign) {
-				sm.logger.Warn("a value that this deployment did not write is not copied to another member", "key", names[taken])
+				sm.logger.Warn("a value that this deployment did not write is not copied to another member", "key",
+					names[taken])
 			}
 		}
 		names = names[taken:]

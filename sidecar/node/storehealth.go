@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// storePingInterval is how often the storage beside a member is pinged, and unresponsiveAfter is how long it may fail, or take for a change, before the
-	// others go on without it.
+	// storePingInterval is how often the storage beside a member is pinged, and unresponsiveAfter is how long it may
+	// fail, or take for a change, before the others go on without it.
 	storePingInterval = 200 * time.Millisecond
 	unresponsiveAfter = time.Second
 	// goneAfter is how long it may refuse connections: nothing listens there, so it does not merely take long.
 	goneAfter = 300 * time.Millisecond
 )
 
-// storeHealth knows whether the storage beside a member responds. A full storage does: it is full on all members, or changes pile up at this one, which
-// the machine bounds.
+// storeHealth knows whether the storage beside a member responds. A full storage does: it is full on all members, or
+// changes pile up at this one, which the machine bounds.
 type storeHealth struct {
 	disk *diskHealth
 
@@ -74,7 +74,8 @@ func (h *storeHealth) notePing(err error) {
 // noteRefusal keeps since when the storage refuses connections. Called with the lock held.
 func (h *storeHealth) noteRefusal(err error) {
 	switch {
-	case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT): // the latter: its socket is not there
+	case !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT):
+		// the latter: its socket is not there
 		h.gone = time.Time{}
 	case h.gone.IsZero():
 		h.gone = time.Now()
@@ -112,7 +113,8 @@ func (h *storeHealth) hasChanged() bool {
 func (h *storeHealth) isStuck() bool {
 	now := time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return !since.IsZero() && now.Sub(since) >= limit }
-	return over(h.applying, unresponsiveAfter) && !h.full || over(h.failing, unresponsiveAfter) || over(h.deaf, unresponsiveAfter) || over(h.gone, goneAfter)
+	return over(h.applying, unresponsiveAfter) && !h.full || over(h.failing, unresponsiveAfter) ||
+		over(h.deaf, unresponsiveAfter) || over(h.gone, goneAfter)
 }
 
 // isFull reports whether the storage has no room.
@@ -122,8 +124,9 @@ func (h *storeHealth) isFull() bool {
 	return h.full || h.refused
 }
 
-// updateHealth tells the machine whether the storage responds, if that has changed, and whether it is full. Two goroutines do: what one has found is
-// told in the same step in which it is looked at, so that the machine is not left with what has changed since.
+// updateHealth tells the machine whether the storage responds, if that has changed, and whether it is full. Two
+// goroutines do: what one has found is told in the same step in which it is looked at, so that the machine is not left
+// with what has changed since.
 func (sm *ShardMember) updateHealth() {
 	if !sm.health.isFull() && !sm.health.hasChanged() {
 		return

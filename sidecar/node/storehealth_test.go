@@ -21,7 +21,8 @@ func TestAStorageThatRefusesConnectionsIsNoticedSooner(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		gone bool
-	}{{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), true}, {fmt.Errorf("dial: %w", syscall.ENOENT), true}, {errors.New("timeout"), false}, {storage.ErrFull, false}} {
+	}{{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), true}, {fmt.Errorf("dial: %w", syscall.ENOENT), true},
+		{errors.New("timeout"), false}, {storage.ErrFull, false}} {
 		var h storeHealth
 		h.init(discard)
 		h.notePing(nil)
@@ -93,8 +94,8 @@ func (s *pingedStore) Ping(ctx context.Context) error {
 	return s.Store.Ping(ctx)
 }
 
-// Whoever pings the storage finds that a change takes too long, and before it has said so, the change is done. Else: the member is taken for one whose storage does
-// not respond, and keeps silent for ever.
+// Whoever pings the storage finds that a change takes too long, and before it has said so, the change is done. Else:
+// the member is taken for one whose storage does not respond, and keeps silent for ever.
 func TestAStorageThatRespondsAgainAtTheSameMomentDoesNotSilenceItsMember(t *testing.T) {
 	var store pingedStore
 	log := slowLog{slog.DiscardHandler, new(sync.Once), make(chan struct{}), make(chan struct{})}

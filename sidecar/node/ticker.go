@@ -27,8 +27,8 @@ type tickedHost struct {
 	dueAt time.Duration
 }
 
-// tickInterval is the least time between two ticks of a host. All ticks are at multiples of it, so that hosts of one process, and
-// timers of one machine, share them.
+// tickInterval is the least time between two ticks of a host. All ticks are at multiples of it, so that hosts of one
+// process, and timers of one machine, share them.
 const tickInterval = 5 * time.Millisecond
 
 // never is the time of a tick that is not due.
@@ -36,7 +36,8 @@ const never time.Duration = math.MaxInt64
 
 // NewTicker starts a ticker.
 func NewTicker() *Ticker {
-	t := &Ticker{start: time.Now(), done: make(chan struct{}), stopped: make(chan struct{}), timer: time.NewTimer(time.Hour), wakeAt: never}
+	t := &Ticker{start: time.Now(), done: make(chan struct{}), stopped: make(chan struct{}),
+		timer: time.NewTimer(time.Hour), wakeAt: never}
 	go t.run()
 	return t
 }

@@ -18,10 +18,11 @@ type volume struct {
 }
 
 const (
-	// volumeFile holds the id of the volume, in decimal. It is written before the first entry of the log, and removed before anything else
-	// when the volume is emptied: a volume without an id has lost what it had.
+	// volumeFile holds the id of the volume, in decimal. It is written before the first entry of the log, and removed
+	// before anything else when the volume is emptied: a volume without an id has lost what it had.
 	volumeFile = "volume"
-	// spareFile takes up spareBytes, so that a coordinator can be started although the disk is full: a start is written to the log.
+	// spareFile takes up spareBytes, so that a coordinator can be started although the disk is full: a start is written
+	// to the log.
 	spareFile  = "spare"
 	spareBytes = 256 << 10
 
@@ -71,7 +72,8 @@ func (v *volume) read(o *opened) (err error) {
 	}
 	switch {
 	case o.id == 0 && o.log.LastIndex() > 0:
-		return &wal.CorruptError{File: v.path(volumeFile), Problem: "it is gone. It names the volume, and is written before anything else"}
+		return &wal.CorruptError{File: v.path(volumeFile),
+			Problem: "it is gone. It names the volume, and is written before anything else"}
 	case o.id == 0:
 		o.id, err = v.writeID()
 	}
@@ -98,8 +100,8 @@ func (v *volume) sync() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// reserveSpare takes up the spare space, unless it is taken or there is none. The file is written, and not only preallocated: a copy of the volume
-// would be without the space, and nobody could tell.
+// reserveSpare takes up the spare space, unless it is taken or there is none. The file is written, and not only
+// preallocated: a copy of the volume would be without the space, and nobody could tell.
 func (v *volume) reserveSpare() {
 	if info, err := v.fs.Stat(v.path(spareFile)); err == nil && info.Size() >= spareBytes {
 		return

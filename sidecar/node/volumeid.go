@@ -41,7 +41,8 @@ func (v *volume) readID() (uint64, error) {
 	case ok && (!isAsWritten || id != copied):
 		return copied, v.writeText(volumeFile, formatID(copied))
 	case !isValid:
-		return 0, &wal.CorruptError{File: v.path(volumeFile), Problem: "it holds no volume id, and there is no intact copy of it in " + volumeCopyFile}
+		return 0, &wal.CorruptError{File: v.path(volumeFile),
+			Problem: "it holds no volume id, and there is no intact copy of it in " + volumeCopyFile}
 	case !ok: // an earlier version has written none
 		err = v.writeText(volumeCopyFile, formatVolumeCopy(id))
 	}

@@ -12,14 +12,16 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A shard with data hears that its data center was excluded. It keeps them and answers nothing. Then either another ring has all data, and it forgets its own;
-// or a person says that its data count, and it keeps them, over a restart too.
+// A shard with data hears that its data center was excluded. It keeps them and answers nothing. Then either another
+// ring has all data, and it forgets its own; or a person says that its data count, and it keeps them, over a restart
+// too.
 func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 	excluded := func(keeps int) *topology.Topology {
-		topo, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1, Exclusions: 1, KeepsData: keeps}, {Name: "b", Coordinators: 1, Shards: 1}},
+		topo, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1, Exclusions: 1,
+			KeepsData: keeps}, {Name: "b", Coordinators: 1, Shards: 1}},
 			[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "q", DCs: []topology.DC{1}}}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -40,13 +42,17 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 		{"another ring has them, and a person lets these count", true, 1, shard.LossCleared, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+			store, err := embedded.Open(filepath.Join(t.TempDir(), "store"),
+				embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer store.Close()
 			version := causal.Version{HLC: 7, Origin: 1}
-			if err := store.Apply(t.Context(), []storage.Write{{Key: "x", Record: causal.Record{Version: version, Value: causal.Value{Data: []byte("1")}}}}); err != nil {
+			if err := store.Apply(t.Context(),
+				[]storage.Write{
+					{Key: "x", Record: causal.Record{Version: version, Value: causal.Value{Data: []byte("1")}}},
+				}); err != nil {
 				t.Fatal(err)
 			}
 			if err := setMetaUint(t.Context(), store, metaIncarnation, 3); err != nil {
@@ -56,8 +62,12 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 			mono.Store(1)
 			net := newRecorder()
 			start := func() *Middleman {
-				mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: middleman.DefaultConfig(excluded(c.keeps), self), Net: net, Store: store, InlineReads: true,
-					Clock: func() causal.Now { return causal.Now{Mono: mono.Load(), WallMs: 1000} }, Logger: slog.New(slog.DiscardHandler)})
+				mm, err := NewMiddleman(t.Context(),
+					MiddlemanOptions{Config: middleman.DefaultConfig(excluded(c.keeps), self), Net: net, Store: store,
+						InlineReads: true,
+						Clock: func() causal.Now {
+							return causal.Now{Mono: mono.Load(), WallMs: 1000}
+						}, Logger: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,10 +109,12 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 				}
 				asked := net.wait(t, causal.KindPastQuery, 1)
 				last := asked[len(asked)-1]
-				from(causal.PastReply{ID: last.PastQuery().ID, HasAll: true, Map: excluded(0).Map(1)}.Message(other, self))
+				from(causal.PastReply{ID: last.PastQuery().ID, HasAll: true,
+					Map: excluded(0).Map(1)}.Message(other, self))
 			}
 			await("it goes on", func() bool { return loss() == c.loss && mm.Serves() == (c.loss != shard.NoLoss) })
-			if rec, found, err := store.Get(t.Context(), "x"); err != nil || found != c.kept || found && rec.Version != version {
+			if rec, found, err := store.Get(t.Context(), "x"); err != nil || found != c.kept ||
+				found && rec.Version != version {
 				t.Errorf("the store holds %v, %v, %v; want that it is kept: %v", rec.Version, found, err, c.kept)
 			}
 			if c.loss != shard.LossKept {

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// acceptance reports which authorities of its own trust domain this part and those that it has links with accept; nil without TLS.
+// acceptance reports which authorities of its own trust domain this part and those that it has links with accept; nil
+// without TLS.
 func (p *process) acceptance() []contract.Acceptance {
 	_, own := p.net.Roots()
 	if own == nil {
@@ -17,9 +18,10 @@ func (p *process) acceptance() []contract.Acceptance {
 	return describeAcceptance(p.topo(), p.self.DC, own, p.net.Stats().Links)
 }
 
-// describeAcceptance reports what each data center accepts, by what this part accepts itself and by its links. Of a link that is down,
-// what its peer has said last counts as well: it may come back with it.
-func describeAcceptance(t *topology.Topology, self topology.DC, own []uint64, links []transport.LinkStats) []contract.Acceptance {
+// describeAcceptance reports what each data center accepts, by what this part accepts itself and by its links. Of a
+// link that is down, what its peer has said last counts as well: it may come back with it.
+func describeAcceptance(t *topology.Topology, self topology.DC, own []uint64,
+	links []transport.LinkStats) []contract.Acceptance {
 	all := make([]contract.Acceptance, len(t.DCs))
 	accepted := make([][]uint64, len(t.DCs))
 	heard := make([]bool, len(t.DCs))
@@ -33,7 +35,8 @@ func describeAcceptance(t *topology.Topology, self topology.DC, own []uint64, li
 			all[dc].Links++
 		}
 		lacks := func(root uint64) bool { return !slices.Contains(l.Roots, root) }
-		if slices.ContainsFunc(own, lacks) && (all[dc].Behind == "" || l.Process < all[dc].Behind) { // the first by name, so that it stays the same
+		if slices.ContainsFunc(own, lacks) && (all[dc].Behind == "" || l.Process < all[dc].Behind) {
+			// the first by name, so that it stays the same
 			all[dc].Behind = shorten(l.Process)
 		}
 		if !heard[dc] {

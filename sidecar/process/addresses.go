@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // addresses are those of the nodes of a topology.
@@ -33,7 +33,8 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 	addrs, owner, via := map[topology.Node]string{}, map[string]topology.Node{}, map[string]string{}
 	for name := range all {
 		if _, ok := t.ByName(name); !ok {
-			p.add("addresses."+name, "the topology has no such data center; it has %s", strings.Join(dataCenterNames(t), ", "))
+			p.add("addresses."+name, "the topology has no such data center; it has %s",
+				strings.Join(dataCenterNames(t), ", "))
 		}
 	}
 	for i, dc := range t.DCs {
@@ -45,7 +46,8 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 			want    int
 			members int
 		}{
-			{"coordinators", topology.Coordinator, a.Coordinators, dc.RunningCoordinators(), dc.Members(topology.Coordinator)},
+			{"coordinators", topology.Coordinator, a.Coordinators, dc.RunningCoordinators(),
+				dc.Members(topology.Coordinator)},
 			{"middlemen", topology.Middleman, a.Middlemen, dc.RunningMiddlemen(), dc.Members(topology.Middleman)},
 			{"caches", topology.Cache, a.Caches, dc.Caches, 1},
 		} {
@@ -62,7 +64,8 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 				if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
 					p.add(fmt.Sprintf("%s[%d]", field, j), "%q is not host:port", addr)
 				} else if other, taken := owner[addr]; taken {
-					p.add(fmt.Sprintf("%s[%d]", field, j), "%s is the address of %s of %s as well; each process needs one of its own", addr,
+					p.add(fmt.Sprintf("%s[%d]", field, j),
+						"%s is the address of %s of %s as well; each process needs one of its own", addr,
 						describeNode(other), t.DCs[other.DC].Name)
 				}
 				addrs[n], owner[addr] = addr, n
@@ -77,11 +80,14 @@ func checkAddresses(t *topology.Topology, all map[string]contract.Addresses, p *
 
 func addCountProblem(p *problems, field string, given, nodes, members int) {
 	if members == 1 {
-		p.add(field, "%d given, but the topology has %d; give one address for each, in the order of their indices", given, nodes)
+		p.add(field, "%d given, but the topology has %d; give one address for each, in the order of their indices",
+			given, nodes)
 		return
 	}
-	p.add(field, "%d given, but the topology has %d with %d members each, %d in all; give one address for each member: those of the members of index 0 "+
-		"in their order, then those of index 1, and so on", given, nodes, members, nodes*members)
+	p.add(field,
+		"%d given, but the topology has %d with %d members each, %d in all; give one address for each member: those "+
+			"of the members of index 0 "+
+			"in their order, then those of index 1, and so on", given, nodes, members, nodes*members)
 }
 
 // describeNode names a node, and the member of its group if that is not the first one.
@@ -110,7 +116,8 @@ func (s *Settings) checkVia(p *problems) {
 		for _, addr := range slices.Concat(a.Coordinators, a.Middlemen, a.Caches) {
 			host, _, err := net.SplitHostPort(addr)
 			if _, notIP := netip.ParseAddr(host); err == nil && notIP == nil {
-				p.add(field, "the address %s has no name, by which the egress could find the part; give names such as %s", addr,
+				p.add(field,
+					"the address %s has no name, by which the egress could find the part; give names such as %s", addr,
 					contract.PartAddress(contract.RoleCoordinator, 0, name, "STORE-ID"))
 				break
 			}
@@ -118,8 +125,8 @@ func (s *Settings) checkVia(p *problems) {
 	}
 }
 
-// addressBook maps nodes, and the members of those with a group, to their present addresses. It is asked for every message, and
-// replaced as a whole.
+// addressBook maps nodes, and the members of those with a group, to their present addresses. It is asked for every
+// message, and replaced as a whole.
 type addressBook struct{ current atomic.Pointer[addresses] }
 
 func newAddressBook(addrs addresses) *addressBook {

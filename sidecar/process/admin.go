@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// adminServer takes decisions of people about the group of a coordinator or a shard, at a socket in its data folder: only the user that the
-// process runs as, and root, can open it. Nothing of this is at listen.http, which has no authentication.
+// adminServer takes decisions of people about the group of a coordinator or a shard, at a socket in its data folder:
+// only the user that the process runs as, and root, can open it. Nothing of this is at listen.http, which has no
+// authentication.
 type adminServer struct {
 	c           groupMember
 	coordinator *coordinatorPart // nil for a shard
@@ -53,10 +54,12 @@ func (a *adminServer) serve(dir string) *adminServer {
 // maxSocketPath bounds the path of a unix socket: 108 bytes on Linux, 104 elsewhere, with a byte at the end.
 const maxSocketPath = 103
 
-// listenAdmin listens at a socket. One that is there is left from a process that has ended: the log, which is locked, has one user.
+// listenAdmin listens at a socket. One that is there is left from a process that has ended: the log, which is locked,
+// has one user.
 func listenAdmin(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path %s has %d bytes, and that of a socket may have %d: give dataDir a shorter one", path, len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path %s has %d bytes, and that of a socket may have %d: give dataDir a shorter one",
+			path, len(path), maxSocketPath)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 type cachePart struct{ c *node.Cache }
@@ -15,7 +15,8 @@ type cachePart struct{ c *node.Cache }
 func (p *process) startCache() part {
 	config := cache.DefaultConfig(p.topo(), p.self)
 	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
-	config.NearLease = cache.DefaultNearLease // whatever the sidecars are configured to: an earlier start may have given them copies
+	// whatever the sidecars are configured to: an earlier start may have given them copies
+	config.NearLease = cache.DefaultNearLease
 	if b := p.o.Settings.Config.Limits.CacheBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}

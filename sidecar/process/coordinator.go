@@ -17,7 +17,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/signature"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 type coordinatorPart struct {
@@ -58,7 +58,8 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, err
 	}
 	n, err := node.NewCoordinator(node.CoordinatorOptions{
-		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.onLeadership(), Clock: p.clock, Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
+		Config: config, Member: p.self.Member, Register: reg, OnLeadership: p.onLeadership(), Clock: p.clock,
+		Net: p.net, Dir: filepath.Join(c.DataDir, logDir), MaxLogBytes: int64(c.Limits.LogBytes), Logger: p.log,
 		OnFailure: func(err error) { p.fail(fmt.Errorf("the write buffer log failed: %w", err)) },
 	})
 	if err != nil {
@@ -68,16 +69,21 @@ func (p *process) startCoordinator() (part, error) {
 	if err := id.writeDir(c.DataDir); err != nil {
 		return nil, fmt.Errorf("%w (and the log: %w)", err, n.Crash())
 	}
-	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator { return n }), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo, closed: make(chan struct{})}
+	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator {
+		return n
+	}), metrics.SignedVectors(p.topo(), n, refused))
+	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo,
+		closed: make(chan struct{})}
 	go part.logProgress()
 	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
-	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer { return p.peers(part) }, p.net.Stats))
+	p.metrics.MustRegister(metrics.Peers(p.topo(), p.self.DC, func() []contract.Peer {
+		return p.peers(part)
+	}, p.net.Stats))
 	return part, nil
 }
 
-// onLeadership returns what is called when this member begins to serve, or ends. It logs that the member serves under another configuration of its
-// group than before; that a lease has run out for a moment is not logged.
+// onLeadership returns what is called when this member begins to serve, or ends. It logs that the member serves under
+// another configuration of its group than before; that a lease has run out for a moment is not logged.
 func (p *process) onLeadership() func(causal.Leadership) {
 	var logged uint64
 	return func(l causal.Leadership) {
@@ -144,7 +150,8 @@ func (c *coordinatorPart) ready() error {
 	case group.Starting, group.Outside, group.Broken:
 		return fmt.Errorf("%s: it does not take part in the coordinator's group, which has %s", role, c.c.Describe())
 	default:
-		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role, c.c.Describe())
+		return fmt.Errorf("%s: it holds a copy of the coordinator's log, and does not serve; the group has %s", role,
+			c.c.Describe())
 	}
 	switch c.c.Membership() {
 	case coordinator.LogLost:
@@ -153,13 +160,18 @@ func (c *coordinatorPart) ready() error {
 		if nodes := c.c.Unanswered(); len(nodes) > 0 {
 			return c.explainUnanswered(c.topo(), nodes)
 		}
-		return errors.New("joining: the first coordinator of the data center has not admitted it yet; check that it runs with this topology")
+		return errors.New(
+			"joining: the first coordinator of the data center has not admitted it yet; check that it runs with " +
+				"this topology")
 	case coordinator.Salvaging:
 		return errors.New(c.describeLoss().Reason)
 	case coordinator.Leaving:
-		return errors.New("leaving: the topology no longer includes it; it has left when all writes that it has accepted are in every ring")
+		return errors.New(
+			"leaving: the topology no longer includes it; it has left when all writes that it has accepted are " +
+				"in every ring")
 	case coordinator.Left:
-		return errors.New("left: the topology no longer includes it, and all of its writes are in every ring; it can be stopped")
+		return errors.New(
+			"left: the topology no longer includes it, and all of its writes are in every ring; it can be stopped")
 	}
 	return nil
 }
@@ -176,8 +188,9 @@ const drainPollInterval = 10 * time.Millisecond
 // handOverTimeout bounds how long a member that is about to stop waits for another one to serve.
 const handOverTimeout = 5 * time.Second
 
-// drain makes another member serve, if there is one. Otherwise it refuses new puts and waits until accepted writes are in every ring.
-// Then it closes the log. Writes that are incomplete at the end of ctx are replayed from the log at the next start.
+// drain makes another member serve, if there is one. Otherwise it refuses new puts and waits until accepted writes are
+// in every ring. Then it closes the log. Writes that are incomplete at the end of ctx are replayed from the log at the
+// next start.
 func (c *coordinatorPart) drain(ctx context.Context) (answered bool, err error) {
 	if len(c.c.Status().Config.Members) > 1 {
 		c.c.HandOver()

@@ -8,8 +8,8 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/wal"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // How a part whose disk is empty or damaged explains itself in its readiness report.
@@ -38,9 +38,12 @@ func explainUnanswered(t *topology.Topology, disk string, nodes []topology.Node)
 
 // explainWithdrawal says why a middleman keeps its data and answers nothing.
 func explainWithdrawal(t *topology.Topology, dc topology.DC, missing []topology.Node) error {
-	return fmt.Errorf("its data center %s was excluded: it keeps what it has and answers nothing until shards of other rings have said that they serve, have all data, "+
-		"and know the same exclusions; waiting for %s. If these wait for it, too, two sides have excluded each other, and a person has to choose whose data count; "+
-		"see docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
+	return fmt.Errorf(
+		"its data center %s was excluded: it keeps what it has and answers nothing until shards of other rings have "+
+			"said that they serve, have all data, "+
+			"and know the same exclusions; waiting for %s. If these wait for it, too, two sides have excluded each "+
+			"other, and a person has to choose whose data count; "+
+			"see docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
 }
 
 // explainKept says why a middleman whose data count though its data center was excluded refuses reads.
@@ -49,7 +52,9 @@ func explainKept(t *topology.Topology, b middleman.BackfillProgress) error {
 	if len(b.Waiting) > 0 {
 		next = "waiting for " + nameParts(t, b.Waiting)
 	}
-	return fmt.Errorf("its data center was excluded, and its data count all the same (keepsData): it serves once it has what coordinators had under way (%s)", next)
+	return fmt.Errorf(
+		"its data center was excluded, and its data count all the same (keepsData): it serves once it has what "+
+			"coordinators had under way (%s)", next)
 }
 
 // explainLostStorage says why a middleman refuses reads, and how far it has come in getting its data back.
@@ -62,19 +67,25 @@ func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman
 	if refills {
 		next = describeBackfill(t, b)
 	}
-	return fmt.Errorf("data lost: the storage is without data that it had acknowledged (%s); reads are refused here and served by other "+
-		"rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
+	return fmt.Errorf(
+		"data lost: the storage is without data that it had acknowledged (%s); reads are refused here and "+
+			"served by other "+
+			"rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
 }
 
 // describeBackfill says how far a backfill has come, in steps of a tenth: each other text is another event of the pod.
 func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string {
 	switch {
 	case b.NobodyHas:
-		return "the shards of all other rings that should have it say that they have lost it, too: nobody has it any more, and they wait for each other"
+		return "the shards of all other rings that should have it say that they have lost it, too: nobody has it any " +
+			"more, and they wait for each other"
 	case b.Stage == middleman.BackfillCopies && b.Donors != topology.NoRing:
-		return fmt.Sprintf("it is copied from ring %s, about %d %% of it so far", t.Rings[b.Donors].Name, b.Keys*10/max(b.Expected, 1)*10)
+		return fmt.Sprintf("it is copied from ring %s, about %d %% of it so far", t.Rings[b.Donors].Name,
+			b.Keys*10/max(b.Expected, 1)*10)
 	case len(b.Waiting) > 0:
-		return fmt.Sprintf("it will be served again once %s has sent what it had under way (%s); one of an earlier version cannot, and has to be upgraded",
+		return fmt.Sprintf(
+			"it will be served again once %s has sent what it had under way (%s); one of an earlier version cannot, "+
+				"and has to be upgraded",
 			nameParts(t, b.Waiting), b.Stage)
 	}
 	return fmt.Sprintf("it comes back from other rings (%s)", b.Stage)
@@ -84,11 +95,17 @@ func describeBackfill(t *topology.Topology, b middleman.BackfillProgress) string
 func (c *coordinatorPart) explainLostLog(t *topology.Topology) error {
 	known := nameParts(t, c.c.DataLost())
 	if c.c.IsRetired() {
-		return fmt.Errorf("data lost: this log was given up, and another one has taken its place, says %s; no write is accepted, and what this one still sends is refused; "+
-			"stop the process and empty its dataDir, or keep that elsewhere; if another process serves as this coordinator, do not start this one again", known)
+		return fmt.Errorf(
+			"data lost: this log was given up, and another one has taken its place, says %s; no write is accepted, "+
+				"and what this one still sends is refused; "+
+				"stop the process and empty its dataDir, or keep that elsewhere; if another process serves as this "+
+				"coordinator, do not start this one again", known)
 	}
-	return fmt.Errorf("data lost: the log is empty, but it held writes, says %s; to start anew would make the rings differ for ever, so no "+
-		"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator has lost its log", known)
+	return fmt.Errorf(
+		"data lost: the log is empty, but it held writes, says %s; to start anew would make the rings differ "+
+			"for ever, so no "+
+			"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator "+
+			"has lost its log", known)
 }
 
 // explainUnanswered says why a coordinator with an empty log does not serve yet.
@@ -100,8 +117,8 @@ func (c *coordinatorPart) explainUnanswered(t *topology.Topology, nodes []topolo
 	return err
 }
 
-// explainDamagedLog says why a coordinator does not start, if the reason is that its log lacks what it had acknowledged. Other
-// errors are returned as they are.
+// explainDamagedLog says why a coordinator does not start, if the reason is that its log lacks what it had
+// acknowledged. Other errors are returned as they are.
 func explainDamagedLog(err error) error {
 	if _, ok := errors.AsType[*wal.CorruptError](err); !ok {
 		return err

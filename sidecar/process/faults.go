@@ -13,7 +13,8 @@ import (
 // envFaults names the rules to break: names of seeded faults, separated by commas.
 const envFaults = "CAUSALSTORE_FAULTS"
 
-// brokenRules are the rules of the protocol that this program breaks. It is built with the tag faults, for tests of checkers only: no release has it.
+// brokenRules are the rules of the protocol that this program breaks. It is built with the tag faults, for tests of
+// checkers only: no release has it.
 func brokenRules() (broken causal.Faults) {
 	for _, name := range strings.Split(os.Getenv(envFaults), ",") {
 		f, err := causal.FaultNamed(name)

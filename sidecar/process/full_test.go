@@ -21,8 +21,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // peer is a process that speaks to one part under test, as a coordinator would.
@@ -47,7 +47,8 @@ func newPeer(t *testing.T, addr string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{self: topology.Node{Part: topology.Coordinator}, reader: topology.Node{Part: topology.Sidecar, Index: 1}, to: topology.Node{DC: 1, Part: topology.Middleman},
+	p := &peer{self: topology.Node{Part: topology.Coordinator}, reader: topology.Node{Part: topology.Sidecar, Index: 1},
+		to:    topology.Node{DC: 1, Part: topology.Middleman},
 		acked: map[causal.Version]bool{}, replies: map[uint64]causal.GetReply{}}
 	p.slots = topo.Map(topo.RingOf(p.to.DC))
 	for _, link := range []struct {
@@ -58,8 +59,12 @@ func newPeer(t *testing.T, addr string) *peer {
 		if n.HasGroup() {
 			n = n.WithMember(1)
 		}
-		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{n}, Handler: p.handle,
-			Members: topo.MembersOf, Resolve: func(n topology.Node) (string, bool) { return addr, n == p.to.WithMember(1) }})
+		*link.net, err = transport.NewGRPC(transport.Config{Process: "peer", Nodes: []topology.Node{n},
+			Handler: p.handle,
+			Members: topo.MembersOf, Resolve: func(n topology.Node) (string, bool) {
+				return addr,
+					n == p.to.WithMember(1)
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +105,8 @@ func (p *peer) handle(batch []causal.Message) {
 
 func (p *peer) put(key, value string, at time.Time) causal.Version {
 	v := causal.Version{HLC: causal.HLCAt(at.UnixMilli()), Origin: 1}
-	p.net.Send(causal.PutAfter{Key: key, Map: p.slots, Record: causal.Record{Version: v, Value: causal.Value{Data: []byte(value)}}}.Message(p.self, p.to))
+	p.net.Send(causal.PutAfter{Key: key, Map: p.slots,
+		Record: causal.Record{Version: v, Value: causal.Value{Data: []byte(value)}}}.Message(p.self, p.to))
 	return v
 }
 
@@ -181,7 +187,8 @@ func startRedis(t *testing.T) (*redisserver.Server, *goredis.Client) {
 	return server, admin
 }
 
-// markUsed makes a storage look as after an earlier start, so that the middleman does not ask all coordinators whether it is new.
+// markUsed makes a storage look as after an earlier start, so that the middleman does not ask all coordinators whether
+// it is new.
 func markUsed(t *testing.T, s storage.Store, err error) {
 	t.Helper()
 	if err == nil {
@@ -215,7 +222,9 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 		status, r := readiness(addr)
 		return status == http.StatusServiceUnavailable && r.State == contract.StateStorageFull
 	})
-	await(t, "failures to be counted", func() bool { return metricOf(addr, "causalstore_middleman_storage_errors_total") >= 5 })
+	await(t, "failures to be counted", func() bool {
+		return metricOf(addr, "causalstore_middleman_storage_errors_total") >= 5
+	})
 	if n := strings.Count(log.String(), "level=ERROR"); n == 0 || n > 3 {
 		t.Errorf("%d lines of the log are errors, want one in ten seconds", n)
 	}
@@ -226,7 +235,10 @@ func TestAMiddlemanWhoseRedisIsFullSaysSoAndContinuesWhenThereIsRoom(t *testing.
 		t.Fatal(err)
 	}
 	await(t, "the write to be acknowledged", func() bool { return p.hasAck(v) })
-	await(t, "the middleman to be ready again", func() bool { status, r := readiness(addr); return status == http.StatusOK && r.State == "" })
+	await(t, "the middleman to be ready again", func() bool {
+		status, r := readiness(addr)
+		return status == http.StatusOK && r.State == ""
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)
@@ -240,8 +252,13 @@ func TestAMiddlemanThatStartsOnAFullRedisWaits(t *testing.T) {
 	if err := admin.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: server.Socket} })
-	await(t, "the reason why it waits", func() bool { _, r := readiness(addr); return r.State == contract.StateStorageFull })
+	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) {
+		c.Storage.Redis = contract.RedisStorage{Socket: server.Socket}
+	})
+	await(t, "the reason why it waits", func() bool {
+		_, r := readiness(addr)
+		return r.State == contract.StateStorageFull
+	})
 	if err := admin.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}

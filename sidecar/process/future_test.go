@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAMessageForgedWithATimestampYearsAheadIsRefused(t *testing.T) {
@@ -28,7 +28,8 @@ func TestAMessageForgedWithATimestampYearsAheadIsRefused(t *testing.T) {
 	})
 	await(t, "the middleman to be ready", func() bool { status, _ := readiness(addr); return status == http.StatusOK })
 	key := keyOfFirstShard(t)
-	far, now := time.Now().AddDate(30, 0, 0), time.Now().Add(9*time.Second) // a coordinator may be 10 s ahead of its clock
+	// a coordinator may be 10 s ahead of its clock
+	far, now := time.Now().AddDate(30, 0, 0), time.Now().Add(9*time.Second)
 	var forged causal.Version
 	await(t, "the forged message to be refused", func() bool {
 		forged = p.put(key, "forged", far)
@@ -55,19 +56,22 @@ func TestValuesFromTheFutureAreDroppedOnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(when time.Time) causal.Record {
-		return causal.Record{Version: causal.Version{HLC: causal.HLCAt(when.UnixMilli()), Origin: 1}, Value: causal.Value{Data: []byte("v")}}
+		return causal.Record{Version: causal.Version{HLC: causal.HLCAt(when.UnixMilli()), Origin: 1},
+			Value: causal.Value{Data: []byte("v")}}
 	}
-	writes := []storage.Write{{Key: key, Record: at(time.Now().AddDate(30, 0, 0))}, {Key: "other", Record: at(time.Now())}}
+	writes := []storage.Write{{Key: key, Record: at(time.Now().AddDate(30, 0, 0))},
+		{Key: "other", Record: at(time.Now())}}
 	if err := store.Apply(t.Context(), writes); err != nil {
 		t.Fatal(err)
 	}
 	markUsed(t, store, nil)
 	grpc := ports.ForTest(t)
 	p := newPeer(t, grpc)
-	addr, ended, stop := runWith(t, good, topology.Middleman, Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
-		p.configure(c, grpc)
-		c.Storage = contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dir}}
-	})
+	addr, ended, stop := runWith(t, good, topology.Middleman,
+		Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
+			p.configure(c, grpc)
+			c.Storage = contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dir}}
+		})
 	await(t, "the middleman to be ready", func() bool { status, _ := readiness(addr); return status == http.StatusOK })
 	now := time.Now()
 	await(t, "the key to be written again", func() bool { return p.hasAck(p.put(key, "again", now)) })
@@ -99,18 +103,22 @@ func TestAMemberOfAShardDropsNoValuesOnRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec := causal.Record{Version: causal.Version{HLC: causal.HLCAt(time.Now().AddDate(30, 0, 0).UnixMilli()), Origin: 1}}
+			rec := causal.Record{Version: causal.Version{HLC: causal.HLCAt(time.Now().AddDate(30, 0, 0).UnixMilli()),
+				Origin: 1}}
 			marker := member.Applied{Group: 1, Volume: 1}
-			err = errors.Join(store.Apply(t.Context(), []storage.Write{{Key: key, Record: rec}}), store.SetMeta(t.Context(), "applied", marker.AppendTo(nil)))
+			err = errors.Join(store.Apply(t.Context(), []storage.Write{{Key: key, Record: rec}}),
+				store.SetMeta(t.Context(), "applied", marker.AppendTo(nil)))
 			markUsed(t, store, err)
-			_, ended, stop := runWith(t, text, topology.Middleman, Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
-				if eu := c.Addresses["eu"]; text == twoShardMembers {
-					eu.Middlemen = []string{"10.3.1.1:1", "10.3.1.2:1", "10.3.2.1:1", "10.3.2.2:1"}
-					c.Addresses["eu"] = eu
-				}
-				c.DataDir = data
-				c.Storage = contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dir}}
-			})
+			_, ended, stop := runWith(t, text, topology.Middleman,
+				Options{Logger: slog.New(slog.DiscardHandler), DropFutureVersions: true}, func(c *contract.Config) {
+					if eu := c.Addresses["eu"]; text == twoShardMembers {
+						eu.Middlemen = []string{"10.3.1.1:1", "10.3.1.2:1", "10.3.2.1:1", "10.3.2.2:1"}
+						c.Addresses["eu"] = eu
+					}
+					c.DataDir = data
+					c.Storage = contract.Storage{Engine: contract.EngineEmbedded,
+						Embedded: contract.EmbeddedStorage{Dir: dir}}
+				})
 			defer stop()
 			select {
 			case err := <-ended:

@@ -6,18 +6,21 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // groupRoles are the roles of a member, as the readiness report names them.
 var groupRoles = map[group.Role]contract.GroupRole{
-	group.Starting: contract.GroupStarting, group.Outside: contract.GroupOutside, group.Following: contract.GroupFollowing, group.Electing: contract.GroupElecting,
+	group.Starting: contract.GroupStarting, group.Outside: contract.GroupOutside,
+	group.Following: contract.GroupFollowing, group.Electing: contract.GroupElecting,
 	group.Aligning: contract.GroupAligning, group.Serving: contract.GroupServing, group.Broken: contract.GroupDamaged,
 }
 
 var memberStates = map[group.PeerState]contract.GroupMemberState{
-	group.PeerInStep: contract.MemberInStep, group.PeerJoining: contract.MemberJoining, group.PeerSilent: contract.MemberSilent,
-	group.PeerStalled: contract.MemberStalled, group.PeerDamaged: contract.MemberDamaged, group.PeerReplaced: contract.MemberLost,
+	group.PeerInStep: contract.MemberInStep, group.PeerJoining: contract.MemberJoining,
+	group.PeerSilent:  contract.MemberSilent,
+	group.PeerStalled: contract.MemberStalled, group.PeerDamaged: contract.MemberDamaged,
+	group.PeerReplaced: contract.MemberLost,
 }
 
 // groupMember is a member of the group of a coordinator or a shard.
@@ -35,7 +38,8 @@ func describeGroup(c groupMember) *contract.Group {
 		return nil
 	}
 	s, h := c.Status(), c.Health()
-	g := &contract.Group{Member: int(c.MemberNode().Member), Role: groupRoles[s.Role], Epoch: s.Config.Epoch, Primary: memberNumber(s.Config.Primary.Name),
+	g := &contract.Group{Member: int(c.MemberNode().Member), Role: groupRoles[s.Role], Epoch: s.Config.Epoch,
+		Primary:    memberNumber(s.Config.Primary.Name),
 		ShortForMs: milliseconds(h.Short), Reason: s.Problem()}
 	for _, id := range s.Config.Members {
 		g.Members = append(g.Members, memberNumber(id.Name))
@@ -56,7 +60,8 @@ func describeGroup(c groupMember) *contract.Group {
 		g.Problem = contract.GroupDiverged
 	}
 	if h.HasRegister {
-		g.Register = &contract.GroupRegister{AnsweredMsAgo: milliseconds(h.RegisterAnswered), UnreachableForMs: milliseconds(h.RegisterAway)}
+		g.Register = &contract.GroupRegister{AnsweredMsAgo: milliseconds(h.RegisterAnswered),
+			UnreachableForMs: milliseconds(h.RegisterAway)}
 	}
 	return g
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // health serves liveness, readiness and metrics over HTTP.
@@ -33,8 +33,10 @@ type health struct {
 
 func newHealth(p *process, registry *prometheus.Registry) *health {
 	return &health{p: p, registry: registry, phase: contract.PhaseStarting,
-		readyDesc:    prometheus.NewDesc("causalstore_ready", "Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil),
-		dataLostDesc: prometheus.NewDesc("causalstore_data_lost", "Whether the disk of this process has lost data that it had acknowledged (1) or not (0).", nil, nil)}
+		readyDesc: prometheus.NewDesc("causalstore_ready",
+			"Whether this process can do its work (1) or not (0), as /readyz says.", nil, nil),
+		dataLostDesc: prometheus.NewDesc("causalstore_data_lost",
+			"Whether the disk of this process has lost data that it had acknowledged (1) or not (0).", nil, nil)}
 }
 
 // serve starts to serve; close ends it.
@@ -46,8 +48,9 @@ func (h *health) serve(addr string, withPprof bool, fail func(error)) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathHealth, h.healthz)
 	mux.HandleFunc("GET "+contract.PathReady, h.readyz)
-	mux.Handle("GET "+contract.PathMetrics, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: maxScrapes}))
+	mux.Handle("GET "+contract.PathMetrics, promhttp.HandlerFor(h.registry,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+			MaxRequestsInFlight: maxScrapes}))
 	if withPprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -150,7 +153,8 @@ func (h *health) readiness() contract.Readiness {
 		err = errors.New(string(phase))
 	default:
 		if err = p.net.Duplicate(); err != nil {
-			err = inState(contract.StateDuplicateIdentity, fmt.Errorf("refused by its peers: %s", status.Convert(err).Message()))
+			err = inState(contract.StateDuplicateIdentity,
+				fmt.Errorf("refused by its peers: %s", status.Convert(err).Message()))
 		} else {
 			err = part.ready()
 		}

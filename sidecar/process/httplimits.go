@@ -36,7 +36,8 @@ func (b httpBounds) server(handler http.Handler, log *slog.Logger) (*http.Server
 	lines := rate.Sometimes{Interval: time.Minute}
 	connections := connlimit.NewCounter(b.connections, func(address net.Addr) {
 		lines.Do(func() {
-			log.Warn("too many connections to the HTTP port: the oldest one of the address with most of them was closed",
+			log.Warn(
+				"too many connections to the HTTP port: the oldest one of the address with most of them was closed",
 				"address", address, "limit", b.connections)
 		})
 	})

@@ -19,7 +19,8 @@ import (
 func serveBounded(t *testing.T, b httpBounds) (addr string, log *capture.Buffer) {
 	t.Helper()
 	log = &capture.Buffer{}
-	server, limit := b.server(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.NewTextHandler(log, nil)))
+	server, limit := b.server(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		slog.New(slog.NewTextHandler(log, nil)))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +92,13 @@ func TestTheHTTPPortRefusesLongHeadersAndBodies(t *testing.T) {
 		request string
 		want    int
 	}{
-		"plain":         {plainRequest, 200},
-		"a body":        {"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", http.StatusRequestEntityTooLarge},
-		"chunks":        {"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", http.StatusRequestEntityTooLarge},
-		"a long header": {"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*httpHeaderBytes) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
+		"plain": {plainRequest, 200},
+		"a body": {"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n",
+			http.StatusRequestEntityTooLarge},
+		"chunks": {"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+			http.StatusRequestEntityTooLarge},
+		"a long header": {"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*httpHeaderBytes) +
+			"\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
 	} {
 		conn := dialFrom(t, "127.0.0.1", addr)
 		if got := ask(t, conn, c.request); got != c.want {
@@ -118,7 +122,8 @@ func TestProbesAreAnsweredWhileAnAddressTakesAllConnections(t *testing.T) {
 	var hostile []net.Conn
 	for range 3 * b.connections {
 		hostile = append(hostile, dialFrom(t, "127.0.0.2", addr))
-		if got := ask(t, dialFrom(t, "127.0.0.1", addr), "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); got != 200 {
+		if got := ask(t, dialFrom(t, "127.0.0.1", addr),
+			"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); got != 200 {
 			t.Errorf("a probe is answered %d", got)
 		}
 	}

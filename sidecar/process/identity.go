@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // identity is stored beside the durable data of a coordinator or middleman. It keeps a process from using data that is
@@ -29,7 +29,8 @@ type identity struct {
 }
 
 func identityOf(t *topology.Topology, n topology.Node) identity {
-	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Member: n.Member, Epoch: t.Epoch, Layout: layoutDigest(t)}
+	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Member: n.Member,
+		Epoch: t.Epoch, Layout: layoutDigest(t)}
 	if n.Part == topology.Coordinator {
 		id.Origin = t.OriginOf(n)
 	}
@@ -52,16 +53,21 @@ func layoutDigest(t *topology.Topology) uint64 {
 func (id identity) checkSuccessor(before identity) error {
 	switch {
 	case id.Part != before.Part || id.DataCenter != before.DataCenter || id.Index != before.Index:
-		return fmt.Errorf("it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index",
+		return fmt.Errorf(
+			"it belongs to %s %d of %s; give this process one of its own, or correct dataCenter and index",
 			before.Part, before.Index, before.DataCenter)
 	case max(id.Member, 1) != max(before.Member, 1):
-		return fmt.Errorf("it belongs to member %d of %s %d of %s, and this is member %d; give this process one of its own, or correct member",
+		return fmt.Errorf(
+			"it belongs to member %d of %s %d of %s, and this is member %d; give this process one of its own, or "+
+				"correct member",
 			before.Member, before.Part, before.Index, before.DataCenter, id.Member)
 	case id.Epoch < before.Epoch:
-		return fmt.Errorf("it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one",
+		return fmt.Errorf(
+			"it was last used with topology epoch %d, and the topology given has epoch %d; give the newer one",
 			before.Epoch, id.Epoch)
 	case id.Epoch == before.Epoch && id.Layout != before.Layout:
-		return fmt.Errorf("it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
+		return fmt.Errorf(
+			"it was last used with another topology of the same epoch %d; give that one, or raise the epoch", id.Epoch)
 	case id.Origin != before.Origin:
 		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; "+
 			"add data centers only at the end of the list", before.Origin, id.Origin)
@@ -94,8 +100,8 @@ func (id identity) checkDir(dir string) error {
 	return nil
 }
 
-// checkLogDir returns an error if a data folder has an identity and no log: the log was there, since the identity is written after
-// it, and was removed.
+// checkLogDir returns an error if a data folder has an identity and no log: the log was there, since the identity is
+// written after it, and was removed.
 func checkLogDir(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, identityFile)); err != nil {
 		return nil // a new folder; checkDir reports other errors
@@ -104,9 +110,13 @@ func checkLogDir(dir string) error {
 	if err != nil || len(segments) > 0 {
 		return err
 	}
-	return inState(contract.StateDataLost, fmt.Errorf("data lost: dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in it; put the folder back. "+
-		"Only if it is certain that this coordinator has never accepted a write, or that all its writes are in every ring, remove the whole dataDir",
-		dir, identityFile, logDir))
+	return inState(contract.StateDataLost,
+		fmt.Errorf(
+			"data lost: dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in "+
+				"it; put the folder back. "+
+				"Only if it is certain that this coordinator has never accepted a write, or that all its writes are "+
+				"in every ring, remove the whole dataDir",
+			dir, identityFile, logDir))
 }
 
 // writeDir writes id to a folder atomically.
@@ -146,8 +156,9 @@ func (id identity) checkStore(ctx context.Context, s storage.Store) error {
 	}
 	var before identity
 	if err := json.Unmarshal(b, &before); err != nil {
-		return fmt.Errorf("storage: its identity record cannot be read; it is damaged, or the storage belongs to another "+
-			"application: %w", err)
+		return fmt.Errorf(
+			"storage: its identity record cannot be read; it is damaged, or the storage belongs to another "+
+				"application: %w", err)
 	}
 	if err := id.checkSuccessor(before); err != nil {
 		return fmt.Errorf("storage: %w", err)

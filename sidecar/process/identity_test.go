@@ -10,7 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func topologyOf(t *testing.T, text string) *topology.Topology {
@@ -63,7 +63,8 @@ func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 }
 
 func TestAMiddlemanAcceptsOnlyTheStorageOfItsShard(t *testing.T) {
-	s, err := embedded.Open(filepath.Join(t.TempDir(), "store"), embedded.Options{Logger: slog.New(slog.DiscardHandler)})
+	s, err := embedded.Open(filepath.Join(t.TempDir(), "store"),
+		embedded.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestAMiddlemanWaitsForARedisThatIsNotUpYet(t *testing.T) {
 		t.Skip("no redis-server in PATH: apt-get install redis-server")
 	}
 	dir := t.TempDir()
-	set := mustLoad(t, strings.Replace(good, `address: "127.0.0.1:6380"`, "socket: "+filepath.Join(dir, "redis.sock"), 1), topology.Middleman)
+	set := mustLoad(t, strings.Replace(good, `address: "127.0.0.1:6380"`, "socket: "+filepath.Join(dir, "redis.sock"),
+		1), topology.Middleman)
 	set.Config.DataDir = t.TempDir()
 	p := newProcess(Options{Settings: set, Logger: slog.New(slog.DiscardHandler)})
 	type opened struct {

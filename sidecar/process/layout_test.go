@@ -3,10 +3,11 @@ package process
 import (
 	"testing"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Processes refuse data and peers with another layout of the same epoch. Where maps show a data center is not part of it.
+// Processes refuse data and peers with another layout of the same epoch. Where maps show a data center is not part of
+// it.
 func TestTheLayoutIsTheSameWithoutPlaces(t *testing.T) {
 	without := topology.Default()
 	for i := range without.DCs {

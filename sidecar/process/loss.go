@@ -10,7 +10,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // describeLoss returns what is known of the loss of a coordinator's log.
@@ -25,7 +25,8 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 		l.Reason = fmt.Sprintf("this member is %s, and the group has %s", s.Role, c.c.Describe())
 		if s.Role == group.Following {
 			l.ServedBy = memberNumber(s.Config.Primary.Name)
-			l.Reason = fmt.Sprintf("this member follows; member %d serves, and knows whether it is: use its data directory", l.ServedBy)
+			l.Reason = fmt.Sprintf(
+				"this member follows; member %d serves, and knows whether it is: use its data directory", l.ServedBy)
 		}
 		return l
 	}
@@ -50,18 +51,24 @@ func (c *coordinatorPart) describeLoss() contract.Loss {
 func describeSalvage(t *topology.Topology, s node.Salvage) string {
 	if s.Collects {
 		if len(s.Awaited) == 0 {
-			return fmt.Sprintf("all have answered, and %d writes were found; the new log begins when the clock has passed every timestamp that the lost one may have used, which takes about ten seconds", s.Writes)
+			return fmt.Sprintf(
+				"all have answered, and %d writes were found; the new log begins when the clock has passed every "+
+					"timestamp that the lost one may have used, which takes about ten seconds", s.Writes)
 		}
-		return fmt.Sprintf("what the shards hold of it is collected, %d writes so far; waiting for answers of %s", s.Writes, nameParts(t, s.Awaited))
+		return fmt.Sprintf("what the shards hold of it is collected, %d writes so far; waiting for answers of %s",
+			s.Writes, nameParts(t, s.Awaited))
 	}
 	if len(s.Awaited) == 0 {
 		return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left", s.Writes)
 	}
-	return fmt.Sprintf("what the shards held of it is completed in all rings: %d writes are left; waiting for older writes, which may precede them, to be completed by %s; "+
-		"if a log of these is lost, it is to be given up, too", s.Writes, nameParts(t, s.Awaited))
+	return fmt.Sprintf(
+		"what the shards held of it is completed in all rings: %d writes are left; waiting for older writes, which "+
+			"may precede them, to be completed by %s; "+
+			"if a log of these is lost, it is to be given up, too", s.Writes, nameParts(t, s.Awaited))
 }
 
-// progressInterval is how often the coordinator is asked whether its lost log is given up, and logInterval how often its progress is logged at most.
+// progressInterval is how often the coordinator is asked whether its lost log is given up, and logInterval how often
+// its progress is logged at most.
 const progressInterval, logInterval = time.Second, 10 * time.Second
 
 // logProgress logs how far a lost log is given up, until the part is closed.
@@ -86,7 +93,8 @@ func (c *coordinatorPart) logProgress() {
 				c.log.Info("a lost log is given up", "progress", s)
 			}
 		case was == coordinator.Salvaging && is == coordinator.Serving:
-			c.log.Info("the lost log is given up: what shards held of it is in all rings, and the coordinator takes writes")
+			c.log.Info(
+				"the lost log is given up: what shards held of it is in all rings, and the coordinator takes writes")
 			said, saidAt = "", time.Time{}
 		}
 		was = is
@@ -96,7 +104,8 @@ func (c *coordinatorPart) logProgress() {
 // describeLoss returns what is known of the loss of the members of a shard.
 func (m *memberPart) describeLoss(t *topology.Topology) contract.Loss {
 	n, s := m.s.MemberNode(), m.s.Status()
-	l := contract.Loss{Shard: fmt.Sprintf("%s/%d", t.DCs[n.DC].Name, n.Index), Epoch: s.Config.Epoch, Serves: m.s.Serves(), OneRing: len(t.Rings) == 1}
+	l := contract.Loss{Shard: fmt.Sprintf("%s/%d", t.DCs[n.DC].Name, n.Index), Epoch: s.Config.Epoch,
+		Serves: m.s.Serves(), OneRing: len(t.Rings) == 1}
 	switch {
 	case s.WhyNotGivenUp != nil && s.Role == group.Serving:
 		l.Reason = "this member serves, and the group has " + m.s.Describe()
@@ -140,6 +149,7 @@ func (a *adminServer) acceptLoss(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	a.log.Warn("somebody has given up what the members of this group held", "epoch", epoch, "it was lost because", l.Reason)
+	a.log.Warn("somebody has given up what the members of this group held", "epoch", epoch,
+		"it was lost because", l.Reason)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/scrub"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // shardHost runs a shard: node.Middleman alone, or node.ShardMember with others.
@@ -69,7 +69,8 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 			return nil, errors.Join(err, store.Close())
 		}
 	}
-	m := &middlemanPart{self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}), ended: make(chan struct{})}
+	m := &middlemanPart{self: p.self, store: store, topo: p.topo, log: p.log, done: make(chan struct{}),
+		ended: make(chan struct{})}
 	if err := p.startShard(ctx, m, isMember); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -88,7 +89,8 @@ func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember boo
 	if b := p.o.Settings.Config.Limits.HistoryBytes; b > 0 {
 		config.MaxHistoryBytes = int(b)
 	}
-	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store, ReplyBytes: replyBytes(p.o.Settings.Config.Limits),
+	o := node.MiddlemanOptions{Config: config, Clock: p.clock, Net: p.net, Store: m.store,
+		ReplyBytes:  replyBytes(p.o.Settings.Config.Limits),
 		InlineReads: p.o.Settings.Config.Storage.Engine == contract.EngineEmbedded, Logger: p.log, OnFailure: p.fail}
 	if isMember {
 		return p.startMember(ctx, m, o)
@@ -101,8 +103,8 @@ func (p *process) startShard(ctx context.Context, m *middlemanPart, isMember boo
 	return nil
 }
 
-// replyBytes returns the bound of the replies that wait to be sent: what is configured, or an eighth of the memory limit of the Go runtime, in
-// bounds.
+// replyBytes returns the bound of the replies that wait to be sent: what is configured, or an eighth of the memory
+// limit of the Go runtime, in bounds.
 func replyBytes(l contract.Limits) int64 {
 	if l.ReplyBytes > 0 {
 		return int64(l.ReplyBytes)
@@ -166,8 +168,10 @@ func (m *middlemanPart) watchStorage(fail func(error), removeDamaged func()) {
 func (m *middlemanPart) logClockRefusals(before middleman.Stats) (now middleman.Stats) {
 	m.m.Inspect(func(mm *middleman.Middleman) { now = mm.Stats() })
 	if now.ClockRefused > before.ClockRefused {
-		m.log.Warn("refused writes with a timestamp too far ahead of the clock here; compare the clocks of the two machines",
-			"writes", now.ClockRefused-before.ClockRefused, "aheadSeconds", (now.LastRefused.HLC.WallMs()-time.Now().UnixMilli())/1000,
+		m.log.Warn(
+			"refused writes with a timestamp too far ahead of the clock here; compare the clocks of the two machines",
+			"writes", now.ClockRefused-before.ClockRefused, "aheadSeconds",
+			(now.LastRefused.HLC.WallMs()-time.Now().UnixMilli())/1000,
 			"version", now.LastRefused, "sender", now.RefusedFrom)
 	}
 	return now
@@ -176,7 +180,9 @@ func (m *middlemanPart) logClockRefusals(before middleman.Stats) (now middleman.
 // setTopology also records the epoch in the store, so that no later start uses an older one.
 func (m *middlemanPart) setTopology(t *topology.Topology) error {
 	if n := t.DCs[m.self.DC].Members(topology.Middleman); m.alone != nil && n > 1 {
-		return fmt.Errorf("%d members for this shard (shardMembers), and this middleman keeps no log: restart it with register.etcd and dataDir", n)
+		return fmt.Errorf(
+			"%d members for this shard (shardMembers), and this middleman keeps no log: restart it with "+
+				"register.etcd and dataDir", n)
 	}
 	if err := m.m.SetTopology(t); err != nil {
 		return err

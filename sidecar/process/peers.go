@@ -7,12 +7,12 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// peers reports how the other data centers are found by a first coordinator. It is nil for other coordinators, and for members that
-// follow, which do not probe.
+// peers reports how the other data centers are found by a first coordinator. It is nil for other coordinators, and for
+// members that follow, which do not probe.
 func (p *process) peers(c *coordinatorPart) []contract.Peer {
 	if p.self.Group() != p.topo().Leader(p.self.DC) || c.c.Role() != group.Serving {
 		return nil
@@ -35,9 +35,10 @@ func (p *process) linksByDC() map[topology.DC][]transport.LinkStats {
 	return all
 }
 
-// describePeers reports how the other data centers are found, by the links to their parts and by the round trips in milliseconds,
-// which are negative if there is no answer.
-func describePeers(t *topology.Topology, self topology.DC, links map[topology.DC][]transport.LinkStats, trips map[topology.DC]float64, version string) (all []contract.Peer) {
+// describePeers reports how the other data centers are found, by the links to their parts and by the round trips in
+// milliseconds, which are negative if there is no answer.
+func describePeers(t *topology.Topology, self topology.DC, links map[topology.DC][]transport.LinkStats,
+	trips map[topology.DC]float64, version string) (all []contract.Peer) {
 	for i := range t.DCs {
 		dc := topology.DC(i)
 		if dc == self {
@@ -57,7 +58,8 @@ func describePeers(t *topology.Topology, self topology.DC, links map[topology.DC
 	return all
 }
 
-// describeLinks sets what the links to the parts of a data center tell of it. The state stays empty while none has come up or failed.
+// describeLinks sets what the links to the parts of a data center tell of it. The state stays empty while none has come
+// up or failed.
 func describeLinks(peer *contract.Peer, links []transport.LinkStats, silent bool, version string) {
 	worst := transport.NoFailure
 	for _, l := range links {

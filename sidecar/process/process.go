@@ -27,10 +27,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 	"github.com/causalstore/causalstore/version"
 )
 
@@ -43,20 +43,21 @@ type Options struct {
 	Logger *slog.Logger
 	// Level is the level of the logger.
 	Level *slog.LevelVar
-	// DrainDelay is how long a sidecar that is told to stop serves as before, new connections included, while it reports that it
-	// is not ready: those who balance connections over sidecars need a moment to notice. Other parts do not use it, since their
-	// peers do.
+	// DrainDelay is how long a sidecar that is told to stop serves as before, new connections included, while it
+	// reports that it is not ready: those who balance connections over sidecars need a moment to notice. Other parts do
+	// not use it, since their peers do.
 	DrainDelay time.Duration
 	// DrainTimeout bounds how long a stop waits for clients to get their answers, and for accepted writes to be in
 	// every ring.
 	DrainTimeout time.Duration
-	// DropFutureVersions makes a middleman remove the values from its storage whose timestamps are too far ahead of the clock,
-	// before it serves. It is for repairs: with a clock that is behind, it would remove everything that is newer.
+	// DropFutureVersions makes a middleman remove the values from its storage whose timestamps are too far ahead of the
+	// clock, before it serves. It is for repairs: with a clock that is behind, it would remove everything that is
+	// newer.
 	DropFutureVersions bool
 	// Pprof serves /debug/pprof.
 	Pprof bool
-	// EmulateWAN delays what goes to other data centers by half of the topology's round-trip times. It is for tests that run a
-	// deployment on one machine; no configuration file turns it on.
+	// EmulateWAN delays what goes to other data centers by half of the topology's round-trip times. It is for tests
+	// that run a deployment on one machine; no configuration file turns it on.
 	EmulateWAN bool
 }
 
@@ -66,7 +67,8 @@ type part interface {
 	handle(batch []causal.Message)
 	// linkDown reports that a node cannot be reached: messages in flight to it will not be answered.
 	linkDown(n topology.Node)
-	// linkEnded reports that a node has stopped, and that messages in flight to it that it has not answered had no effect.
+	// linkEnded reports that a node has stopped, and that messages in flight to it that it has not answered had no
+	// effect.
 	linkEnded(n topology.Node)
 	// linkUp reports that a node can be reached; with a group, in a leadership, and again in each later one.
 	linkUp(n topology.Node, l causal.Leadership)
@@ -78,8 +80,8 @@ type part interface {
 	setTopology(t *topology.Topology) error
 	// ready returns why the part cannot do its work now, or nil.
 	ready() error
-	// drain ends the work in order until ctx is done. Messages are still sent. answered says that all requests that had an effect
-	// have been answered, and that later ones have none.
+	// drain ends the work in order until ctx is done. Messages are still sent. answered says that all requests that had
+	// an effect have been answered, and that later ones have none.
 	drain(ctx context.Context) (answered bool, err error)
 	// close frees the resources of the part. No message arrives any more.
 	close() error
@@ -118,7 +120,8 @@ func Run(ctx context.Context, o Options) error {
 	if err == nil {
 		unwatch := p.files.watch(p.log)
 		p.health.setPhase(contract.PhaseRunning)
-		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo().DCs[p.self.DC].Name, "index", o.Settings.Config.Index,
+		p.log.Info("started", "part", p.self.Part, "dataCenter", p.topo().DCs[p.self.DC].Name, "index",
+			o.Settings.Config.Index,
 			"epoch", p.topo().Epoch)
 		select {
 		case <-ctx.Done():
@@ -135,7 +138,8 @@ func Run(ctx context.Context, o Options) error {
 
 func newProcess(o Options) *process {
 	set := o.Settings
-	p := &process{o: o, log: o.Logger, self: set.Self, book: newAddressBook(set.addresses), clock: node.NewClock(), failed: make(chan error, 1)}
+	p := &process{o: o, log: o.Logger, self: set.Self, book: newAddressBook(set.addresses), clock: node.NewClock(),
+		failed: make(chan error, 1)}
 	p.inUse.Store(set.Topology)
 	p.version = version.Exact()
 	p.version = p.version[:min(len(p.version), wire.MaxVersion)]
@@ -202,7 +206,8 @@ func (p *process) start(ctx context.Context) error {
 	}
 	r, err := p.startPart(ctx)
 	if err != nil {
-		return fmt.Errorf("start %s %d of %s: %w", p.self.Part, p.o.Settings.Config.Index, p.topo().DCs[p.self.DC].Name, err)
+		return fmt.Errorf("start %s %d of %s: %w", p.self.Part, p.o.Settings.Config.Index,
+			p.topo().DCs[p.self.DC].Name, err)
 	}
 	p.part.Store(&r)
 	p.ticker = node.NewTicker()
@@ -225,8 +230,12 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) join() error {
 	c := p.o.Settings.Config
 	config := transport.Config{
-		Process: p.name(), Nodes: []topology.Node{p.self}, Members: func(n topology.Node) []topology.Node { return p.topo().MembersOf(n) }, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
-		Epoch: func() uint64 { return p.topo().Epoch }, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.binding(), Version: p.version,
+		Process: p.name(), Nodes: []topology.Node{p.self}, Members: func(n topology.Node) []topology.Node {
+			return p.topo().MembersOf(n)
+		}, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
+		Epoch: func() uint64 {
+			return p.topo().Epoch
+		}, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.binding(), Version: p.version,
 		MaxLinks: c.Limits.Links, MaxLinksPerIdentity: c.Limits.LinksPerIdentity,
 		Handler: func(batch []causal.Message) {
 			if r := p.running(); r != nil { // until then messages are dropped, as if the process had not started
@@ -305,7 +314,8 @@ func (p *process) startPart(ctx context.Context) (part, error) {
 // serveUntilUnrouted serves for the drain delay, unless the process fails.
 func (p *process) serveUntilUnrouted() {
 	if p.o.DrainDelay > 0 {
-		p.log.Info("stopping; clients are served until those who balance connections have noticed", "delay", p.o.DrainDelay)
+		p.log.Info("stopping; clients are served until those who balance connections have noticed", "delay",
+			p.o.DrainDelay)
 	}
 	select {
 	case <-time.After(p.o.DrainDelay):

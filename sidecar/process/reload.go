@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // change is what a new configuration file means for a running process.
@@ -24,20 +24,24 @@ type change struct {
 	topology, addresses, level, users bool
 }
 
-// compareSettings decides what to do about next while old is in use. Addresses belong to a topology, so nothing but the users
-// is applied from a file whose topology has changed in a way that needs a restart (contract.AppliesLive).
+// compareSettings decides what to do about next while old is in use. Addresses belong to a topology, so nothing but the
+// users is applied from a file whose topology has changed in a way that needs a restart (contract.AppliesLive).
 func compareSettings(old, next *Settings) change {
 	was, is := old.Topology, next.Topology
 	switch {
 	case is.Epoch < was.Epoch:
-		return change{refused: fmt.Errorf("topology: epoch %d is lower than %d, which is in use; give a higher one", is.Epoch, was.Epoch)}
+		return change{refused: fmt.Errorf("topology: epoch %d is lower than %d, which is in use; give a higher one",
+			is.Epoch, was.Epoch)}
 	case is.Epoch == was.Epoch && layoutDigest(is) != layoutDigest(was):
-		return change{refused: fmt.Errorf("topology: it has changed, but its epoch is still %d; give a higher one", is.Epoch)}
+		return change{refused: fmt.Errorf("topology: it has changed, but its epoch is still %d; give a higher one",
+			is.Epoch)}
 	}
-	c := change{restart: changedFields(old, next), users: hasUsers(old) && hasUsers(next) && !reflect.DeepEqual(old.users, next.users)}
+	c := change{restart: changedFields(old, next),
+		users: hasUsers(old) && hasUsers(next) && !reflect.DeepEqual(old.users, next.users)}
 	c.topology = is.Epoch > was.Epoch && contract.AppliesLive(was, is)
 	if is.Epoch > was.Epoch && !c.topology {
-		c.restart = append([]string{fmt.Sprintf("topology (epoch %d, in use is %d)", is.Epoch, was.Epoch)}, c.restart...)
+		c.restart = append([]string{fmt.Sprintf("topology (epoch %d, in use is %d)", is.Epoch, was.Epoch)},
+			c.restart...)
 		return c
 	}
 	if !reflect.DeepEqual(was.RTT, is.RTT) {
@@ -106,7 +110,8 @@ const (
 	outcomeRefused = "refused"
 )
 
-func newReloader(in *Settings, source Source, b *addressBook, level *slog.LevelVar, setTopology func(*topology.Topology) error,
+func newReloader(in *Settings, source Source, b *addressBook, level *slog.LevelVar,
+	setTopology func(*topology.Topology) error,
 	setUsers func([]contract.User)) *reloader {
 	return &reloader{
 		source: source, book: b, level: level, setTopology: setTopology, setUsers: setUsers, current: in,
@@ -135,7 +140,8 @@ func (r *reloader) reload(log *slog.Logger) {
 		if r.problem == nil || r.problem.Error() != err.Error() { // report a file that stays wrong once
 			r.problem = err
 			r.reloads[outcomeRefused]++
-			log.Error("configuration file refused; the previous configuration stays in use", "file", r.source.Path, "error", err)
+			log.Error("configuration file refused; the previous configuration stays in use", "file", r.source.Path,
+				"error", err)
 		}
 		return
 	}
@@ -144,7 +150,8 @@ func (r *reloader) reload(log *slog.Logger) {
 		r.pending = c.restart
 		if len(c.restart) > 0 {
 			r.reloads[outcomeRestart]++
-			log.Warn("configuration file changed; restart this process to apply the change", "file", r.source.Path, "fields", c.restart)
+			log.Warn("configuration file changed; restart this process to apply the change", "file", r.source.Path,
+				"fields", c.restart)
 		}
 	}
 }

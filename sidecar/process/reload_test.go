@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAChangeIsAppliedOrReportedOrRefusedAsAWhole(t *testing.T) {
@@ -22,20 +22,28 @@ func TestAChangeIsAppliedOrReportedOrRefusedAsAWhole(t *testing.T) {
 		restart                    []string
 		refused                    string
 	}{
-		"nothing":                        {text: good},
-		"an address":                     {text: replace("10.1.0.1", "10.1.0.9"), addresses: true},
-		"the log level":                  {text: good + "log: {level: debug}", level: true},
-		"the log format":                 {text: good + "log: {format: json}", restart: []string{"log.format"}},
-		"an address and a limit":         {text: replace("10.1.0.1", "10.1.0.9", "64Mi", "65Mi"), addresses: true, restart: []string{"limits"}},
-		"the own port":                   {text: replace("10.2.0.1:7401", "10.2.0.1:7499"), addresses: true, restart: []string{"listen"}},
-		"a lower epoch":                  {text: replace("epoch: 3", "epoch: 2", "64Mi", "65Mi"), refused: "epoch 2 is lower than 3"},
-		"another layout, same epoch":     {text: replace("america", "north-america"), refused: "its epoch is still 3"},
-		"a higher epoch and an address":  {text: replace("epoch: 3", "epoch: 4", "10.1.0.1", "10.1.0.9"), topology: true, addresses: true},
-		"a higher epoch, another layout": {text: replace("epoch: 3", "epoch: 4", "america", "north-america"), restart: []string{"topology (epoch 4, in use is 3)"}},
-		"a coordinator that leaves": {text: replace("epoch: 3", "epoch: 4", "{name: us}", "{name: us, coordinatorsBefore: 2}", `["10.1.0.1:7400"]`, `["10.1.0.1:7400", "10.1.0.4:7400"]`),
+		"nothing":        {text: good},
+		"an address":     {text: replace("10.1.0.1", "10.1.0.9"), addresses: true},
+		"the log level":  {text: good + "log: {level: debug}", level: true},
+		"the log format": {text: good + "log: {format: json}", restart: []string{"log.format"}},
+		"an address and a limit": {text: replace("10.1.0.1", "10.1.0.9", "64Mi", "65Mi"), addresses: true,
+			restart: []string{"limits"}},
+		"the own port": {text: replace("10.2.0.1:7401", "10.2.0.1:7499"), addresses: true,
+			restart: []string{"listen"}},
+		"a lower epoch": {text: replace("epoch: 3", "epoch: 2", "64Mi", "65Mi"),
+			refused: "epoch 2 is lower than 3"},
+		"another layout, same epoch": {text: replace("america", "north-america"), refused: "its epoch is still 3"},
+		"a higher epoch and an address": {text: replace("epoch: 3", "epoch: 4", "10.1.0.1", "10.1.0.9"),
 			topology: true, addresses: true},
-		"latencies":           {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"), restart: []string{"topology.roundTripMs"}},
-		"binding and session": {text: replace("static", "dynamic", "snapshot", "latest"), restart: []string{"session", "binding"}},
+		"a higher epoch, another layout": {text: replace("epoch: 3", "epoch: 4", "america", "north-america"),
+			restart: []string{"topology (epoch 4, in use is 3)"}},
+		"a coordinator that leaves": {text: replace("epoch: 3", "epoch: 4", "{name: us}",
+			"{name: us, coordinatorsBefore: 2}", `["10.1.0.1:7400"]`, `["10.1.0.1:7400", "10.1.0.4:7400"]`),
+			topology: true, addresses: true},
+		"latencies": {text: replace("epoch: 3", "epoch: 3\n  roundTripMs: {us: {eu: 80}}"),
+			restart: []string{"topology.roundTripMs"}},
+		"binding and session": {text: replace("static", "dynamic", "snapshot", "latest"),
+			restart: []string{"session", "binding"}},
 	} {
 		got := compareSettings(old, mustLoad(t, c.text, topology.Coordinator))
 		if c.refused != "" {
@@ -44,7 +52,8 @@ func TestAChangeIsAppliedOrReportedOrRefusedAsAWhole(t *testing.T) {
 			}
 			continue
 		}
-		if got.refused != nil || got.topology != c.topology || got.addresses != c.addresses || got.level != c.level || !slices.Equal(got.restart, c.restart) {
+		if got.refused != nil || got.topology != c.topology || got.addresses != c.addresses || got.level != c.level ||
+			!slices.Equal(got.restart, c.restart) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c)
 		}
 	}

@@ -19,21 +19,24 @@ import (
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // run runs a part in this process; stop stops it as SIGTERM does.
-func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+func run(t *testing.T, text string, part topology.Part, change func(*contract.Config)) (httpAddr string,
+	ended <-chan error, stop func()) {
 	t.Helper()
 	return runLogged(t, text, part, io.Discard, change)
 }
 
-func runLogged(t *testing.T, text string, part topology.Part, log io.Writer, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+func runLogged(t *testing.T, text string, part topology.Part, log io.Writer,
+	change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
 	t.Helper()
 	return runWith(t, text, part, Options{Logger: slog.New(slog.NewTextHandler(log, nil))}, change)
 }
 
-func runWith(t *testing.T, text string, part topology.Part, o Options, change func(*contract.Config)) (httpAddr string, ended <-chan error, stop func()) {
+func runWith(t *testing.T, text string, part topology.Part, o Options, change func(*contract.Config)) (httpAddr string,
+	ended <-chan error, stop func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -77,7 +80,8 @@ func fetch(addr, path string) (status int, body string) {
 // fetchUnanswered reports whether a part says that its disk is empty, and whose answer it waits for.
 func fetchUnanswered(addr, disk string) bool {
 	status, body := fetch(addr, "/readyz")
-	return status == http.StatusServiceUnavailable && strings.Contains(body, "its "+disk+" is empty") && strings.Contains(body, "waiting for the answer of")
+	return status == http.StatusServiceUnavailable && strings.Contains(body, "its "+disk+" is empty") &&
+		strings.Contains(body, "waiting for the answer of")
 }
 
 func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
@@ -88,13 +92,15 @@ func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
 	})
 	status, body := fetch(addr, "/readyz")
 	var r contract.Readiness
-	if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusServiceUnavailable || r.Ready || !strings.Contains(r.Reason, "vectors") {
+	if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusServiceUnavailable || r.Ready ||
+		!strings.Contains(r.Reason, "vectors") {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if status, _ := fetch(addr, "/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: %d", status)
 	}
-	if _, body := fetch(addr, "/metrics"); !strings.Contains(body, `causalstore_ready{data_center="eu",ring="europe"} 0`) {
+	if _, body := fetch(addr, "/metrics"); !strings.Contains(body,
+		`causalstore_ready{data_center="eu",ring="europe"} 0`) {
 		t.Errorf("/metrics: %s", body)
 	}
 	if status, _ := fetch(addr, "/debug/pprof/"); status != http.StatusNotFound {
@@ -109,7 +115,9 @@ func TestASidecarIsAliveButNotReadyBeforeItReceivesVectors(t *testing.T) {
 func TestASecondCoordinatorOnTheSameLogFails(t *testing.T) {
 	dir := t.TempDir()
 	addr, ended, stop := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
-	await(t, "the first coordinator to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "log") })
+	await(t, "the first coordinator to run, and to say what it waits for", func() bool {
+		return fetchUnanswered(addr, "log")
+	})
 	_, second, _ := run(t, good, topology.Coordinator, func(c *contract.Config) { c.DataDir = dir })
 	if err := <-second; err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
 		t.Errorf("the second ended with %v", err)
@@ -129,8 +137,12 @@ func TestAMiddlemanFailsWhenItsStorageIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Kill()
-	addr, ended, _ := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: server.Socket} })
-	await(t, "the middleman to run, and to say what it waits for", func() bool { return fetchUnanswered(addr, "storage") })
+	addr, ended, _ := run(t, good, topology.Middleman, func(c *contract.Config) {
+		c.Storage.Redis = contract.RedisStorage{Socket: server.Socket}
+	})
+	await(t, "the middleman to run, and to say what it waits for", func() bool {
+		return fetchUnanswered(addr, "storage")
+	})
 	usurper, err := redis.Open(t.Context(), redis.Options{Socket: server.Socket})
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +159,13 @@ func TestAMiddlemanFailsWhenItsStorageIsTakenOver(t *testing.T) {
 }
 
 func TestAMiddlemanThatWaitsForItsStorageReportsItAndStops(t *testing.T) {
-	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) { c.Storage.Redis = contract.RedisStorage{Socket: "/nowhere/redis.sock"} })
-	await(t, "the reason why it waits", func() bool { _, body := fetch(addr, "/readyz"); return strings.Contains(body, "/nowhere/redis.sock") })
+	addr, ended, stop := run(t, good, topology.Middleman, func(c *contract.Config) {
+		c.Storage.Redis = contract.RedisStorage{Socket: "/nowhere/redis.sock"}
+	})
+	await(t, "the reason why it waits", func() bool {
+		_, body := fetch(addr, "/readyz")
+		return strings.Contains(body, "/nowhere/redis.sock")
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ended with %v", err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Settings are a configuration that was checked for one part, with everything that it refers to.
@@ -26,8 +26,8 @@ type Settings struct {
 	LogLevel slog.Level
 
 	addresses addresses
-	// unusedRegister is Config.Register of a middleman whose shard has one member: only a storage that was that of a group needs it. It is
-	// not checked, since the files that it names may be there for coordinators only.
+	// unusedRegister is Config.Register of a middleman whose shard has one member: only a storage that was that of a
+	// group needs it. It is not checked, since the files that it names may be there for coordinators only.
 	unusedRegister *contract.Register
 	// Secrets are strings so that settings can be compared.
 	tokenKey        string
@@ -96,7 +96,8 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if c.TLS != nil {
 		tls := *c.TLS
 		for _, name := range []*string{&tls.Cert, &tls.Key} {
-			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index)) // members of a group share the certificate
+			// members of a group share the certificate
+			*name = strings.ReplaceAll(*name, "$INDEX", strconv.Itoa(c.Index))
 		}
 		c.TLS = &tls
 		// It is no error, so that the files of an operator that is one version older can be used.
@@ -132,12 +133,14 @@ func (s *Settings) locate(part topology.Part, p *problems) {
 	}
 	dc, ok := s.Topology.ByName(c.DataCenter)
 	if !ok {
-		p.add("dataCenter", "the topology has no data center %q; give one of %s", c.DataCenter, strings.Join(dataCenterNames(s.Topology), ", "))
+		p.add("dataCenter", "the topology has no data center %q; give one of %s", c.DataCenter,
+			strings.Join(dataCenterNames(s.Topology), ", "))
 		return
 	}
 	s.Self = topology.Node{DC: dc, Part: part, Index: uint64(c.Index)}
 	if n := countNodes(s.Topology, dc, part); part != topology.Sidecar && (c.Index < 0 || c.Index >= n) {
-		p.add("index", "%d given, but the topology has %d of %s %s; give 0 to %d, or change the topology", c.Index, n, c.DataCenter,
+		p.add("index", "%d given, but the topology has %d of %s %s; give 0 to %d, or change the topology", c.Index, n,
+			c.DataCenter,
 			plural(part), n-1)
 	}
 	s.locateMember(p)
@@ -157,7 +160,8 @@ func (s *Settings) locateMember(p *problems) {
 	}
 	n := s.Topology.DCs[s.Self.DC].Members(s.Self.Part)
 	if c.Member < 1 || c.Member > n {
-		p.add("member", "%d given, but a %s of %s has %d; give 1 to %d, or change %s of the topology", c.Member, s.Self.Part, c.DataCenter, n, n, membersField(s.Self.Part))
+		p.add("member", "%d given, but a %s of %s has %d; give 1 to %d, or change %s of the topology", c.Member,
+			s.Self.Part, c.DataCenter, n, n, membersField(s.Self.Part))
 		return
 	}
 	s.Self = s.Self.WithMember(uint8(c.Member))
@@ -229,7 +233,9 @@ func (s *Settings) checkRedisListeners(p *problems) {
 			p.add("redisTLS", "give cert and key, which listen.redisTLS needs")
 		}
 	case files != nil:
-		p.add("listen.redisTLS", "missing, although redisTLS is given; give host:port for clients with TLS, such as :%d", contract.RedisTLSPort)
+		p.add("listen.redisTLS",
+			"missing, although redisTLS is given; give host:port for clients with TLS, such as :%d",
+			contract.RedisTLSPort)
 	case l.Redis == contract.ListenNone:
 		p.add("listen.redis", "none, and there is no listen.redisTLS: nobody could connect; give one of them")
 	}
@@ -244,8 +250,11 @@ func (s *Settings) ServesThisMachineOnly() bool {
 // checkPlaintext refuses to listen for other machines without TLS, unless that is asked for: parts believe each other.
 func (s *Settings) checkPlaintext(p *problems) {
 	if c := &s.Config; c.TLS == nil && !c.AllowPlaintext && !IsLoopback(c.Listen.GRPC) {
-		p.add("tls", "missing, and listen.grpc %s can be reached from other machines: whoever reaches it could read and write everything. "+
-			"Give tls; or listen on a loopback address; or, in a network that only the parts can reach, set allowPlaintext: true (--allow-plaintext)",
+		p.add("tls",
+			"missing, and listen.grpc %s can be reached from other machines: whoever reaches it could read and "+
+				"write everything. "+
+				"Give tls; or listen on a loopback address; or, in a network that only the parts can reach, set "+
+				"allowPlaintext: true (--allow-plaintext)",
 			c.Listen.GRPC)
 	}
 }
@@ -262,7 +271,9 @@ func IsLoopback(addr string) bool {
 
 func checkAddress(field, addr string, p *problems) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
-		p.add(field, "%q is not host:port; give an address such as 127.0.0.1:7400, or :7400 for all addresses of this machine", addr)
+		p.add(field,
+			"%q is not host:port; give an address such as 127.0.0.1:7400, or :7400 for all addresses of this machine",
+			addr)
 	}
 }
 
@@ -270,8 +281,10 @@ func checkAddress(field, addr string, p *problems) {
 func (s *Settings) parseValues(p *problems) {
 	c := &s.Config
 	s.Scope = node.Scope(parseOneOf("session.scope", c.Session.Scope, p, contract.ScopePod, contract.ScopeConnection))
-	s.Snapshot = parseOneOf("session.reads", c.Session.Reads, p, contract.ReadsLatest, contract.ReadsSnapshot) == contract.ReadsSnapshot
-	s.Static = parseOneOf("binding", c.Binding, p, contract.BindingDynamic, contract.BindingStatic) == contract.BindingStatic
+	s.Snapshot = parseOneOf("session.reads", c.Session.Reads, p, contract.ReadsLatest,
+		contract.ReadsSnapshot) == contract.ReadsSnapshot
+	s.Static = parseOneOf("binding", c.Binding, p, contract.BindingDynamic,
+		contract.BindingStatic) == contract.BindingStatic
 	parseOneOf("log.format", c.Log.Format, p, contract.LogText, contract.LogJSON)
 	if err := s.LogLevel.UnmarshalText([]byte(c.Log.Level)); err != nil {
 		p.add("log.level", "%q given; give debug, info, warn or error", c.Log.Level)
@@ -306,7 +319,8 @@ const minTokenKeyBytes = 16
 func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	c := &s.Config
 	if c.TLS != nil && (c.TLS.Cert == "" || c.TLS.Key == "" || c.TLS.Trust == "") {
-		p.add("tls", "give cert, key and trust; the parts authenticate each other (causalstore identity makes such files)")
+		p.add("tls",
+			"give cert, key and trust; the parts authenticate each other (causalstore identity makes such files)")
 	}
 	if l := &c.Limits; l.Links < 0 || l.LinksPerIdentity < 0 {
 		p.add("limits.links", "links and linksPerIdentity must not be negative")
@@ -317,7 +331,8 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	checkAtMost(p, "limits.redis.keyBytes", c.Limits.Redis.KeyBytes, contract.MaxKeyBytes)
 	checkAtMost(p, "limits.redis.valueBytes", c.Limits.Redis.ValueBytes, contract.MaxValueBytes)
 	if b := c.NearCopies.MaxBytes; b != 0 && b < contract.MinNearBytes {
-		p.add("nearCopies.maxBytes", "%d bytes; give at least %dKi, or 0 for no near copies", b, contract.MinNearBytes>>10)
+		p.add("nearCopies.maxBytes", "%d bytes; give at least %dKi, or 0 for no near copies", b,
+			contract.MinNearBytes>>10)
 	}
 	if c.NearCopies.MaxBytes > 0 && c.Cache != nil && !*c.Cache {
 		p.add("nearCopies", "caches give near copies, and cache is false; set cache to true, or leave nearCopies out")
@@ -326,7 +341,9 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 		key, err := readSecret("tokenKeyFile", c.TokenKeyFile)
 		p.addError(err)
 		if err == nil && len(key) < minTokenKeyBytes {
-			p.add("tokenKeyFile", "%s holds %d bytes; give at least %d random ones, for example from: openssl rand -hex 32", c.TokenKeyFile,
+			p.add("tokenKeyFile",
+				"%s holds %d bytes; give at least %d random ones, for example from: openssl rand -hex 32",
+				c.TokenKeyFile,
 				len(key), minTokenKeyBytes)
 		}
 		s.tokenKey = string(key)
@@ -386,7 +403,8 @@ func (s *Settings) checkCoordinator(p *problems) {
 
 func (s *Settings) checkStorage(p *problems) {
 	if b := s.Config.Limits.ReplyBytes; b != 0 && b < contract.MinReplyBytes {
-		p.add("limits.replyBytes", "%d bytes; give at least %dMi, so that there is room for the largest message", b, contract.MinReplyBytes>>20)
+		p.add("limits.replyBytes", "%d bytes; give at least %dMi, so that there is room for the largest message", b,
+			contract.MinReplyBytes>>20)
 	}
 	st := &s.Config.Storage
 	switch contract.Engine(strings.ToLower(string(st.Engine))) {

@@ -13,7 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // memberPart is what a middleman has beyond its storage if it is a member of a group.
@@ -37,8 +37,10 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	}
 	c := set.Config
 	if c.Register == nil || c.DataDir == "" {
-		return errors.New("storage: it is that of a member of a group, and what it should hold may be in the log of the member only: give register.etcd and dataDir " +
-			"as before, also if the shard has one member now")
+		return errors.New(
+			"storage: it is that of a member of a group, and what it should hold may be in the log of the member " +
+				"only: give register.etcd and dataDir " +
+				"as before, also if the shard has one member now")
 	}
 	id := identityOf(p.topo(), p.self)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
@@ -51,7 +53,8 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	if err != nil {
 		return err
 	}
-	s, err := node.NewShardMember(ctx, node.ShardMemberOptions{Middleman: o, Member: p.self.Member, Dir: filepath.Join(c.DataDir, logDir),
+	s, err := node.NewShardMember(ctx, node.ShardMemberOptions{Middleman: o, Member: p.self.Member,
+		Dir:         filepath.Join(c.DataDir, logDir),
 		MaxLogBytes: int64(c.Limits.LogBytes), Register: reg, OnLeadership: p.onLeadership()})
 	if err != nil {
 		return errors.Join(explainDamagedLog(err), reg.Close())
@@ -70,7 +73,8 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 // linksInterval is how often a member looks whether its links are there.
 const linksInterval = time.Minute
 
-// keepLinks keeps the links that a member needs when it begins to serve, so that a failover does not wait until they are up.
+// keepLinks keeps the links that a member needs when it begins to serve, so that a failover does not wait until they
+// are up.
 func (m *memberPart) keepLinks(p *process) {
 	defer close(m.ended)
 	tick := time.NewTicker(linksInterval)
@@ -101,7 +105,8 @@ func (m *memberPart) ready() error {
 	case group.Starting, group.Outside, group.Broken:
 		return fmt.Errorf("%s: it does not take part in the shard's group, which has %s", role, m.s.Describe())
 	default:
-		return fmt.Errorf("%s: it holds a copy of the shard, and does not serve; the group has %s", role, m.s.Describe())
+		return fmt.Errorf("%s: it holds a copy of the shard, and does not serve; the group has %s", role,
+			m.s.Describe())
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/token"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 type sidecarPart struct {
@@ -30,9 +30,11 @@ type sidecarPart struct {
 
 func (p *process) startSidecar() (part, error) {
 	set := p.o.Settings
-	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self), Clock: p.clock, Net: p.net, Scope: set.Scope, Tokens: p.tokenSealer()})
+	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self), Clock: p.clock, Net: p.net,
+		Scope: set.Scope, Tokens: p.tokenSealer()})
 	commands := metrics.NewCommands()
-	server, err := resp.NewServer(resp.Options{Backend: s, Logger: p.log, Metrics: commands, Limits: redisLimits(set.Config.Limits.Redis), Users: set.users})
+	server, err := resp.NewServer(resp.Options{Backend: s, Logger: p.log, Metrics: commands,
+		Limits: redisLimits(set.Config.Limits.Redis), Users: set.users})
 	if err != nil {
 		return nil, err
 	}
@@ -44,20 +46,23 @@ func (p *process) startSidecar() (part, error) {
 	return part, nil
 }
 
-// tokenSealer returns what authenticates session tokens: the certificate of this sidecar, if it has one; or a key that it shares with
-// other sidecars, or has for itself.
+// tokenSealer returns what authenticates session tokens: the certificate of this sidecar, if it has one; or a key that
+// it shares with other sidecars, or has for itself.
 func (p *process) tokenSealer() token.Sealer {
 	set := p.o.Settings
 	switch {
 	case set.Config.TLS != nil:
 		if set.ignoresTokenKey {
-			p.log.Warn("tokenKeyFile is ignored: with tls, session tokens are signed with the certificate; remove tokenKeyFile")
+			p.log.Warn(
+				"tokenKeyFile is ignored: with tls, session tokens are signed with the certificate; " +
+					"remove tokenKeyFile")
 		}
 		return token.NewCertified(p.net.Credentials, time.Now)
 	case set.tokenKey != "":
 		return token.NewKeyed([]byte(set.tokenKey))
 	}
-	p.log.Warn("neither tls nor tokenKeyFile is configured; session tokens are valid only at this sidecar, until it restarts")
+	p.log.Warn(
+		"neither tls nor tokenKeyFile is configured; session tokens are valid only at this sidecar, until it restarts")
 	return token.NewRandom()
 }
 
@@ -65,7 +70,8 @@ func (p *process) tokenSealer() token.Sealer {
 func (p *process) listenForClients(s *sidecarPart) error {
 	c := &p.o.Settings.Config
 	if c.RedisTLS != nil {
-		s.certificates = resp.NewCertificates(resp.TLSFiles{Cert: c.RedisTLS.Cert, Key: c.RedisTLS.Key, ClientCA: c.RedisTLS.ClientCA}, p.log)
+		s.certificates = resp.NewCertificates(resp.TLSFiles{Cert: c.RedisTLS.Cert, Key: c.RedisTLS.Key,
+			ClientCA: c.RedisTLS.ClientCA}, p.log)
 	}
 	plain, err := listenAt("listen.redis", c.Listen.Redis)
 	if err != nil {
@@ -121,8 +127,8 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 	return c
 }
 
-// clientBytes returns the bound of the memory of all clients: what is configured, or two fifths of the memory limit of the Go runtime;
-// 0: the default.
+// clientBytes returns the bound of the memory of all clients: what is configured, or two fifths of the memory limit of
+// the Go runtime; 0: the default.
 func clientBytes(l contract.RedisLimits) contract.Bytes {
 	if limit := debug.SetMemoryLimit(-1); l.ClientBytes == 0 && limit < math.MaxInt64 {
 		return contract.Bytes(limit / 5 * 2)
@@ -132,9 +138,11 @@ func clientBytes(l contract.RedisLimits) contract.Bytes {
 
 func redisLimits(l contract.RedisLimits) resp.Limits {
 	return resp.Limits{
-		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments, MaxCommandBytes: int(l.CommandBytes),
-		MaxInlineBytes: int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes),
-		MaxMGetKeys: l.MGetKeys, MaxClientBytes: int(clientBytes(l)), MaxClients: l.Clients, WriteTimeout: time.Duration(l.WriteTimeout),
+		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments,
+		MaxCommandBytes: int(l.CommandBytes),
+		MaxInlineBytes:  int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes),
+		MaxMGetKeys: l.MGetKeys, MaxClientBytes: int(clientBytes(l)), MaxClients: l.Clients,
+		WriteTimeout: time.Duration(l.WriteTimeout),
 	}
 }
 
@@ -153,8 +161,8 @@ func (s *sidecarPart) linkUp(n topology.Node, l causal.Leadership) {
 }
 func (s *sidecarPart) unsent(put causal.Message) { s.s.Unsent(put) }
 
-// ready requires a certificate if clients use TLS. The process starts without: on Kubernetes the coordinator beside it is to
-// run even if the Secret is missing, and the certificate is used as soon as it exists.
+// ready requires a certificate if clients use TLS. The process starts without: on Kubernetes the coordinator beside it
+// is to run even if the Secret is missing, and the certificate is used as soon as it exists.
 //
 // It also requires that stability vectors were received once: before, no write is known to be in every ring, and the
 // coordinator of the data center may be unreachable. Later, if that coordinator is lost, the sidecar still reads, and

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Source is where a configuration comes from.

@@ -30,9 +30,9 @@ func stateOf(err error) contract.State {
 	return ""
 }
 
-// startWhenThereIsSpace starts a part that has a disk or storage. While that is full it waits, so that the process needs no
-// restart and says what is wrong: what the part holds already is safe, and it may be able to free the space itself. A part
-// that has lost data waits for people.
+// startWhenThereIsSpace starts a part that has a disk or storage. While that is full it waits, so that the process
+// needs no restart and says what is wrong: what the part holds already is safe, and it may be able to free the space
+// itself. A part that has lost data waits for people.
 func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part, error)) (part, error) {
 	foundLoss := false
 	for last := ""; ; {
@@ -44,7 +44,8 @@ func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part,
 		case errors.Is(err, storage.ErrFull):
 		case stateOf(err) == contract.StateDataLost:
 			return nil, p.refuseToStart(ctx, err)
-		case errors.Is(err, storage.ErrDataLost) && !foundLoss: // the storage has noted that, and is opened as one that has lost data
+		case errors.Is(err, storage.ErrDataLost) && !foundLoss:
+			// the storage has noted that, and is opened as one that has lost data
 			foundLoss = true
 			p.log.Error("the storage was found to be damaged; starting again", "error", err)
 			continue
@@ -66,8 +67,8 @@ func (p *process) startWhenThereIsSpace(ctx context.Context, start func() (part,
 	}
 }
 
-// refuseToStart reports why a part does not start, until ctx is done. The process does not end with the error, because a new
-// one would only find the same.
+// refuseToStart reports why a part does not start, until ctx is done. The process does not end with the error, because
+// a new one would only find the same.
 func (p *process) refuseToStart(ctx context.Context, err error) error {
 	p.health.setRefused(err)
 	p.log.Error("not starting; restart this process when the cause is gone", "error", err)

@@ -72,7 +72,8 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	case !errors.Is(err, storage.ErrDataLost):
 		return s, err
 	case p.isRefilled():
-		p.log.Error("the storage is damaged; it begins anew, and its data come from another ring or member", "error", err)
+		p.log.Error("the storage is damaged; it begins anew, and its data come from another ring or member",
+			"error", err)
 		return e.renew()
 	}
 	accepted := filepath.Join(e.dir, acceptLossFile)

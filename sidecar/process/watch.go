@@ -61,7 +61,8 @@ func watchFolders(files []string, log *slog.Logger) (<-chan struct{}, func()) {
 	out := make(chan struct{}, 1)
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("cannot watch the file system; the configuration file is polled instead", "interval", pollInterval, "error", err)
+		log.Warn("cannot watch the file system; the configuration file is polled instead", "interval", pollInterval,
+			"error", err)
 		return out, func() {}
 	}
 	wanted := map[string]bool{}
@@ -71,7 +72,8 @@ func watchFolders(files []string, log *slog.Logger) (<-chan struct{}, func()) {
 		}
 		wanted[filepath.Clean(f)] = true
 		if err := w.Add(filepath.Dir(f)); err != nil {
-			log.Warn("cannot watch the folder of the configuration file; the file is polled instead", "interval", pollInterval, "folder", filepath.Dir(f), "error", err)
+			log.Warn("cannot watch the folder of the configuration file; the file is polled instead", "interval",
+				pollInterval, "folder", filepath.Dir(f), "error", err)
 		}
 	}
 	go func() {

@@ -35,7 +35,8 @@ func namedCertificates(t *testing.T, host string) (server, client files, ca stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour),
+			time.Now().Add(time.Hour)
 		template.BasicConstraintsValid = true
 		if parent == nil {
 			parent, parentKey = &template, key
@@ -48,10 +49,12 @@ func namedCertificates(t *testing.T, host string) (server, client files, ca stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		return files{cert: write(name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key: write(name+".key", keyPEM)}
+		return files{cert: write(name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+			key: write(name+".key", keyPEM)}
 	}
 	ca = issue("ca", x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign}).cert
 	// The gateway of etcd connects to the server itself, with the certificate of the server.
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	return issue("server", x509.Certificate{DNSNames: []string{host}, ExtKeyUsage: both}), issue("client", x509.Certificate{ExtKeyUsage: both[1:]}), ca
+	return issue("server", x509.Certificate{DNSNames: []string{host}, ExtKeyUsage: both}),
+		issue("client", x509.Certificate{ExtKeyUsage: both[1:]}), ca
 }

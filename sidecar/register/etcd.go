@@ -23,8 +23,8 @@ const (
 	logInterval = 10 * time.Second
 )
 
-// etcd is a register in etcd. It keeps one session with each server: a read goes to all of them, and the first answer counts, so
-// that a server which hangs or has lost its quorum delays nothing.
+// etcd is a register in etcd. It keeps one session with each server: a read goes to all of them, and the first answer
+// counts, so that a server which hangs or has lost its quorum delays nothing.
 type etcd struct {
 	o      Options
 	base   string // of all keys, with a slash at the end
@@ -48,7 +48,8 @@ func openEtcd(o Options) (*etcd, error) {
 		store = trust.StoreID()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &etcd{o: o, base: path.Join(prefix, store, o.DataCenter) + "/", cancel: cancel, failed: rate.Sometimes{Interval: logInterval}}
+	e := &etcd{o: o, base: path.Join(prefix, store, o.DataCenter) + "/", cancel: cancel,
+		failed: rate.Sometimes{Interval: logInterval}}
 	for _, addr := range o.Etcd.Endpoints {
 		e.loops.Go(func() { e.keepSession(ctx, addr) })
 	}

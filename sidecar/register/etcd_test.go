@@ -90,7 +90,8 @@ func TestASwapThatAHungServerDoesLaterIsUnknown(t *testing.T) {
 	u.mustHold(config(3, 7))
 }
 
-// cutProxy forwards one connection after the other to a server. When told to, it ends a connection at the moment an answer comes.
+// cutProxy forwards one connection after the other to a server. When told to, it ends a connection at the moment an
+// answer comes.
 type cutProxy struct {
 	net.Listener
 	server string
@@ -332,7 +333,8 @@ func TestAUserOfEtcdIsNeededIfItHasUsers(t *testing.T) {
 		func() error { _, err := admin.UserAdd(ctx, "store", "sesame"); return err },
 		func() error { _, err := admin.RoleAdd(ctx, "reader"); return err },
 		func() error {
-			_, err := admin.RoleGrantPermission(ctx, "reader", "causalstore/", clientv3.GetPrefixRangeEnd("causalstore/"), clientv3.PermissionType(clientv3.PermRead))
+			_, err := admin.RoleGrantPermission(ctx, "reader", "causalstore/",
+				clientv3.GetPrefixRangeEnd("causalstore/"), clientv3.PermissionType(clientv3.PermRead))
 			return err
 		},
 		func() error { _, err := admin.UserGrantRole(ctx, "store", "reader"); return err },

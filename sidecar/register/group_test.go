@@ -40,7 +40,8 @@ func startGroup(t *testing.T, names []string, open func() Register) map[string]*
 	t.Helper()
 	all := map[string]*host{}
 	for i, name := range names {
-		h := &host{id: group.ID{Name: name, Volume: uint64(i + 1)}, inputs: make(chan func(causal.Now), 1024), ended: make(chan struct{}), peers: all}
+		h := &host{id: group.ID{Name: name, Volume: uint64(i + 1)}, inputs: make(chan func(causal.Now), 1024),
+			ended: make(chan struct{}), peers: all}
 		h.g = group.New(group.DefaultOptions(h.id), &group.Image{}, clock())
 		h.key = open().Key("coordinator-0", func() { h.input(func(now causal.Now) { h.g.RegisterChanged(now) }) })
 		t.Cleanup(h.key.Close)
@@ -159,7 +160,8 @@ func (h *host) commit(t *testing.T, text string) {
 	})
 }
 
-// successorOf waits until B or C serves without A: usually B, which acts first, unless both have to wait for the register.
+// successorOf waits until B or C serves without A: usually B, which acts first, unless both have to wait for the
+// register.
 func successorOf(t *testing.T, all map[string]*host) (next *host) {
 	t.Helper()
 	wait(t, "another member serves without A", func() bool {
@@ -187,13 +189,15 @@ func TestAnotherMemberTakesOverWhenThePrimaryIsStopped(t *testing.T) {
 		}
 		next.mu.Unlock()
 		next.commit(t, "two")
-		if res := newUser(t, open(), "coordinator-0").read(); res.Config.Primary != next.id || len(res.Config.Members) != 2 {
+		if res := newUser(t, open(), "coordinator-0").read(); res.Config.Primary != next.id ||
+			len(res.Config.Members) != 2 {
 			t.Errorf("the register holds %v", &res.Config)
 		}
 	})
 }
 
-// TestAGroupOutlivesItsPrimaryAndAServerOfEtcd loses what is in one zone: a member, and the leader of etcd or another server.
+// TestAGroupOutlivesItsPrimaryAndAServerOfEtcd loses what is in one zone: a member, and the leader of etcd or another
+// server.
 func TestAGroupOutlivesItsPrimaryAndAServerOfEtcd(t *testing.T) {
 	servers := etcdserver.New(t, 3)
 	o := Options{DataCenter: "eu", Metrics: &counts{}}
@@ -215,7 +219,8 @@ func TestAGroupOutlivesItsPrimaryAndAServerOfEtcd(t *testing.T) {
 	a.commit(t, "one")
 	leader := servers[0]
 	for _, s := range servers {
-		if status, err := adminOf(t, s).Status(t.Context(), s.Endpoint); err == nil && status.Leader == status.Header.MemberId {
+		if status, err := adminOf(t, s).Status(t.Context(), s.Endpoint); err == nil &&
+			status.Leader == status.Header.MemberId {
 			leader = s
 		}
 	}

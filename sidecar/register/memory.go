@@ -15,8 +15,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// Memory is a register in the memory of a process, for one that runs all members of its groups. Its values end with the process, unless
-// it has a file.
+// Memory is a register in the memory of a process, for one that runs all members of its groups. Its values end with the
+// process, unless it has a file.
 type Memory struct {
 	file    string // "": none
 	mu      sync.Mutex
@@ -46,7 +46,8 @@ type memoryFile struct {
 	Values  map[string][]byte `json:"values"`
 }
 
-// OpenFile returns a register that keeps its values in a file, which is made if there is none. One process uses it at a time.
+// OpenFile returns a register that keeps its values in a file, which is made if there is none. One process uses it at a
+// time.
 func OpenFile(file string) (*Memory, error) {
 	m := NewMemory()
 	m.file = file
@@ -59,7 +60,10 @@ func OpenFile(file string) (*Memory, error) {
 	}
 	var content memoryFile
 	if err := json.Unmarshal(b, &content); err != nil || content.Cluster == "" {
-		return nil, fmt.Errorf("open the register: %s is damaged: put back the file, or remove it with the folders of all coordinators", file)
+		return nil,
+			fmt.Errorf(
+				"open the register: %s is damaged: put back the file, or remove it with the folders of all "+
+					"coordinators", file)
 	}
 	m.cluster = content.Cluster
 	maps.Copy(m.values, content.Values)

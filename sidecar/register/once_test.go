@@ -33,7 +33,9 @@ func (s *cancelingServer) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*e
 		return nil, status.Error(s.code, "told so")
 	}
 	answer := func(kvs ...*mvccpb.KeyValue) *etcdserverpb.ResponseOp {
-		return &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: &etcdserverpb.RangeResponse{Kvs: kvs}}}
+		return &etcdserverpb.ResponseOp{
+			Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: &etcdserverpb.RangeResponse{Kvs: kvs}},
+		}
 	}
 	return &etcdserverpb.TxnResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 1}, Succeeded: true,
 		Responses: []*etcdserverpb.ResponseOp{answer(&mvccpb.KeyValue{Value: []byte("id")}), answer()}}, nil
@@ -44,7 +46,8 @@ func (s *cancelingServer) Watch(w etcdserverpb.Watch_WatchServer) error {
 		if _, err := w.Recv(); err != nil {
 			return err
 		}
-		if err := w.Send(&etcdserverpb.WatchResponse{Header: &etcdserverpb.ResponseHeader{}, Created: true}); err != nil {
+		if err := w.Send(&etcdserverpb.WatchResponse{Header: &etcdserverpb.ResponseHeader{},
+			Created: true}); err != nil {
 			return err
 		}
 	}
@@ -52,7 +55,8 @@ func (s *cancelingServer) Watch(w etcdserverpb.Watch_WatchServer) error {
 
 // The client library repeats requests that a server has answered with some of these codes.
 func TestASwapThatIsAnsweredWithAnErrorIsNotRepeated(t *testing.T) {
-	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Unknown} {
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable,
+		codes.ResourceExhausted, codes.Unknown} {
 		t.Run(code.String(), func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

@@ -1,32 +1,35 @@
-// Package register holds the configurations of groups (PROTOCOL, Groups): it carries out the requests of package group to their
-// register, a value with linearizable reads and compare-and-swap, in etcd or in the memory of one process.
+// Package register holds the configurations of groups (PROTOCOL, Groups): it carries out the requests of package group
+// to their register, a value with linearizable reads and compare-and-swap, in etcd or in the memory of one process.
 //
-// Failure model: servers of etcd stop, hang, lose their quorum, are restored from a backup or replaced by empty ones, all together or
-// one by one; requests and answers are lost or late. The data of a cluster that runs is believed: etcd loses nothing that it has
-// acknowledged.
+// Failure model: servers of etcd stop, hang, lose their quorum, are restored from a backup or replaced by empty ones,
+// all together or one by one; requests and answers are lost or late. The data of a cluster that runs is believed: etcd
+// loses nothing that it has acknowledged.
 //
 // # Which cluster
 //
-// A swap must apply in the cluster that was read, and in no other one. etcd has an id of its cluster in every answer, but answers come
-// too late, and the id is a hash of the names and addresses of the first servers, so a cluster that is made anew with the same flags
-// has the same one. So three things say which cluster it is:
+// A swap must apply in the cluster that was read, and in no other one. etcd has an id of its cluster in every answer,
+// but answers come too late, and the id is a hash of the names and addresses of the first servers, so a cluster that is
+// made anew with the same flags has the same one. So three things say which cluster it is:
 //
-//   - The connection. A swap is sent on the connection on which the same user has last read the value, and fails without being sent if
-//     that has ended. A server belongs to one cluster from its start to its end, and a connection does not outlive it. So a
-//     swap cannot apply in a cluster that was restored or replaced after the read, whatever that one has the same. For this a session
-//     (type session) dials once, and a request is sent once: the retries of the client library are turned off.
-//   - A random id, beside the values (PREFIX/.../cluster-id), which the first user creates. An empty cluster in the place of the lost
-//     one has another. Each swap compares it as well, for those who remove it by hand.
-//   - etcd's own id. A restore from a backup gets a new one, if the servers have got other names, addresses or another token.
+//   - The connection. A swap is sent on the connection on which the same user has last read the value, and fails
+//     without being sent if that has ended. A server belongs to one cluster from its start to its end, and a connection
+//     does not outlive it. So a swap cannot apply in a cluster that was restored or replaced after the read, whatever
+//     that one has the same. For this a session (type session) dials once, and a request is sent once: the retries of
+//     the client library are turned off.
+//   - A random id, beside the values (PREFIX/.../cluster-id), which the first user creates. An empty cluster in the
+//     place of the lost one has another. Each swap compares it as well, for those who remove it by hand.
+//   - etcd's own id. A restore from a backup gets a new one, if the servers have got other names, addresses or another
+//     token.
 //
-// RegisterResult.Cluster is made of the last two. A backup that was restored with the flags of the lost cluster has both; then the
-// older configuration gives it away, as the protocol says. A proxy that speaks gRPC must not be between part and etcd, since its
-// connections outlive the servers behind it; those that forward TCP do no harm.
+// RegisterResult.Cluster is made of the last two. A backup that was restored with the flags of the lost cluster has
+// both; then the older configuration gives it away, as the protocol says. A proxy that speaks gRPC must not be between
+// part and etcd, since its connections outlive the servers behind it; those that forward TCP do no harm.
 //
 // # Outcomes
 //
-// A swap of which no answer has come is Unknown, and so is one that was answered with an error, unless the server says that the user may
-// not do this. etcd has errors that say less than they seem to: with its quota exceeded it applies a transaction, and answers with an error.
+// A swap of which no answer has come is Unknown, and so is one that was answered with an error, unless the server says
+// that the user may not do this. etcd has errors that say less than they seem to: with its quota exceeded it applies a
+// transaction, and answers with an error.
 package register
 
 import (
@@ -39,13 +42,13 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/identity"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Register holds one value for each group. It is safe for concurrent use.
 type Register interface {
-	// Key returns the access of one member to the value of its group, see KeyOf. changed is called after the value has changed and
-	// whenever that may have been missed; also for no reason, and perhaps not at all. It must not block.
+	// Key returns the access of one member to the value of its group, see KeyOf. changed is called after the value has
+	// changed and whenever that may have been missed; also for no reason, and perhaps not at all. It must not block.
 	Key(name string, changed func()) Key
 	// Close ends all requests, and waits for that. It is called once.
 	Close() error
@@ -53,8 +56,8 @@ type Register interface {
 
 // Key is the access of one member to the value of its group.
 type Key interface {
-	// Do carries out a request, or fails within RequestTimeout or when ctx is done. A swap may fail unless this Key has read the value
-	// since the swap before.
+	// Do carries out a request, or fails within RequestTimeout or when ctx is done. A swap may fail unless this Key has
+	// read the value since the swap before.
 	Do(ctx context.Context, op group.RegisterOp) group.RegisterResult
 	// Close ends the calls of changed; one may still be in progress.
 	Close()

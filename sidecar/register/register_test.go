@@ -165,7 +165,8 @@ func wait(t *testing.T, what string, done func() bool) {
 // config returns a configuration with an epoch, by an author.
 func config(epoch, author uint64) group.Config {
 	p := group.ID{Name: "p", Volume: 7}
-	return group.Config{Group: 7, Epoch: epoch, Members: []group.ID{p, {Name: "q", Volume: 8}}, Primary: p, Nonce: group.Nonce{Volume: author, Life: 1, Number: epoch}}
+	return group.Config{Group: 7, Epoch: epoch, Members: []group.ID{p, {Name: "q", Volume: 8}}, Primary: p,
+		Nonce: group.Nonce{Volume: author, Life: 1, Number: epoch}}
 }
 
 // registers are those that all must pass the same tests.
@@ -292,7 +293,8 @@ func TestAFileKeepsWhatARegisterHolds(t *testing.T) {
 			t.Fatalf("start %d finds %+v", round, res)
 		}
 		cluster = res.Cluster
-		if got := key.Do(t.Context(), group.RegisterOp{Swap: true, Cluster: cluster, Expect: res.Config.Nonce, Config: config(round+1, 7)}); got.Outcome != group.Done {
+		if got := key.Do(t.Context(), group.RegisterOp{Swap: true, Cluster: cluster, Expect: res.Config.Nonce,
+			Config: config(round+1, 7)}); got.Outcome != group.Done {
 			t.Fatalf("swap %d: %+v", round, got)
 		}
 	}

@@ -54,7 +54,8 @@ func (k *etcdKey) Do(ctx context.Context, op group.RegisterOp) group.RegisterRes
 	k.etcd.o.Metrics.RequestDone(op.Swap, res.Outcome, time.Since(started))
 	if err != nil {
 		k.etcd.failed.Do(func() {
-			k.etcd.o.Log.Warn("a request to the register has failed", "request", verb, "key", k.name, "servers", k.etcd.servers(),
+			k.etcd.o.Log.Warn("a request to the register has failed", "request", verb, "key", k.name, "servers",
+				k.etcd.servers(),
 				"unknown", res.Outcome == group.Unknown, "error", err)
 		})
 	}
@@ -87,7 +88,8 @@ func (k *etcdKey) read(ctx context.Context) (group.RegisterResult, error) {
 		k.mu.Lock()
 		k.last = a.r
 		k.mu.Unlock()
-		return group.RegisterResult{Outcome: group.Done, Cluster: a.r.cluster, Found: a.r.value != nil, Config: a.r.config}, nil
+		return group.RegisterResult{Outcome: group.Done, Cluster: a.r.cluster, Found: a.r.value != nil,
+			Config: a.r.config}, nil
 	}
 	if len(errs) > 1 {
 		errs = errs[1:]
@@ -112,7 +114,8 @@ func (s *session) read(ctx context.Context, k *etcdKey) (*reading, error) {
 			}
 			continue
 		}
-		r := &reading{session: s, id: string(ids[0].Value), cluster: fmt.Sprintf("%016x-%s", resp.Header.ClusterId, ids[0].Value)}
+		r := &reading{session: s, id: string(ids[0].Value),
+			cluster: fmt.Sprintf("%016x-%s", resp.Header.ClusterId, ids[0].Value)}
 		if len(values) > 0 {
 			r.value = slices.Clone(values[0].Value)
 			if r.config, err = group.ParseValue(r.value); err != nil {
@@ -160,6 +163,7 @@ func (k *etcdKey) swap(ctx context.Context, op *group.RegisterOp) (group.Outcome
 
 // isRefusal reports whether an error means that the server has done nothing, and will not: the user may not do this.
 func isRefusal(err error) bool {
-	return slices.ContainsFunc([]error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty},
+	return slices.ContainsFunc([]error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken,
+		rpctypes.ErrUserEmpty},
 		func(refusal error) bool { return errors.Is(err, refusal) })
 }

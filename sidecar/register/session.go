@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// A server that has sent nothing for keepaliveAfter gets a ping, and has keepaliveTimeout to answer it. Servers of etcd refuse
-	// pings that come more often than each 5 s.
+	// A server that has sent nothing for keepaliveAfter gets a ping, and has keepaliveTimeout to answer it. Servers of
+	// etcd refuse pings that come more often than each 5 s.
 	keepaliveAfter, keepaliveTimeout = 10 * time.Second, 3 * time.Second
 	// verifyInterval is how often it is checked that the certificate of a connected server still counts.
 	verifyInterval = 10 * time.Second
@@ -28,7 +28,8 @@ const (
 
 // session is one connection to one server, and everything that is sent on it.
 //
-// Invariant: it never has a second connection. So what is sent in it reaches the server, in the life, that has answered before.
+// Invariant: it never has a second connection. So what is sent in it reaches the server, in the life, that has answered
+// before.
 type session struct {
 	client *clientv3.Client
 	// ctx ends with the connection; its cause says why.
@@ -47,9 +48,11 @@ func (e *etcd) newSession(ctx context.Context, addr string) (*session, error) {
 	config := clientv3.Config{
 		Endpoints: []string{addr}, Context: s.ctx, DialTimeout: connectTimeout,
 		DialKeepAliveTime: keepaliveAfter, DialKeepAliveTimeout: keepaliveTimeout, PermitWithoutStream: true,
-		// One attempt. The client would repeat a transaction if a server answers that it was canceled, although that one may have applied.
+		// One attempt. The client would repeat a transaction if a server answers that it was canceled, although that
+		// one may have applied.
 		MaxUnaryRetries: 1,
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(s.dialer()), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(s.dialer()), grpc.WithDisableRetry(),
+			grpc.WithDisableServiceConfig(),
 			grpc.WithChainUnaryInterceptor(failWithoutConnection)},
 		Logger: zap.NewNop(), // what matters is logged here
 	}
@@ -59,10 +62,12 @@ func (e *etcd) newSession(ctx context.Context, addr string) (*session, error) {
 	}
 	if config.TLS != nil {
 		config.DialOptions = append(config.DialOptions,
-			grpc.WithTransportCredentials(connlimit.DialingCredentials{TransportCredentials: credentials.NewTLS(config.TLS)}))
+			grpc.WithTransportCredentials(
+				connlimit.DialingCredentials{TransportCredentials: credentials.NewTLS(config.TLS)}))
 	}
 	if config.TLS != nil && config.TLS.ServerName != "" {
-		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(config.TLS.ServerName)) // else it is the host of the endpoint
+		// else it is the host of the endpoint
+		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(config.TLS.ServerName))
 	}
 	if err == nil {
 		s.client, err = clientv3.New(config)
@@ -75,7 +80,8 @@ func (e *etcd) newSession(ctx context.Context, addr string) (*session, error) {
 }
 
 // failWithoutConnection makes a request fail with the reason why there is no connection; the client would wait for one.
-func failWithoutConnection(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func failWithoutConnection(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return invoke(ctx, method, req, reply, conn, append(opts, grpc.WaitForReady(false))...)
 }
 
@@ -134,7 +140,8 @@ func (e *etcd) runSession(ctx context.Context, addr string, connected func()) er
 				return context.Cause(s.ctx)
 			case !ok:
 				return errEnded
-			case resp.Err() != nil: // it has lost its leader, or what was missed is compacted: the next session watches from then on
+			case resp.Err() != nil:
+				// it has lost its leader, or what was missed is compacted: the next session watches from then on
 				return resp.Err()
 			}
 			for _, event := range resp.Events {
@@ -150,14 +157,16 @@ func (e *etcd) runSession(ctx context.Context, addr string, connected func()) er
 	}
 }
 
-// watch connects, and watches all keys from now on. ctx is not that of the session, which may end before the reason is known.
+// watch connects, and watches all keys from now on. ctx is not that of the session, which may end before the reason is
+// known.
 func (s *session) watch(ctx context.Context, e *etcd) (clientv3.WatchChan, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if _, err := s.client.Get(ctx, e.idKey(), clientv3.WithSerializable()); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	watching := s.client.Watch(clientv3.WithRequireLeader(s.ctx), e.base, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	watching := s.client.Watch(clientv3.WithRequireLeader(s.ctx), e.base, clientv3.WithPrefix(),
+		clientv3.WithCreatedNotify())
 	select {
 	case resp, ok := <-watching:
 		switch {

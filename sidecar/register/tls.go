@@ -41,7 +41,8 @@ func filesConfig(files *contract.TLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// identityConfig is for the etcd of a data center: its servers have certificates of the store, and are known by their role.
+// identityConfig is for the etcd of a data center: its servers have certificates of the store, and are known by their
+// role.
 func (e *etcd) identityConfig(s *session) *tls.Config {
 	cert, _ := e.o.Credentials()
 	var chain []*x509.Certificate // of the server, from the only handshake on
@@ -65,7 +66,8 @@ func (e *etcd) verifyServer(chain []*x509.Certificate) error {
 		return fmt.Errorf("the server is not trusted: %w", err)
 	}
 	if peer.Role != contract.RoleEtcd || peer.DataCenter != e.o.DataCenter {
-		return fmt.Errorf("the server is not trusted: %s is not an etcd of data center %s", peer.Identity, e.o.DataCenter)
+		return fmt.Errorf("the server is not trusted: %s is not an etcd of data center %s", peer.Identity,
+			e.o.DataCenter)
 	}
 	return nil
 }

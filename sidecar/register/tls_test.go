@@ -63,7 +63,8 @@ func coordinatorIdentity() contract.Identity {
 // startSecured starts an etcd with the certificate of an identity, which wants certificates of the region.
 func (r *region) startSecured(id contract.Identity) *etcdserver.Server {
 	f := r.issue(id)
-	return etcdserver.Start(r.t, "--cert-file", f.cert, "--key-file", f.key, "--trusted-ca-file", f.ca, "--client-cert-auth")
+	return etcdserver.Start(r.t, "--cert-file", f.cert, "--key-file", f.key, "--trusted-ca-file", f.ca,
+		"--client-cert-auth")
 }
 
 // credentials are those of a part that trusts the authorities of all the regions.
@@ -78,7 +79,8 @@ func (r *region) credentials(id contract.Identity, trusted ...*region) func() (*
 	for _, other := range append(trusted, r) {
 		bundle += string(other.ca.CertificatePEM())
 	}
-	b, err := yaml.Marshal(contract.Trust{StoreID: store, DataCenters: map[string]string{"eu": domain, "us": domain}, Bundles: map[string]string{domain: bundle}})
+	b, err := yaml.Marshal(contract.Trust{StoreID: store, DataCenters: map[string]string{"eu": domain, "us": domain},
+		Bundles: map[string]string{domain: bundle}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -92,7 +94,8 @@ func (r *region) credentials(id contract.Identity, trusted ...*region) func() (*
 func TestThePartsOfAStoreUseItsEtcdWithTheirCertificates(t *testing.T) {
 	r := newRegion(t)
 	s := r.startSecured(etcdIdentity())
-	u := open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())})
+	u := open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint),
+		Credentials: r.credentials(coordinatorIdentity())})
 	u.mustSwap(config(1, 7))
 	u.mustHold(config(1, 7))
 
@@ -104,7 +107,8 @@ func TestThePartsOfAStoreUseItsEtcdWithTheirCertificates(t *testing.T) {
 	})
 	t.Run("nobody of another authority", func(t *testing.T) {
 		other := newRegion(t)
-		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: other.credentials(coordinatorIdentity(), r)}).mustBeRefused("remote error: tls")
+		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint),
+			Credentials: other.credentials(coordinatorIdentity(), r)}).mustBeRefused("remote error: tls")
 	})
 	t.Run("nobody without TLS", func(t *testing.T) { connect(t, s).mustBeRefused("no connection") })
 }
@@ -115,28 +119,35 @@ func TestAServerThatIsNoEtcdOfTheDataCenterIsRefused(t *testing.T) {
 		change func(*contract.Identity)
 		reason string
 	}{
-		"a part":              {func(id *contract.Identity) { id.Role = contract.RoleMiddleman }, "is not an etcd of data center eu"},
-		"another data center": {func(id *contract.Identity) { id.DataCenter = "us" }, "is not an etcd of data center eu"},
-		"another store":       {func(id *contract.Identity) { id.StoreID = "other" }, "is of another store"},
+		"a part": {func(id *contract.Identity) {
+			id.Role = contract.RoleMiddleman
+		}, "is not an etcd of data center eu"},
+		"another data center": {func(id *contract.Identity) {
+			id.DataCenter = "us"
+		}, "is not an etcd of data center eu"},
+		"another store": {func(id *contract.Identity) { id.StoreID = "other" }, "is of another store"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			id := etcdIdentity()
 			c.change(&id)
 			r := &region{t, r.ca}
 			s := r.startSecured(id)
-			open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused(c.reason)
+			open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint),
+				Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused(c.reason)
 		})
 	}
 	t.Run("another authority", func(t *testing.T) {
 		s := newRegion(t).startSecured(etcdIdentity())
-		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint), Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused("not trusted")
+		open(t, Options{DataCenter: "eu", Etcd: endpoints(s.Endpoint),
+			Credentials: r.credentials(coordinatorIdentity())}).mustBeRefused("not trusted")
 	})
 }
 
 // TestAnEtcdWithOtherCertificatesIsKnownByItsName uses certificates with host names, which no part of a store has.
 func TestAnEtcdWithOtherCertificatesIsKnownByItsName(t *testing.T) {
 	server, client, ca := namedCertificates(t, "etcd.example")
-	s := etcdserver.Start(t, "--cert-file", server.cert, "--key-file", server.key, "--trusted-ca-file", ca, "--client-cert-auth")
+	s := etcdserver.Start(t, "--cert-file", server.cert, "--key-file", server.key, "--trusted-ca-file", ca,
+		"--client-cert-auth")
 	c := endpoints(s.Endpoint)
 	c.TLS = &contract.TLS{CA: ca, Cert: client.cert, Key: client.key, ServerName: "etcd.example"}
 	u := open(t, Options{DataCenter: "eu", Etcd: c})

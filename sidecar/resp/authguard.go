@@ -9,18 +9,19 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// Guessing a password is made slow in two ways. A connection waits longer for the reply to each wrong password, and is closed
-// after maxAuthFailures. And all connections from one address together have authBurst wrong guesses, and authPerSecond more
-// each second: beyond that, an attempt waits for its turn before the password is looked at, whether it is right or wrong, so
-// that opening many connections gains nothing. The right password costs none of it.
+// Guessing a password is made slow in two ways. A connection waits longer for the reply to each wrong password, and is
+// closed after maxAuthFailures. And all connections from one address together have authBurst wrong guesses, and
+// authPerSecond more each second: beyond that, an attempt waits for its turn before the password is looked at, whether
+// it is right or wrong, so that opening many connections gains nothing. The right password costs none of it.
 const (
-	maxAuthFailures  = 5
-	firstAuthDelay   = 100 * time.Millisecond // doubles with each failure of the connection
-	authBurst        = 20
-	authPerSecond    = 10
-	authSweep        = time.Second / authPerSecond // between two looks at all addresses: what one wrong password takes to be forgotten
-	maxAuthWait      = 5 * time.Second             // an attempt that would wait longer for its turn is refused
-	maxAuthAddresses = 4096                        // that are remembered
+	maxAuthFailures = 5
+	firstAuthDelay  = 100 * time.Millisecond // doubles with each failure of the connection
+	authBurst       = 20
+	authPerSecond   = 10
+	// between two looks at all addresses: what one wrong password takes to be forgotten
+	authSweep        = time.Second / authPerSecond
+	maxAuthWait      = 5 * time.Second // an attempt that would wait longer for its turn is refused
+	maxAuthAddresses = 4096            // that are remembered
 )
 
 var errAuthBusy = Errorf("ERR", "too many wrong passwords from this address; wait %s and try again", maxAuthWait)
@@ -32,7 +33,8 @@ type authGuard struct {
 	swept     time.Time // when all addresses were looked at
 }
 
-// authBudget is the number of wrong passwords that an address may send now. It is below 0 while attempts wait for their turn.
+// authBudget is the number of wrong passwords that an address may send now. It is below 0 while attempts wait for their
+// turn.
 type authBudget struct {
 	left float64
 	at   time.Time // when left was right
@@ -44,9 +46,10 @@ func (b *authBudget) refill(now time.Time) {
 	}
 }
 
-// attempt decides about one attempt. If the address may try at once, it calls check and returns its result. Otherwise it
-// returns how long to wait before the attempt, which is paid for, or false if that is too long.
-func (g *authGuard) attempt(address netip.Prefix, now time.Time, check func() bool) (matches bool, wait time.Duration, ok bool) {
+// attempt decides about one attempt. If the address may try at once, it calls check and returns its result. Otherwise
+// it returns how long to wait before the attempt, which is paid for, or false if that is too long.
+func (g *authGuard) attempt(address netip.Prefix, now time.Time, check func() bool) (matches bool,
+	wait time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.addresses[address]
@@ -92,8 +95,8 @@ func (g *authGuard) remember(address netip.Prefix, b *authBudget, now time.Time)
 	g.addresses[address] = b
 }
 
-// addressOf returns the address of a client: for IPv6 its /64, which is one subscriber's; the zero Prefix for a socket without
-// addresses.
+// addressOf returns the address of a client: for IPv6 its /64, which is one subscriber's; the zero Prefix for a socket
+// without addresses.
 func addressOf(remote net.Addr) netip.Prefix {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -132,7 +135,8 @@ func (c *connection) authenticate(user, password []byte) error {
 	c.authFailures++
 	if n, ok := c.server.authLog.next(time.Now()); ok {
 		known := users.byName[string(user)] != nil // what it sent for a name may be a password
-		c.server.options.Logger.Warn("a client sent a wrong password, or the name of no user", "client", c.socket.RemoteAddr(), "userExists", known,
+		c.server.options.Logger.Warn("a client sent a wrong password, or the name of no user", "client",
+			c.socket.RemoteAddr(), "userExists", known,
 			"unloggedBefore", n)
 	}
 	c.pause(firstAuthDelay << (c.authFailures - 1))

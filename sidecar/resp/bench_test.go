@@ -53,8 +53,10 @@ func TestConnectionLoopAllocatesLittle(t *testing.T) {
 		"SET":             {frameOf("SET", "key", "value"), 2},               // the key and the value
 		"SET with expiry": {frameOf("SET", "key", "value", "EX", "1000"), 2}, // the same
 		"PING":            {frameOf("PING"), 0},
-		"EXISTS":          {frameOf("EXISTS", "key"), 3},                                                // the key, the list of keys, the list of values
-		"pipelined GET":   {batch([]string{"GET", "key"}, []string{"GET", "key"}, []string{"PING"}), 3}, // two keys, and the closure for peekGetKeys
+		// the key, the list of keys, the list of values
+		"EXISTS": {frameOf("EXISTS", "key"), 3},
+		// two keys, and the closure for peekGetKeys
+		"pipelined GET": {batch([]string{"GET", "key"}, []string{"GET", "key"}, []string{"PING"}), 3},
 	} {
 		run := loop(t, c.frame)
 		run()

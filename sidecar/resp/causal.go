@@ -17,6 +17,7 @@ func causalHelp(c *connection, _ [][]byte) error {
 		"RESUME <token>", "    Resume a session that was exported here or in another data center.",
 		"STATUS", "    Return the rings that the session is bound to, and its other state.",
 		"TOKEN", "    Export the session as an opaque string.",
-		"WAIT [<ring>|all] <timeout-ms>", "    Wait until the last write of the session is in one ring or in all rings.")
+		"WAIT [<ring>|all] <timeout-ms>",
+		"    Wait until the last write of the session is in one ring or in all rings.")
 	return nil
 }

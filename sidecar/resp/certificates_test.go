@@ -24,7 +24,8 @@ import (
 // strong and of use.
 func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 	servers := newAuthority(t)
-	clients := credentials.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "clients"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
+	clients := credentials.Sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "clients"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
 		credentials.NewKey(t), nil)
 	var log capture.Buffer
 	s, _ := serve(t, Options{Backend: newMemory(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -44,16 +45,21 @@ func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 	}{
 		{"good", good, ""},
 		{"with its authority", credentials.WithJunk(good, clients), ""},
-		{"the largest that crypto/tls accepts with TLS 1.2", credentials.Named(t, 21_000), "more than a TLS handshake may take"},
-		{"with junk behind it", credentials.WithJunk(good, credentials.Named(t, 1000)), "does not lead to an authority that is trusted"},
+		{"the largest that crypto/tls accepts with TLS 1.2", credentials.Named(t, 21_000),
+			"more than a TLS handshake may take"},
+		{"with junk behind it", credentials.WithJunk(good, credentials.Named(t, 1000)),
+			"does not lead to an authority that is trusted"},
 		{"of nobody", credentials.Named(t, 1), "unknown authority"},
-		{"weak", credentials.Sign(t, &x509.Certificate{DNSNames: []string{"app"}}, weak, clients), "its RSA key has 1024 bits"},
+		{"weak", credentials.Sign(t, &x509.Certificate{DNSNames: []string{"app"}}, weak, clients),
+			"its RSA key has 1024 bits"},
 	} {
 		for i, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			s.tlsLog = logLimit{}
 			config := servers.trust()
 			config.MinVersion, config.MaxVersion = version, version
-			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return try.cert, nil }
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return try.cert, nil
+			}
 			p, err := dialTLS(t, address, config)
 			if try.want == "" {
 				if err != nil {
@@ -68,7 +74,9 @@ func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 					t.Errorf("%s, %x: not refused: %v", try.name, version, err)
 				}
 			}
-			waitFor(t, fmt.Sprintf("%s to be refused with TLS %x", try.name, version), func() bool { return strings.Count(log.String(), try.want) == i+1 && s.handshakes.Number() == 0 })
+			waitFor(t, fmt.Sprintf("%s to be refused with TLS %x", try.name, version), func() bool {
+				return strings.Count(log.String(), try.want) == i+1 && s.handshakes.Number() == 0
+			})
 		}
 	}
 }

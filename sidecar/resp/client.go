@@ -133,9 +133,11 @@ func (s *shownState) load() clientState {
 
 // state returns the present state of the connection.
 func (c *connection) state() clientState {
-	return clientState{name: c.name, libName: c.libName, libVer: c.libVer, lastCommand: c.lastCommand, active: c.server.options.Clock(),
-		database: c.database, proto: c.out.proto, inMulti: c.transaction.open, queued: len(c.transaction.queue), queuedBytes: c.transaction.bytes,
-		buffered: c.in.buffered(), readBuffer: cap(c.in.buf), replies: len(c.out.buf), replyBuffer: cap(c.out.buf)}
+	return clientState{name: c.name, libName: c.libName, libVer: c.libVer, lastCommand: c.lastCommand,
+		active:   c.server.options.Clock(),
+		database: c.database, proto: c.out.proto, inMulti: c.transaction.open, queued: len(c.transaction.queue),
+		queuedBytes: c.transaction.bytes,
+		buffered:    c.in.buffered(), readBuffer: cap(c.in.buf), replies: len(c.out.buf), replyBuffer: cap(c.out.buf)}
 }
 
 // showState shows the present state to others.
@@ -156,11 +158,15 @@ func (c *connection) clientLine(s *clientState) string {
 	if lastCommand == "" {
 		lastCommand = "NULL"
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
-		"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s user=%s redir=-1 "+
-		"resp=%d lib-name=%s lib-ver=%s\n",
-		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.opened).Seconds()), int64(now.Sub(s.active).Seconds()), flags, s.database, queued,
-		s.buffered, s.readBuffer-s.buffered, s.queuedBytes, s.replyBuffer, s.replyBuffer, s.replies, c.memory.accounted.Load(), lastCommand,
+	return fmt.Sprintf(
+		"id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
+			"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s "+
+			"user=%s redir=-1 "+
+			"resp=%d lib-name=%s lib-ver=%s\n",
+		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.opened).Seconds()),
+		int64(now.Sub(s.active).Seconds()), flags, s.database, queued,
+		s.buffered, s.readBuffer-s.buffered, s.queuedBytes, s.replyBuffer, s.replyBuffer, s.replies,
+		c.memory.accounted.Load(), lastCommand,
 		c.userName(), s.proto, s.libName, s.libVer)
 }
 

@@ -5,14 +5,15 @@ import (
 	"unsafe"
 )
 
-// The memory of all clients together: what they have sent and what they have not read yet. Beyond Limits.MaxClientBytes the
-// server closes the connection that takes most, as Redis does with maxmemory-clients, and repeats that as long as it helps. What an
-// evicted connection took counts until it has ended: meanwhile no other one gets a larger buffer.
+// The memory of all clients together: what they have sent and what they have not read yet. Beyond Limits.MaxClientBytes
+// the server closes the connection that takes most, as Redis does with maxmemory-clients, and repeats that as long as
+// it helps. What an evicted connection took counts until it has ended: meanwhile no other one gets a larger buffer.
 
 const (
 	// accountStep is the change of a connection's memory that is too small to be accounted for.
 	accountStep = 4 << 10
-	// connectionBytes is what a connection takes without any buffer: its goroutine, its session and the state of the socket.
+	// connectionBytes is what a connection takes without any buffer: its goroutine, its session and the state of the
+	// socket.
 	connectionBytes = 8 << 10
 	// minEvictedBytes is what a connection must take to be closed: an idle one, which has no buffers, takes less.
 	minEvictedBytes = 2 * connectionBytes
@@ -30,19 +31,22 @@ type clientMemory struct {
 
 // bytes returns the memory of the buffers of r.
 func (r *reader) bytes() int {
-	return cap(r.buf) + cap(r.text) + cap(r.args)*int(unsafe.Sizeof([]byte(nil))) + cap(r.cur.spans)*int(unsafe.Sizeof(span{}))
+	return cap(r.buf) + cap(r.text) + cap(r.args)*int(unsafe.Sizeof([]byte(nil))) +
+		cap(r.cur.spans)*int(unsafe.Sizeof(span{}))
 }
 
 // takes returns the memory of the connection.
 func (c *connection) takes() int64 {
-	n := connectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.ahead.bytes + c.memory.held + c.transaction.bytes + c.memory.queue
+	n := connectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.ahead.bytes + c.memory.held +
+		c.transaction.bytes + c.memory.queue
 	if c.below != nil {
 		n += cap(c.below.ahead) + tlsBytes
 	}
 	return int64(n)
 }
 
-// account compares the memory of the connection with what the server knows of it, and evicts connections if it is too much.
+// account compares the memory of the connection with what the server knows of it, and evicts connections if it is too
+// much.
 func (c *connection) account() { c.charge(c.takes()) }
 
 func (c *connection) charge(now int64) {
@@ -63,9 +67,10 @@ func (c *connection) hold(bytes int) {
 	c.account()
 }
 
-// makeRoom accounts for a buffer before it is allocated, and waits until the memory of evicted connections is free if all together
-// take too much; not for the first buffer, which every command needs. It returns false if this connection is one of them. It must not be called during a command: an evicted connection
-// may wait for the keys that this one has locked.
+// makeRoom accounts for a buffer before it is allocated, and waits until the memory of evicted connections is free if
+// all together take too much; not for the first buffer, which every command needs. It returns false if this connection
+// is one of them. It must not be called during a command: an evicted connection may wait for the keys that this one has
+// locked.
 func (c *connection) makeRoom(bytes int) bool {
 	s := c.server
 	if bytes > 0 {
@@ -76,7 +81,8 @@ func (c *connection) makeRoom(bytes int) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.clientBytes.Load() > int64(s.options.Limits.MaxClientBytes) && s.evictedBytes > 0 && !c.memory.evicted.Load() {
+	for s.clientBytes.Load() > int64(s.options.Limits.MaxClientBytes) && s.evictedBytes > 0 &&
+		!c.memory.evicted.Load() {
 		s.memoryFreed.Wait() // an evicted connection ends with its command, which has a time-out
 	}
 	return !c.memory.evicted.Load()
@@ -89,7 +95,8 @@ func (s *Server) evictClients() {
 	for s.clientBytes.Load()-s.evictedBytes > int64(s.options.Limits.MaxClientBytes) {
 		var largest *connection
 		for c := range s.connections {
-			if !c.memory.evicted.Load() && (largest == nil || c.memory.accounted.Load() > largest.memory.accounted.Load()) {
+			if !c.memory.evicted.Load() && (largest == nil ||
+				c.memory.accounted.Load() > largest.memory.accounted.Load()) {
 				largest = c
 			}
 		}
@@ -103,8 +110,10 @@ func (s *Server) evictClients() {
 		if m := s.options.Metrics; m != nil {
 			m.ConnectionEvicted()
 		}
-		s.options.Logger.Warn("closing the client that takes most memory: all clients together take more than the limit clientBytes",
-			"client", largest.socket.RemoteAddr(), "bytes", largest.memory.evictedBytes, "limit", s.options.Limits.MaxClientBytes)
+		s.options.Logger.Warn(
+			"closing the client that takes most memory: all clients together take more than the limit clientBytes",
+			"client", largest.socket.RemoteAddr(), "bytes", largest.memory.evictedBytes, "limit",
+			s.options.Limits.MaxClientBytes)
 		largest.abort()
 	}
 	s.memoryFreed.Broadcast() // those that wait may be among the evicted

@@ -41,7 +41,8 @@ func TestMemoryOfClosedClientsIsNotCounted(t *testing.T) {
 // A client that does not read its replies holds their values.
 func TestRepliesThatAreNotReadCount(t *testing.T) {
 	m := &counters{}
-	s, address := serve(t, Options{Backend: newMemory(), Metrics: m, Limits: Limits{MaxClientBytes: 32 << 20, WriteTimeout: time.Hour}})
+	s, address := serve(t, Options{Backend: newMemory(), Metrics: m,
+		Limits: Limits{MaxClientBytes: 32 << 20, WriteTimeout: time.Hour}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 14<<20))
 	waitFor(t, "the buffers of the command to be released", func() bool {

@@ -17,7 +17,8 @@ func TestGoRedisWorksUnmodified(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", proto), func(t *testing.T) {
 			_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
-			c := goredis.NewClient(&goredis.Options{Addr: address, Password: "secret", Protocol: proto, ClientName: "worker"})
+			c := goredis.NewClient(&goredis.Options{Addr: address, Password: "secret", Protocol: proto,
+				ClientName: "worker"})
 			defer c.Close()
 			ctx := t.Context()
 			must := func(got any, err error, want any) {
@@ -88,10 +89,12 @@ func TestRedisCLIWorksUnmodified(t *testing.T) {
 			args []string
 		}{
 			{"OK", []string{"SET", "k", "v"}}, {"\"v\"", []string{"GET", "k"}}, {"(nil)", []string{"GET", "missing"}},
-			{"(integer) 1", []string{"EXISTS", "k"}}, {"(error) ERR LPUSH is not supported", []string{"LPUSH", "l", "x"}},
+			{"(integer) 1", []string{"EXISTS", "k"}},
+			{"(error) ERR LPUSH is not supported", []string{"LPUSH", "l", "x"}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), bound)
-			out, err := exec.CommandContext(ctx, program, append([]string{"--no-raw", proto, "-p", port}, c.args...)...).Output()
+			out, err := exec.CommandContext(ctx, program,
+				append([]string{"--no-raw", proto, "-p", port}, c.args...)...).Output()
 			cancel()
 			if err != nil || !strings.HasPrefix(string(out), c.want) {
 				t.Errorf("%s %q: %q, %v; want %q", proto, c.args, out, err, c.want)

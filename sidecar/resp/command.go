@@ -40,7 +40,8 @@ type trait uint8
 const (
 	// needsSession commands need a Session.
 	needsSession trait = 1 << iota
-	// pipelinedWrite commands may be executed, or answered, together with those that follow them, so they need not wait for those before them.
+	// pipelinedWrite commands may be executed, or answered, together with those that follow them, so they need not wait
+	// for those before them.
 	pipelinedWrite
 	// beforeAuth commands are allowed before AUTH.
 	beforeAuth
@@ -52,8 +53,8 @@ const (
 	readAheadOf
 )
 
-// handler executes a command: it either writes exactly one reply, or writes nothing and returns an error. args[0] is the
-// name. args are valid during the call only.
+// handler executes a command: it either writes exactly one reply, or writes nothing and returns an error. args[0] is
+// the name. args are valid during the call only.
 type handler func(c *connection, args [][]byte) error
 
 // byName maps full names to commands and subcommands. init fills it, because the handler of COMMAND reads it.
@@ -121,7 +122,8 @@ func copyLower(to, from []byte) int {
 	return n
 }
 
-// errUnknownCommand quotes up to 128 bytes of the arguments. Redis builds this from C strings, so each ends at a zero byte.
+// errUnknownCommand quotes up to 128 bytes of the arguments. Redis builds this from C strings, so each ends at a zero
+// byte.
 func errUnknownCommand(args [][]byte) *Error {
 	var shown strings.Builder
 	for _, arg := range args[1:] {

@@ -129,12 +129,13 @@ func (cmd *command) infoReply() Array {
 	for _, sub := range cmd.subs {
 		subs = append(subs, sub.infoReply())
 	}
-	return Array{cmd.name, cmd.arity, wordSet(cmd.flags), cmd.keys.first, cmd.keys.last, cmd.keys.step, wordSet(cmd.acl),
+	return Array{cmd.name, cmd.arity, wordSet(cmd.flags), cmd.keys.first, cmd.keys.last, cmd.keys.step,
+		wordSet(cmd.acl),
 		Array{}, cmd.keySpecs(), subs}
 }
 
-// keySpecs describes the keys in the newer form, which also says how the command accesses them: one entry for all, or one for
-// each if it accesses them in different ways.
+// keySpecs describes the keys in the newer form, which also says how the command accesses them: one entry for all, or
+// one for each if it accesses them in different ways.
 func (cmd *command) keySpecs() Array {
 	k := cmd.keys
 	if k == noKey {

@@ -2,8 +2,8 @@ package resp
 
 import "strconv"
 
-// configParameters returns the parameters of CONFIG GET that clients and tools ask for, with the value that describes the
-// sidecar best.
+// configParameters returns the parameters of CONFIG GET that clients and tools ask for, with the value that describes
+// the sidecar best.
 func (c *connection) configParameters() [][2]string {
 	lim := &c.server.options.Limits
 	return [][2]string{

@@ -47,7 +47,8 @@ type connection struct {
 	quitting     bool
 	// receivedLast is set once the connection has received for the last time, because the server is stopping.
 	receivedLast bool
-	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after SKIP.
+	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after
+	// SKIP.
 	replyOff, skipNextReply, skipThisReply bool
 
 	name            string
@@ -57,7 +58,8 @@ type connection struct {
 }
 
 func newConnection(s *Server, socket net.Conn, id int64) *connection {
-	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(), in: newReader(&s.options.Limits)}
+	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(),
+		in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
 	c.waitWithoutBuffers()
 	c.direct = newDirectWriter(socket)
@@ -92,8 +94,8 @@ func (c *connection) serve() {
 		case err != nil:
 			c.rejectMalformed(err)
 		case args == nil && c.in.excess.limit == withinLimits:
-			// Nothing is left to execute: send the replies before waiting for the client. While a reply is blocked, flush receives
-			// more commands, and the client may be waiting for their replies.
+			// Nothing is left to execute: send the replies before waiting for the client. While a reply is blocked,
+			// flush receives more commands, and the client may be waiting for their replies.
 			before := c.in.buffered()
 			c.awaitWrites()
 			c.flushCounters() // before the client has its replies
@@ -112,7 +114,9 @@ func (c *connection) serve() {
 
 func (c *connection) rejectMalformed(err error) {
 	if errors.Is(err, errTLS) {
-		c.rejectProtocol("a client with TLS on the port without TLS; it needs the port of listen.redisTLS, or a URL with redis://", nil)
+		c.rejectProtocol(
+			"a client with TLS on the port without TLS; it needs the port of listen.redisTLS, or a URL with redis://",
+			nil)
 		defer c.linger() // the client has sent more, and is to get the answer
 		defer c.out.flush()
 	} else {
@@ -287,8 +291,8 @@ func (c *connection) overLimit(args [][]byte) *Error {
 		return Errorf("ERR", "command is longer than the limit of %d bytes; split it", lim.MaxCommandBytes)
 	}
 	if len(args) > 0 {
-		// The number of arguments after the long one is unknown, so a key range that is counted from the end is taken to
-		// reach this argument.
+		// The number of arguments after the long one is unknown, so a key range that is counted from the end is taken
+		// to reach this argument.
 		if cmd := byName[strings.ToLower(string(args[0]))]; cmd != nil && cmd.keys.isKey(over.arg, over.arg+1) {
 			return errTooLong("key", over.n, lim.MaxKeyBytes)
 		}
@@ -301,7 +305,8 @@ func (c *connection) close() {
 	defer func() {
 		if r := recover(); r != nil {
 			c.server.stats.panics.Add(1)
-			c.server.options.Logger.Error("panic while closing a session", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			c.server.options.Logger.Error("panic while closing a session", "panic", fmt.Sprint(r), "stack",
+				string(debug.Stack()))
 		}
 	}()
 	c.reportTimed()

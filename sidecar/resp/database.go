@@ -12,9 +12,10 @@ import (
 // databases is the number of databases that SELECT offers, as in Redis by default.
 const databases = 16
 
-// The store has one key space. A key of database 0 is stored under its own name; a key of database n under databaseMark, n,
-// ":" and the key. A key of database 0 that begins with databaseMark is stored as if 0 were another database, so no two keys
-// collide. The prefix has no brace, so the {tag} of a key, and with it what shares a slot, is the same in every database.
+// The store has one key space. A key of database 0 is stored under its own name; a key of database n under
+// databaseMark, n, ":" and the key. A key of database 0 that begins with databaseMark is stored as if 0 were another
+// database, so no two keys collide. The prefix has no brace, so the {tag} of a key, and with it what shares a slot, is
+// the same in every database.
 const databaseMark = '\x01'
 
 var databasePrefixes = func() (prefixes [databases]string) {
@@ -67,8 +68,8 @@ func keyStoredAs(name string) (database int, key string, ok bool) {
 	return 0, "", false
 }
 
-// databaseSession is the session of a connection as its commands see it: keys are those of the selected database, and while
-// EXEC holds all keys of the transaction, its commands lock none themselves.
+// databaseSession is the session of a connection as its commands see it: keys are those of the selected database, and
+// while EXEC holds all keys of the transaction, its commands lock none themselves.
 type databaseSession struct {
 	Session
 	connection *connection

@@ -8,14 +8,15 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // A key that a client may write is one that a coordinator accepts, in each database.
 func TestTheNameOfTheLongestKeyIsOneThatCanBeStored(t *testing.T) {
 	longest := strings.Repeat(string(databaseMark), contract.MaxKeyBytes)
 	for n := range databases {
-		if err := causal.CheckPut(storageKey(n, longest), causal.Value{Data: make([]byte, contract.MaxValueBytes)}, causal.MaxPutDeps); err != nil {
+		if err := causal.CheckPut(storageKey(n, longest), causal.Value{Data: make([]byte, contract.MaxValueBytes)},
+			causal.MaxPutDeps); err != nil {
 			t.Errorf("in database %d: %v", n, err)
 		}
 	}
@@ -27,7 +28,8 @@ func TestDatabasesAreSeparateKeySpaces(t *testing.T) {
 	p := dial(t, address)
 	p.send(frameOf("SET", "{t}k", "in 0"))
 	for _, n := range []string{"1", "15"} {
-		p.send(append(frameOf("SELECT", n), frameOf("SET", "{t}k", "in "+n)...)) // pipelined plain writes stay in their database
+		// pipelined plain writes stay in their database
+		p.send(append(frameOf("SELECT", n), frameOf("SET", "{t}k", "in "+n)...))
 	}
 	for range 5 {
 		p.reply()
@@ -67,7 +69,8 @@ func TestDatabasesAreSeparateKeySpaces(t *testing.T) {
 }
 
 func TestNoTwoKeysOfAnyDatabasesAreStoredUnderOneName(t *testing.T) {
-	keys := []string{"", "\x01", "\x01\x01", ":", "1", "1:", "\x011", "\x011:", "\x010:", "\x010:\x01", "\x011:\x011:", "\x0115:", "5:", "15:", "a"}
+	keys := []string{"", "\x01", "\x01\x01", ":", "1", "1:", "\x011", "\x011:", "\x010:", "\x010:\x01", "\x011:\x011:",
+		"\x0115:", "5:", "15:", "a"}
 	names := map[string]string{}
 	for database := range databases {
 		for _, key := range keys {

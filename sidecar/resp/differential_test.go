@@ -22,7 +22,8 @@ func redis(t testing.TB) string {
 	}
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+		"--dir", dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,8 @@ func redis(t testing.TB) string {
 		buf := make([]byte, 1024)
 		for isReady := false; ; {
 			n, err := out.Read(buf)
-			if log = append(log, buf[:n]...); !isReady && strings.Contains(string(log), "ready to accept connections at") {
+			if log = append(log, buf[:n]...); !isReady &&
+				strings.Contains(string(log), "ready to accept connections at") {
 				isReady = true
 				close(ready)
 			}
@@ -89,7 +91,8 @@ func (w *twins) compare(commands ...[]string) {
 	}
 }
 
-// same compares byte for byte, except that remaining times may differ a little: the servers answer at different moments.
+// same compares byte for byte, except that remaining times may differ a little: the servers answer at different
+// moments.
 func (w *twins) same(args []string, theirs, ours string) bool {
 	if theirs == ours {
 		return true
@@ -168,9 +171,12 @@ func TestIncrByFloatAddsLikeRedis(t *testing.T) {
 func randomFloat(r *rand.Rand) string {
 	switch r.IntN(10) {
 	case 0:
-		return pick(r, "0", "-0", "+1", "1.", ".5", "-.5e-3", "1e400", "-1e4932", "1.18973149535723176502e+4932", "1e4933", "1e-4940", "1e-4960",
-			"1e-99999999999999999999", "0e99999999999", "inf", "-Infinity", "nan", "0x1p3", "0X.8", "0x1.8p-1", "0x", "", " 1", "1 ", "1e", "1e+", "--1", "1_0", "1p3",
-			"3.0e3", "5e-324", "0.1", "10.5", "100000000000000000000", "99999999999999999999.99999999", "1x", "e5", ".", "infin", "0x1p16383", "0x1p99999")
+		return pick(r, "0", "-0", "+1", "1.", ".5", "-.5e-3", "1e400", "-1e4932", "1.18973149535723176502e+4932",
+			"1e4933", "1e-4940", "1e-4960",
+			"1e-99999999999999999999", "0e99999999999", "inf", "-Infinity", "nan", "0x1p3", "0X.8", "0x1.8p-1", "0x",
+			"", " 1", "1 ", "1e", "1e+", "--1", "1_0", "1p3",
+			"3.0e3", "5e-324", "0.1", "10.5", "100000000000000000000", "99999999999999999999.99999999", "1x", "e5", ".",
+			"infin", "0x1p16383", "0x1p99999")
 	case 1:
 		return strconv.FormatInt(r.Int64()-r.Int64(), 10)
 	case 2:
@@ -185,25 +191,31 @@ func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] 
 func randomCommand(r *rand.Rand) []string {
 	key := func() string { return pick(r, "a", "b", "c", "d", "{t}1", "\x00\r\n\xff", "") }
 	number := func() string {
-		return pick(r, "0", "1", "-1", "5", "10", "100", "-7", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
-			"01", "+1", "-0", "", " 1", "1.5", "abc", "4611686018427387904", "9223372036854775", "-9223372036854775", "18446744073709551616")
+		return pick(r, "0", "1", "-1", "5", "10", "100", "-7", "9223372036854775807", "-9223372036854775808",
+			"9223372036854775808",
+			"01", "+1", "-0", "", " 1", "1.5", "abc", "4611686018427387904", "9223372036854775", "-9223372036854775",
+			"18446744073709551616")
 	}
 	// No expire time may pass during the test, and no two may be so close that their order depends on when each server
 	// executes the command.
 	lasting := func() string {
-		return pick(r, "0", "-1", strconv.Itoa(1e6+r.IntN(1e9)), strconv.Itoa(1e6+r.IntN(1e9)), "", " 1000000", "1.5", "abc", "9223372036854775", "-9223372036854775", "9223372036854775807",
+		return pick(r, "0", "-1", strconv.Itoa(1e6+r.IntN(1e9)), strconv.Itoa(1e6+r.IntN(1e9)), "", " 1000000", "1.5",
+			"abc", "9223372036854775", "-9223372036854775", "9223372036854775807",
 			"-9223372036854775808", "9223372036854775808", "4611686018427387904")
 	}
 	text := func() string { return pick(r, number(), "hello", "\r\n\x00", "3.25", strings.Repeat("x", r.IntN(300))) }
 	at := func() string {
-		return pick(r, lasting(), strconv.FormatInt(time.Now().Unix()+1000+int64(r.IntN(1e6)), 10), strconv.FormatInt(time.Now().UnixMilli()+1e6+int64(r.IntN(1e9)), 10))
+		return pick(r, lasting(), strconv.FormatInt(time.Now().Unix()+1000+int64(r.IntN(1e6)), 10),
+			strconv.FormatInt(time.Now().UnixMilli()+1e6+int64(r.IntN(1e9)), 10))
 	}
 	option := func() string {
 		return pick(r, "NX", "XX", "GET", "KEEPTTL", "PERSIST", "GT", "LT", "nx", "Xx", "bogus", "EX", "PX")
 	}
 	timed := func() []string { return []string{pick(r, "EX", "PX", "EXAT", "PXAT", "ex", "pxat"), at()} }
-	name := pick(r, "GET", "SET", "SET", "SET", "SET", "SETNX", "SETEX", "PSETEX", "GETSET", "GETDEL", "GETEX", "GETEX", "GETRANGE", "SUBSTR", "STRLEN",
-		"APPEND", "MGET", "MSET", "DEL", "UNLINK", "EXISTS", "TYPE", "INCR", "DECR", "INCRBY", "DECRBY", "INCRBYFLOAT", "EXPIRE", "PEXPIRE", "EXPIREAT",
+	name := pick(r, "GET", "SET", "SET", "SET", "SET", "SETNX", "SETEX", "PSETEX", "GETSET", "GETDEL", "GETEX", "GETEX",
+		"GETRANGE", "SUBSTR", "STRLEN",
+		"APPEND", "MGET", "MSET", "DEL", "UNLINK", "EXISTS", "TYPE", "INCR", "DECR", "INCRBY", "DECRBY", "INCRBYFLOAT",
+		"EXPIRE", "PEXPIRE", "EXPIREAT",
 		"PEXPIREAT", "TTL", "PTTL", "PERSIST", "EXPIRETIME", "PEXPIRETIME", "PING", "ECHO", "NOSUCH", "SET", "CLIENT")
 	args := []string{name}
 	if r.IntN(4) == 0 {
@@ -294,7 +306,8 @@ func TestCommandTableMatchesRedis(t *testing.T) {
 		}
 		for _, name := range names {
 			switch name {
-			case "client|setinfo", "client|no-touch", "causal|status", "causal|token", "causal|resume", "causal|wait", "causal|last", "causal|help":
+			case "client|setinfo", "client|no-touch", "causal|status", "causal|token", "causal|resume", "causal|wait",
+				"causal|last", "causal|help":
 				continue
 			}
 			if a, b := words(theirs.do("COMMAND", "INFO", name)), words(ours.do("COMMAND", "INFO", name)); a != b {

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// directWriter writes to a socket what it takes at once, without a deadline: to set one for each write costs as much as to look a value up.
+// directWriter writes to a socket what it takes at once, without a deadline: to set one for each write costs as much as
+// to look a value up.
 type directWriter struct {
 	raw     syscall.RawConn
 	attempt func(fd uintptr) (done bool)

@@ -2,12 +2,12 @@ package resp
 
 import "time"
 
-// maxTransactionTime is how long EXEC begins to execute commands. It holds the locks of their keys meanwhile, and a command may
-// wait for its time-out.
+// maxTransactionTime is how long EXEC begins to execute commands. It holds the locks of their keys meanwhile, and a
+// command may wait for its time-out.
 const maxTransactionTime = 10 * time.Second
 
-// EXEC: executes the queued commands one after the other. No other command of this sidecar reads or writes their keys in
-// between. A command that fails does not keep the others from being executed, as in Redis.
+// EXEC: executes the queued commands one after the other. No other command of this sidecar reads or writes their keys
+// in between. A command that fails does not keep the others from being executed, as in Redis.
 func execTransaction(c *connection, _ [][]byte) error {
 	t := c.transaction
 	if !t.open {
@@ -30,8 +30,8 @@ func execTransaction(c *connection, _ [][]byte) error {
 	return c.executeIsolated(&t, keys)
 }
 
-// abortExec ends the transaction of an EXEC that cannot be executed, as Redis does, and returns the error for it. The text has the code only if
-// that is not ERR.
+// abortExec ends the transaction of an EXEC that cannot be executed, as Redis does, and returns the error for it. The
+// text has the code only if that is not ERR.
 func (c *connection) abortExec(why *Error) *Error {
 	c.transaction = transaction{}
 	text := why.Message
@@ -41,8 +41,8 @@ func (c *connection) abortExec(why *Error) *Error {
 	return Errorf("EXECABORT", "Transaction discarded because of: %s", text)
 }
 
-// executeIsolated executes a transaction while it holds the locks of its keys. Replies are sent afterwards, because a client
-// that does not read its replies must not hold a lock.
+// executeIsolated executes a transaction while it holds the locks of its keys. Replies are sent afterwards, because a
+// client that does not read its replies must not hold a lock.
 func (c *connection) executeIsolated(t *transaction, keys []string) error {
 	release := c.session.Isolate(keys...)
 	c.executing, c.out.held = true, true

@@ -37,8 +37,8 @@ const (
 	overCommand
 )
 
-// frame parses one command incrementally, without reading any byte twice. Clients send multibulk frames; anything that does
-// not begin with '*' is a line of words, an inline command.
+// frame parses one command incrementally, without reading any byte twice. Clients send multibulk frames; anything that
+// does not begin with '*' is a line of words, an inline command.
 type frame struct {
 	at     int // first byte not parsed yet
 	argc   int // number of arguments; 0 until the header is parsed

@@ -1,7 +1,7 @@
 package resp
 
-// matchGlob reports whether text matches a pattern: * ? [a-z] [^a-z], and \ to escape a character. CONFIG GET and COMMAND LIST
-// ignore case. It runs in O(len(pattern) x len(text)).
+// matchGlob reports whether text matches a pattern: * ? [a-z] [^a-z], and \ to escape a character. CONFIG GET and
+// COMMAND LIST ignore case. It runs in O(len(pattern) x len(text)).
 func matchGlob(pattern, text string, ignoreCase bool) bool {
 	fold := func(c byte) byte { return c }
 	if ignoreCase {

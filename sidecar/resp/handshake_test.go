@@ -20,7 +20,8 @@ func TestPasswordIsRequired(t *testing.T) {
 	p.expect(wrongPass, "AUTH", "wrong")
 	p.expect(wrongPass, "AUTH", "other", "secret")
 	p.expect(wrongPass, "HELLO", "3", "AUTH", "default", "wrong")
-	if got := p.do("HELLO", "3"); !strings.HasPrefix(got, "-NOAUTH HELLO must be called with the client already authenticated") {
+	if got := p.do("HELLO", "3"); !strings.HasPrefix(got,
+		"-NOAUTH HELLO must be called with the client already authenticated") {
 		t.Errorf("HELLO: %q", got)
 	}
 	p.expect("+OK\r\n", "AUTH", "secret")
@@ -40,7 +41,8 @@ func TestConfiguredUsernameIsRequired(t *testing.T) {
 	p := dial(t, address)
 	p.expect(wrongPass, "AUTH", "secret")
 	p.expect(wrongPass, "AUTH", "default", "secret")
-	if got := p.do("HELLO", "3", "AUTH", "app", "secret", "SETNAME", "worker"); !strings.HasPrefix(got, "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n") {
+	if got := p.do("HELLO", "3", "AUTH", "app", "secret", "SETNAME", "worker"); !strings.HasPrefix(got,
+		"%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n") {
 		t.Errorf("HELLO: %q", got)
 	}
 	p.expect("$6\r\nworker\r\n", "CLIENT", "GETNAME")
@@ -91,9 +93,11 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 func TestCausalRepliesUseRESPTypes(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	p.expect("*8\r\n$5\r\nbound\r\n:0\r\n$3\r\nlag\r\n$3\r\n0.5\r\n$5\r\nrings\r\n*2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n$-1\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "causal", "status")
+	p.expect(
+		"*8\r\n$5\r\nbound\r\n:0\r\n$3\r\nlag\r\n$3\r\n0.5\r\n$5\r\nrings\r\n*2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n$-1\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "causal", "status")
 	p.do("HELLO", "3")
-	p.expect("%4\r\n$5\r\nbound\r\n#f\r\n$3\r\nlag\r\n,0.5\r\n$5\r\nrings\r\n~2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n_\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "CAUSAL", "status")
+	p.expect(
+		"%4\r\n$5\r\nbound\r\n#f\r\n$3\r\nlag\r\n,0.5\r\n$5\r\nrings\r\n~2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n_\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "CAUSAL", "status")
 	p.expect("-TIMEOUT ring eu has not acknowledged\r\n", "CAUSAL", "wait", "eu", "100")
 	p.expect("$16\r\n[\"RESUME\" \"abc\"]\r\n", "CAUSAL", "RESUME", "abc")
 	if got := p.do("CAUSAL", "HELP"); !strings.Contains(got, "RESUME <token>") {
@@ -106,7 +110,8 @@ func TestInfoReturnsTheRequestedSections(t *testing.T) {
 	p := dial(t, address)
 	p.do("SET", "k", "v")
 	all := p.do("INFO")
-	for _, want := range []string{"# Server\r\n", "redis_version:7.", "# Clients\r\nconnected_clients:1\r\n", "# Stats\r\n", "role:master", "db0:keys=1,", "# Causal\r\nrings:2\r\n", "# Session\r\n"} {
+	for _, want := range []string{"# Server\r\n", "redis_version:7.", "# Clients\r\nconnected_clients:1\r\n",
+		"# Stats\r\n", "role:master", "db0:keys=1,", "# Causal\r\nrings:2\r\n", "# Session\r\n"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("INFO lacks %q: %q", want, all)
 		}
@@ -123,11 +128,14 @@ func TestClientListShowsTheClientItself(t *testing.T) {
 	p.expect("+OK\r\n", "CLIENT", "SETINFO", "LIB-NAME", "mylib")
 	p.expect("+OK\r\n", "CLIENT", "SETINFO", "lib-ver", "1.2")
 	p.expect("-ERR Unrecognized option 'x'\r\n", "CLIENT", "SETINFO", "x", "1")
-	p.expect("-ERR lib-ver cannot contain spaces, newlines or special characters.\r\n", "CLIENT", "SETINFO", "lib-ver", "a b")
+	p.expect("-ERR lib-ver cannot contain spaces, newlines or special characters.\r\n", "CLIENT", "SETINFO",
+		"lib-ver", "a b")
 	p.expect("+OK\r\n", "CLIENT", "NO-TOUCH", "on")
-	for _, args := range [][]string{{"CLIENT", "INFO"}, {"CLIENT", "LIST"}, {"CLIENT", "LIST", "ID", "1", "5"}, {"CLIENT", "LIST", "TYPE", "normal"}} {
+	for _, args := range [][]string{{"CLIENT", "INFO"}, {"CLIENT", "LIST"}, {"CLIENT", "LIST", "ID", "1", "5"},
+		{"CLIENT", "LIST", "TYPE", "normal"}} {
 		got := p.do(args...)
-		for _, want := range []string{"id=1 ", "addr=" + p.LocalAddr().String() + " ", "lib-name=mylib lib-ver=1.2\n", "resp=2 ", "user=default "} {
+		for _, want := range []string{"id=1 ", "addr=" + p.LocalAddr().String() + " ", "lib-name=mylib lib-ver=1.2\n",
+			"resp=2 ", "user=default "} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q lacks %q: %q", args, want, got)
 			}
@@ -152,14 +160,17 @@ func TestCommandDescribesTheTable(t *testing.T) {
 		}
 	}
 	p.expect("*2\r\n$4\r\nmget\r\n$4\r\nmset\r\n", "COMMAND", "LIST", "FILTERBY", "PATTERN", "M[gs]?t")
-	if got := p.do("COMMAND", "LIST", "FILTERBY", "ACLCAT", "dangerous"); !strings.Contains(got, "config|get") || strings.Contains(got, "$3\r\nget\r\n") {
+	if got := p.do("COMMAND", "LIST", "FILTERBY", "ACLCAT", "dangerous"); !strings.Contains(got, "config|get") ||
+		strings.Contains(got, "$3\r\nget\r\n") {
 		t.Errorf("got %q", got)
 	}
-	if got := p.do("COMMAND", "DOCS"); !strings.HasPrefix(got, head("*", 2*n)) || !strings.Contains(got, "client|setname") {
+	if got := p.do("COMMAND", "DOCS"); !strings.HasPrefix(got, head("*", 2*n)) ||
+		!strings.Contains(got, "client|setname") {
 		t.Errorf("got %.50q", got)
 	}
 	p.do("HELLO", "3")
-	if got := p.do("COMMAND", "DOCS", "get", "nosuch"); !strings.HasPrefix(got, "%1\r\n$3\r\nget\r\n%3\r\n$7\r\nsummary\r\n") {
+	if got := p.do("COMMAND", "DOCS", "get", "nosuch"); !strings.HasPrefix(got,
+		"%1\r\n$3\r\nget\r\n%3\r\n$7\r\nsummary\r\n") {
 		t.Errorf("got %q", got)
 	}
 }

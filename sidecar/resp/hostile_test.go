@@ -16,7 +16,8 @@ func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
 	var log capture.Buffer
 	server, address := serve(t, Options{Backend: store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, request := range []string{
-		"POST / HTTP/1.1\r\nHost: 127.0.0.1:6379\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nSET pwn 1\r\n",
+		"POST / HTTP/1.1\r\nHost: 127.0.0.1:6379\r\nContent-Type: text/plain\r\nContent-Length: " +
+			"11\r\n\r\nSET pwn 1\r\n",
 		"post /fault HTTP/1.1\r\n\r\nSET pwn 1\r\n",
 		"PUT / HTTP/1.1\r\nhost: localhost\r\nConnection: close\r\n\r\nSET pwn 1\r\n",
 		"OPTIONS * HTTP/1.1\r\nHOST: x\r\n\r\nSET pwn 1\r\n",
@@ -40,7 +41,8 @@ func TestNoLineOfAnHTTPRequestIsExecuted(t *testing.T) {
 
 func TestAConnectionThatGuessesPasswordsIsClosed(t *testing.T) {
 	var log capture.Buffer
-	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret"),
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p := dial(t, address)
 	var guesses []byte
 	for range 500 {
@@ -83,7 +85,8 @@ func TestAnAddressGainsNothingFromManyConnections(t *testing.T) {
 			atOnce++
 		}
 	}
-	if most := int(maxAuthWait.Seconds() * authPerSecond); atOnce != authBurst || waiting < most-1 || waiting > most+1 || atOnce+waiting+refused != 10_000 {
+	if most := int(maxAuthWait.Seconds() * authPerSecond); atOnce != authBurst || waiting < most-1 ||
+		waiting > most+1 || atOnce+waiting+refused != 10_000 {
 		t.Errorf("%d at once, %d after a wait, %d refused", atOnce, waiting, refused)
 	}
 	if matches, wait, ok := g.attempt(there, now, right); !matches || wait != 0 || !ok {
@@ -126,6 +129,7 @@ func TestTheGuardForgetsFirstWhoHasTheWholeBudgetAgain(t *testing.T) {
 	}
 	g.attempt(address(maxAuthAddresses), now.Add(authSweep), wrong)
 	if len(g.addresses) != 2 || g.addresses[address(0)] == nil || g.addresses[address(maxAuthAddresses)] == nil {
-		t.Errorf("%d addresses are remembered; want the one that guessed %d times and the new one", len(g.addresses), authBurst)
+		t.Errorf("%d addresses are remembered; want the one that guessed %d times and the new one",
+			len(g.addresses), authBurst)
 	}
 }

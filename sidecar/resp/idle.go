@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// An idle connection has no buffers: it waits until its socket can be read, and takes them then. With TLS it keeps them, since only the TLS
-// connection knows whether it has received a part of a record.
+// An idle connection has no buffers: it waits until its socket can be read, and takes them then. With TLS it keeps
+// them, since only the TLS connection knows whether it has received a part of a record.
 
 // largeBytes is the size of a buffer that holds all replies until they are flushed, unless one reply is larger.
 const largeBytes = 128 << 10

@@ -36,7 +36,8 @@ func TestACommandInPiecesIsReceivedWithoutABufferBeforeIt(t *testing.T) {
 }
 
 func TestABufferDoesNotGrowBeyondAnArgumentOfKnownLength(t *testing.T) {
-	r := newReader(&Limits{MaxKeyBytes: 1 << 10, MaxValueBytes: 1 << 24, MaxArgs: 10, MaxCommandBytes: 1 << 24, MaxInlineBytes: 1 << 10})
+	r := newReader(&Limits{MaxKeyBytes: 1 << 10, MaxValueBytes: 1 << 24, MaxArgs: 10, MaxCommandBytes: 1 << 24,
+		MaxInlineBytes: 1 << 10})
 	r.authenticated = true
 	stream := frameOf("SET", "k", strings.Repeat("v", 3<<20))
 	for at := 0; at < len(stream); {
@@ -64,7 +65,8 @@ func TestQueuedCommandsCountForTheMemoryOfClients(t *testing.T) {
 	waitFor(t, "the queue to be forgotten", func() bool { return s.clientBytes.Load() < 1<<20 })
 }
 
-// The memory of an evicted client is free only when its command has ended. Until then no other client gets a larger buffer.
+// The memory of an evicted client is free only when its command has ended. Until then no other client gets a larger
+// buffer.
 func TestMemoryOfAnEvictedClientCountsUntilItsCommandEnds(t *testing.T) {
 	store, m := newMemory(), &counters{}
 	released := make(chan struct{})
@@ -85,7 +87,9 @@ func TestMemoryOfAnEvictedClientCountsUntilItsCommandEnds(t *testing.T) {
 	}
 	next := dial(t, address)
 	next.send(frameOf("SET", "next", strings.Repeat("v", 1<<20)))
-	waitFor(t, "the next one to ask for memory", func() bool { return s.clientBytes.Load() > evicted+connectionBytes+readBytes })
+	waitFor(t, "the next one to ask for memory", func() bool {
+		return s.clientBytes.Load() > evicted+connectionBytes+readBytes
+	})
 	if grown := s.clientBytes.Load() - evicted; grown > 128<<10 {
 		t.Errorf("the next one was given %d bytes", grown)
 	}

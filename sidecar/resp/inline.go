@@ -1,8 +1,8 @@
 package resp
 
-// splitWords splits an inline command like Redis: words are separated by white space; "..." supports the escapes \n \r \t
-// \b \a \xHH, and '...' only \'; a closing quote must be followed by white space or the end. It appends the words to text,
-// and their positions in text to words.
+// splitWords splits an inline command like Redis: words are separated by white space; "..." supports the escapes \n \r
+// \t \b \a \xHH, and '...' only \'; a closing quote must be followed by white space or the end. It appends the words to
+// text, and their positions in text to words.
 func splitWords(line, text []byte, words []span) ([]byte, []span, error) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {

@@ -9,16 +9,17 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// The keys of each database are counted by a scan, which names what may exist, and by reading a random sample of these names, which tells what
-// part of them exists: a storage also holds tombstones and what has expired. With few names all are read, and the count is exact. The work is bounded
-// by the names, the time, the sample and the bytes of its values.
+// The keys of each database are counted by a scan, which names what may exist, and by reading a random sample of these
+// names, which tells what part of them exists: a storage also holds tombstones and what has expired. With few names all
+// are read, and the count is exact. The work is bounded by the names, the time, the sample and the bytes of its values.
 
 const (
 	// maxNamesCounted and maxSampled bound the names that a count visits, and those that it reads.
 	maxNamesCounted, maxSampled = 1_000_000, 10_000
 	// maxCountTime and maxSampledBytes end the scan, and the reads, of a count.
 	maxCountTime, maxSampledBytes = 2 * time.Second, 64 << 20
-	// cheapCount is how long a count may take to be made whenever somebody asks. A dearer one is used for countShare times as long as it took.
+	// cheapCount is how long a count may take to be made whenever somebody asks. A dearer one is used for countShare
+	// times as long as it took.
 	cheapCount, countShare = time.Second, 20
 	// maxCountAge is how old a count may be if this sidecar has written nothing since.
 	maxCountAge = time.Second
@@ -54,7 +55,8 @@ func (c *connection) countKeys() (*keyCount, error) {
 	now, writes := c.server.options.Clock(), s.writes.Load()
 	if last := k.last; last != nil {
 		age := now.Sub(last.at)
-		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes || last.took > cheapCount && age < countShare*last.took) {
+		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes || last.took > cheapCount &&
+			age < countShare*last.took) {
 			return last, nil
 		}
 	}
@@ -116,7 +118,8 @@ func (c *connection) countNow() (*keyCount, error) {
 	return n, err
 }
 
-// readSample reads a random sample of names, or as many of them as the bounds allow, and returns the count for all names that there are in each database.
+// readSample reads a random sample of names, or as many of them as the bounds allow, and returns the count for all
+// names that there are in each database.
 func (c *connection) readSample(sample []string, named [databases]float64) (*keyCount, error) {
 	var n keyCount
 	var read [databases]float64

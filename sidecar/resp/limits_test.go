@@ -8,7 +8,8 @@ import (
 
 func TestCommandOverALimitIsRefusedAndTheConnectionContinues(t *testing.T) {
 	store := newMemory()
-	_, address := serve(t, Options{Backend: store, Limits: Limits{MaxKeyBytes: 100, MaxValueBytes: 1000, MaxArgs: 20, MaxCommandBytes: 3000}})
+	_, address := serve(t, Options{Backend: store,
+		Limits: Limits{MaxKeyBytes: 100, MaxValueBytes: 1000, MaxArgs: 20, MaxCommandBytes: 3000}})
 	p := dial(t, address)
 	key, value := strings.Repeat("k", 101), strings.Repeat("v", 1001)
 	p.expect("-ERR key is 101 bytes, more than the limit of 100 bytes\r\n", "GET", key)
@@ -18,14 +19,17 @@ func TestCommandOverALimitIsRefusedAndTheConnectionContinues(t *testing.T) {
 	p.expect("-ERR value is 1001 bytes, more than the limit of 1000 bytes\r\n", "SET", "k", value)
 	p.expect("-ERR value is 1001 bytes, more than the limit of 1000 bytes\r\n", "MSET", "k", value, "l", "v")
 	p.expect("-ERR value is 1001 bytes, more than the limit of 1000 bytes\r\n", value, "k")
-	p.expect("-ERR command has 21 arguments, more than the limit of 20\r\n", append([]string{"DEL"}, strings.Split(strings.Repeat("k", 20), "")...)...)
-	p.expect("-ERR command is longer than the limit of 3000 bytes; split it\r\n", "MSET", "a", value[:1000], "b", value[:1000], "c", value[:1000])
+	p.expect("-ERR command has 21 arguments, more than the limit of 20\r\n",
+		append([]string{"DEL"}, strings.Split(strings.Repeat("k", 20), "")...)...)
+	p.expect("-ERR command is longer than the limit of 3000 bytes; split it\r\n", "MSET", "a", value[:1000], "b",
+		value[:1000], "c", value[:1000])
 	p.expect("+OK\r\n", "SET", key[:100], value[:1000])
 	p.expect("-ERR the resulting value is 1001 bytes, more than the limit of 1000 bytes\r\n", "APPEND", key[:100], "v")
 	p.expect(":1000\r\n", "STRLEN", key[:100])
 
 	p.send(append(append(frameOf("SET", "a", "1"), frameOf("SET", "b", value)...), frameOf("SET", "c", "3")...))
-	if got := p.reply() + p.reply() + p.reply(); got != "+OK\r\n-ERR value is 1001 bytes, more than the limit of 1000 bytes\r\n+OK\r\n" {
+	if got := p.reply() + p.reply() +
+		p.reply(); got != "+OK\r\n-ERR value is 1001 bytes, more than the limit of 1000 bytes\r\n+OK\r\n" {
 		t.Errorf("in a pipeline: %q", got)
 	}
 	p.expect("*3\r\n$1\r\n1\r\n$-1\r\n$1\r\n3\r\n", "MGET", "a", "b", "c")
@@ -48,8 +52,10 @@ func TestReplyLargerThanTheBufferIsComplete(t *testing.T) {
 	p := dial(t, address)
 	v := strings.Repeat("v", noCopyBytes-1)
 	p.expect("+OK\r\n", "SET", "k", v)
-	p.expect("*200\r\n"+strings.Repeat("$32767\r\n"+v+"\r\n", 200), append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...)...)
-	p.send(batch([]string{"CLIENT", "REPLY", "SKIP"}, append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...), []string{"PING"}))
+	p.expect("*200\r\n"+strings.Repeat("$32767\r\n"+v+"\r\n", 200),
+		append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...)...)
+	p.send(batch([]string{"CLIENT", "REPLY", "SKIP"}, append([]string{"MGET"}, slices.Repeat([]string{"k"}, 200)...),
+		[]string{"PING"}))
 	if got := p.reply(); got != "+PONG\r\n" {
 		t.Errorf("got %.50q", got)
 	}

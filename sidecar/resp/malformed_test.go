@@ -29,8 +29,9 @@ var malformed = map[string]string{
 	"good commands come first":            "PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n$x\r\nPING\r\n",
 	"line breaks are not checked":         "*1\rX$4\rXPINGXXECHO hi\r\n*1\r\n$x\r\n",
 	"empty commands are skipped":          "\r\n\n*0\r\n*-5\r\n   \r\nPING\n*1\r\n$x\r\n",
-	"escapes in inline commands":          "ECHO \"\\x41\\n\\r\\t\\b\\a\\\\\\\"\\q\\x4\"\r\nECHO 'a\\'b\\n'\r\nECHO a\"b\"\r\nECHO a'b\r\n",
-	"a command is not complete":           "PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\nab",
+	"escapes in inline commands": "ECHO \"\\x41\\n\\r\\t\\b\\a\\\\\\\"\\q\\x4\"\r\nECHO 'a\\'b\\n'\r\nECHO " +
+		"a\"b\"\r\nECHO a'b\r\n",
+	"a command is not complete": "PING\r\n*2\r\n$4\r\nECHO\r\n$3\r\nab",
 }
 
 func TestMalformedStreamsGetTheRepliesOfRedis(t *testing.T) {

@@ -58,8 +58,8 @@ func mget(c *connection, args [][]byte) error {
 	return nil
 }
 
-// putAll puts values in order, a bounded number at a time. It continues after an error, so that each put is tried, and returns
-// the first error.
+// putAll puts values in order, a bounded number at a time. It continues after an error, so that each put is tried, and
+// returns the first error.
 func (c *connection) putAll(keys []string, value func(i int) causal.Value) error {
 	return c.putStored(storageKeys(c.database, keys), value)
 }
@@ -92,7 +92,8 @@ func (c *connection) putStored(names []string, value func(i int) causal.Value) e
 	for i, name := range names {
 		v := value(i)
 		p := pendingPut{bytes: len(name) + v.Size()}
-		for len(pending) >= maxPendingPuts || len(pending) > 0 && c.pending.bytes+p.bytes > c.server.options.Limits.MaxPipelineBytes {
+		for len(pending) >= maxPendingPuts || len(pending) > 0 &&
+			c.pending.bytes+p.bytes > c.server.options.Limits.MaxPipelineBytes {
 			awaitOldest()
 		}
 		p.wait = c.pipeliner.PutAsync(name, v)

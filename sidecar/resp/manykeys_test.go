@@ -60,7 +60,8 @@ func TestCommandsOfManyKeysWorkInBatches(t *testing.T) {
 	p.expect(fmt.Sprintf(":%d\r\n", n), append(manyKeys("DEL", n), "key0")...) // key0 is deleted once
 	p.expect(":0\r\n", manyKeys("EXISTS", n)...)
 	if keys, puts := b.mostKeys.Load(), b.mostPuts.Load(); keys != maxBatchKeys || puts != maxPendingPuts {
-		t.Errorf("%d keys were read, and %d puts were in flight at a time; want %d and %d", keys, puts, maxBatchKeys, maxPendingPuts)
+		t.Errorf("%d keys were read, and %d puts were in flight at a time; want %d and %d", keys, puts, maxBatchKeys,
+			maxPendingPuts)
 	}
 }
 

@@ -36,7 +36,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{values: make(map[string]causal.Value), puts: make(map[string]int), locks: make(map[string]*sync.Mutex)}
+	return &memory{values: make(map[string]causal.Value), puts: make(map[string]int),
+		locks: make(map[string]*sync.Mutex)}
 }
 
 func (m *memory) NewSession(net.Addr) (Session, error) {
@@ -210,7 +211,8 @@ func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]str
 func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {
 	switch string(args[0]) {
 	case "status":
-		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes", Array{nil, SimpleString("fine"), 7, []byte("x")}}, nil
+		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes",
+			Array{nil, SimpleString("fine"), 7, []byte("x")}}, nil
 	case "wait":
 		return nil, &Error{Code: "TIMEOUT", Message: "ring eu has not acknowledged"}
 	}

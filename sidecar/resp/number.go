@@ -43,8 +43,8 @@ func addInt(a, b int64) (int64, bool) {
 	return sum, (sum > a) == (b > 0)
 }
 
-// Redis computes INCRBYFLOAT in the C type long double, which on x86 has a mantissa of 64 bits and these binary exponents.
-// The digits it prints depend on that, so this package uses the same precision.
+// Redis computes INCRBYFLOAT in the C type long double, which on x86 has a mantissa of 64 bits and these binary
+// exponents. The digits it prints depend on that, so this package uses the same precision.
 const (
 	floatPrecision   = 64
 	maxFloatExponent = 16384

@@ -11,7 +11,8 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 func TestIntegersAreParsedStrictly(t *testing.T) {
-	for _, text := range []string{"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1.0", "abc", "9223372036854775808", "-9223372036854775809", "18446744073709551617", "99999999999999999999", "/", ":"} {
+	for _, text := range []string{"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1.0", "abc", "9223372036854775808",
+		"-9223372036854775809", "18446744073709551617", "99999999999999999999", "/", ":"} {
 		if n, ok := parseInt([]byte(text)); ok {
 			t.Errorf("%q was read as %d", text, n)
 		}
@@ -29,7 +30,8 @@ func TestIntegerOverflowIsDetected(t *testing.T) {
 	for _, a := range edge {
 		for _, b := range edge {
 			exact := float64(a) + float64(b)
-			if got, ok := addInt(a, b); ok != (got-b == a && (b >= 0) == (got >= a)) || ok && math.Abs(exact-float64(got)) > 4096 {
+			if got, ok := addInt(a, b); ok != (got-b == a && (b >= 0) == (got >= a)) ||
+				ok && math.Abs(exact-float64(got)) > 4096 {
 				t.Errorf("%d + %d = %d, %v", a, b, got, ok)
 			}
 		}
@@ -41,9 +43,12 @@ func TestGlobPatternsMatchAsInRedis(t *testing.T) {
 		pattern, text string
 		want          bool
 	}{
-		{"*", "", true}, {"*", "abc", true}, {"a*c", "abbbc", true}, {"a*c", "ab", false}, {"a*b*c", "aXbXbXc", true}, {"?", "", false}, {"a?c", "ABC", true},
-		{"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[c-a]x", "bx", true}, {`\*`, "*", true}, {`\*`, "a", false}, {`[\]]`, "]", true}, {"[abc", "c", true},
-		{"", "", true}, {"", "a", false}, {"a", "", false}, {`a\`, `a\`, true}, {"**", "x", true}, {"maxmemory*", "maxmemory-policy", true},
+		{"*", "", true}, {"*", "abc", true}, {"a*c", "abbbc", true}, {"a*c", "ab", false}, {"a*b*c", "aXbXbXc", true},
+		{"?", "", false}, {"a?c", "ABC", true},
+		{"[a-c]x", "bx", true}, {"[^a-c]x", "bx", false}, {"[c-a]x", "bx", true}, {`\*`, "*", true}, {`\*`, "a", false},
+		{`[\]]`, "]", true}, {"[abc", "c", true},
+		{"", "", true}, {"", "a", false}, {"a", "", false}, {`a\`, `a\`, true}, {"**", "x", true},
+		{"maxmemory*", "maxmemory-policy", true},
 		{"*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
 	} {
 		if got := matchGlob(c.pattern, c.text, true); got != c.want {

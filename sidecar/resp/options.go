@@ -21,13 +21,13 @@ type Limits struct {
 	MaxCommandBytes int
 	// MaxInlineBytes is the longest inline command, and the longest length line. Default 64 KiB.
 	MaxInlineBytes int
-	// MaxPipelineBytes bounds the pipelined puts that are not durable yet and, separately, the commands that are received
-	// while the client does not read its replies. Default 32 MiB.
+	// MaxPipelineBytes bounds the pipelined puts that are not durable yet and, separately, the commands that are
+	// received while the client does not read its replies. Default 32 MiB.
 	MaxPipelineBytes int
 	// MaxMGetKeys is the number of different keys of one MGET. Default 64 Ki.
 	MaxMGetKeys int
-	// MaxClientBytes bounds what all clients together have sent or queued, are writing, and have not read yet, with connectionBytes for each
-	// of them. Beyond it, the connection that takes most is closed. Default 512 MiB.
+	// MaxClientBytes bounds what all clients together have sent or queued, are writing, and have not read yet, with
+	// connectionBytes for each of them. Beyond it, the connection that takes most is closed. Default 512 MiB.
 	MaxClientBytes int
 	// MaxClients is the number of connections. Default 10000.
 	MaxClients int
@@ -40,7 +40,8 @@ func (l Limits) withDefaults() Limits {
 		field *int
 		value int
 	}{
-		{&l.MaxKeyBytes, contract.MaxKeyBytes}, {&l.MaxValueBytes, contract.MaxValueBytes}, {&l.MaxArgs, 1 << 20}, {&l.MaxCommandBytes, 64 << 20},
+		{&l.MaxKeyBytes, contract.MaxKeyBytes}, {&l.MaxValueBytes, contract.MaxValueBytes}, {&l.MaxArgs, 1 << 20},
+		{&l.MaxCommandBytes, 64 << 20},
 		{&l.MaxInlineBytes, 64 << 10}, {&l.MaxPipelineBytes, 32 << 20}, {&l.MaxMGetKeys, 64 << 10},
 		{&l.MaxClientBytes, 512 << 20}, {&l.MaxClients, 10000},
 	} {
@@ -59,9 +60,12 @@ func (l Limits) check() error {
 		name       string
 		value, max int
 	}{
-		{"MaxKeyBytes", l.MaxKeyBytes, contract.MaxKeyBytes}, {"MaxValueBytes", l.MaxValueBytes, contract.MaxValueBytes},
-		{"MaxArgs", l.MaxArgs, 1 << 30}, {"MaxCommandBytes", l.MaxCommandBytes, 1 << 31}, {"MaxInlineBytes", l.MaxInlineBytes, 1 << 30},
-		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxMGetKeys", l.MaxMGetKeys, 1 << 30}, {"MaxClientBytes", l.MaxClientBytes, 1 << 40},
+		{"MaxKeyBytes", l.MaxKeyBytes, contract.MaxKeyBytes},
+		{"MaxValueBytes", l.MaxValueBytes, contract.MaxValueBytes},
+		{"MaxArgs", l.MaxArgs, 1 << 30}, {"MaxCommandBytes", l.MaxCommandBytes, 1 << 31},
+		{"MaxInlineBytes", l.MaxInlineBytes, 1 << 30},
+		{"MaxPipelineBytes", l.MaxPipelineBytes, 1 << 31}, {"MaxMGetKeys", l.MaxMGetKeys, 1 << 30},
+		{"MaxClientBytes", l.MaxClientBytes, 1 << 40},
 		{"MaxClients", l.MaxClients, 1 << 30},
 	} {
 		if f.value < 1 || f.value > f.max {

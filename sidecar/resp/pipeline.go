@@ -5,8 +5,8 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // maxPendingPuts bounds the puts of a connection that are issued and not answered.
 const maxPendingPuts = 1024
 
-// pendingPuts are the plain writes of a pipeline that were issued and not yet answered. They are awaited before any other
-// command of the connection executes, so no command can miss their effect.
+// pendingPuts are the plain writes of a pipeline that were issued and not yet answered. They are awaited before any
+// other command of the connection executes, so no command can miss their effect.
 type pendingPuts struct {
 	waits []func() error
 	bytes int

@@ -59,7 +59,8 @@ func batch(commands ...[]string) (b []byte) {
 }
 
 func TestPipelinedSetsAreIssuedInOrderAndAwaitedBeforeOtherCommands(t *testing.T) {
-	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "b", "2", "EX", "100"}, []string{"SETEX", "c", "9", "3"},
+	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "b", "2", "EX", "100"},
+		[]string{"SETEX", "c", "9", "3"},
 		[]string{"GET", "a"}, []string{"SET", "d", "4"}, []string{"SET", "e", "5", "NX"}, []string{"SET", "f", "6"})
 	if replies != "+OK\r\n+OK\r\n+OK\r\n$1\r\n1\r\n+OK\r\n+OK\r\n+OK\r\n" {
 		t.Errorf("replies %q", replies)
@@ -71,10 +72,13 @@ func TestPipelinedSetsAreIssuedInOrderAndAwaitedBeforeOtherCommands(t *testing.T
 }
 
 func TestErrorsInAPipelineKeepTheirPosition(t *testing.T) {
-	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "refused", "2"}, []string{"SET", "b", "1", "EX", "0"},
-		[]string{"SET", "c", "3"}, []string{"SET"}, []string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"SET", "refused", "5"})
+	replies, calls := pipelined(t, []string{"SET", "a", "1"}, []string{"SET", "refused", "2"},
+		[]string{"SET", "b", "1", "EX", "0"},
+		[]string{"SET", "c", "3"}, []string{"SET"}, []string{"SET", "d", "4"}, []string{"NOSUCH"},
+		[]string{"SET", "refused", "5"})
 	want := "+OK\r\n-BUSY the write buffer is full; try again\r\n-ERR invalid expire time in 'set' command\r\n+OK\r\n" +
-		"-ERR wrong number of arguments for 'set' command\r\n+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n" +
+		"-ERR wrong number of arguments for 'set' command\r\n+OK\r\n-ERR unknown command 'NOSUCH', with args " +
+		"beginning with: \r\n" +
 		"-BUSY the write buffer is full; try again\r\n"
 	if replies != want {
 		t.Errorf("replies\n %q, want\n %q", replies, want)
@@ -91,7 +95,8 @@ func TestSetOutsideAPipelineUsesPut(t *testing.T) {
 }
 
 func TestPipelinedGetsAreReadTogetherAndAnsweredInOrder(t *testing.T) {
-	_, calls := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"}, []string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
+	_, calls := pipelined(t, []string{"GET", "a"}, []string{"GET", "b"}, []string{"GET", "c"},
+		[]string{"SET", "d", "1"}, []string{"GET", "e"}, []string{"GET", "f"})
 	want := "read a, read b, read c, issue d, await d, read e, read f"
 	if calls != want {
 		t.Errorf("calls\n %s, want\n %s", calls, want)
@@ -118,14 +123,16 @@ func TestPipelinedGetsWhoseValuesTakeTooMuchMemoryAreReadLater(t *testing.T) {
 	for range commands {
 		replies += p.reply()
 	}
-	if calls := j.take(); replies != want || calls != "read a, read b, get c, read d" && calls != "read a, read b, get c, get d" {
+	if calls := j.take(); replies != want || calls != "read a, read b, get c, read d" &&
+		calls != "read a, read b, get c, get d" {
 		t.Errorf("%q after the calls %s", replies, calls)
 	}
 }
 
 // What was read ahead is not the answer to a GET that comes after another command.
 func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
-	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2), next: 1, bytes: 3}}
+	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2),
+		next: 1, bytes: 3}}
 	c.ahead.results[1].Value.Data = []byte("old")
 	c.server = &Server{options: Options{Clock: time.Now}}
 	c.server.stats.init(time.Now())
@@ -158,7 +165,8 @@ func TestFewerLargeValuesAreReadAhead(t *testing.T) {
 	if n := a.maxKeys(); n != firstReadAhead {
 		t.Errorf("the first batch has %d keys", n)
 	}
-	for _, step := range []struct{ n, bytes, next int }{{16, 100, 32}, {32, 100, 64}, {64, 100, 64}, {64, 1 << 20, 1}, {1, 100 << 10, 2}, {2, 100 << 10, 4}} {
+	for _, step := range []struct{ n, bytes, next int }{{16, 100, 32}, {32, 100, 64}, {64, 100, 64}, {64, 1 << 20, 1},
+		{1, 100 << 10, 2}, {2, 100 << 10, 4}} {
 		if next := batch(step.n, step.bytes); next != step.next {
 			t.Errorf("after %d values of %d bytes, %d are read ahead; want %d", step.n, step.bytes, next, step.next)
 		}
@@ -166,11 +174,13 @@ func TestFewerLargeValuesAreReadAhead(t *testing.T) {
 }
 
 func TestMSetIssuesItsPutsInOrder(t *testing.T) {
-	replies, calls := pipelined(t, []string{"MSET", "a", "1", "b", "2", "a", "3"}, []string{"MSET", "c", "1", "refused", "2", "d", "3"}, []string{"MGET", "a", "b", "d"})
+	replies, calls := pipelined(t, []string{"MSET", "a", "1", "b", "2", "a", "3"},
+		[]string{"MSET", "c", "1", "refused", "2", "d", "3"}, []string{"MGET", "a", "b", "d"})
 	if replies != "+OK\r\n-BUSY the write buffer is full; try again\r\n*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n3\r\n" {
 		t.Errorf("replies %q", replies)
 	}
-	if !strings.HasPrefix(calls, "issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
+	if !strings.HasPrefix(calls,
+		"issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
 		t.Errorf("calls %s", calls)
 	}
 }
@@ -180,7 +190,8 @@ func TestPipelinesWorkWithoutPutAsync(t *testing.T) {
 	store.sequential = true
 	_, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
-	p.send(batch([]string{"SET", "a", "1"}, []string{"MSET", "b", "2", "refused", "3", "c", "4"}, []string{"SET", "refused", "1"}, []string{"GET", "a"}, []string{"GET", "c"}))
+	p.send(batch([]string{"SET", "a", "1"}, []string{"MSET", "b", "2", "refused", "3", "c", "4"},
+		[]string{"SET", "refused", "1"}, []string{"GET", "a"}, []string{"GET", "c"}))
 	got := p.reply() + p.reply() + p.reply() + p.reply() + p.reply()
 	refused := "-BUSY the write buffer is full; try again\r\n"
 	if got != "+OK\r\n"+refused+refused+"$1\r\n1\r\n$1\r\n4\r\n" {
@@ -268,7 +279,8 @@ func TestCommandsReceivedDuringTheLastFlushAreExecuted(t *testing.T) {
 }
 
 func TestClientThatNeverReadsIsDisconnected(t *testing.T) {
-	s, address := serve(t, Options{Backend: newMemory(), Limits: Limits{WriteTimeout: 50 * time.Millisecond, MaxPipelineBytes: 1 << 20}})
+	s, address := serve(t, Options{Backend: newMemory(),
+		Limits: Limits{WriteTimeout: 50 * time.Millisecond, MaxPipelineBytes: 1 << 20}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 1<<20))
 	p.send(batch(slices.Repeat([][]string{{"GET", "k"}}, 100)...))
@@ -291,9 +303,12 @@ func TestClientReplySuppressesReplies(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
 	big := strings.Repeat("v", 2*noCopyBytes)
-	p.send(batch([]string{"SET", "big", big}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"SET", "a", "1"}, []string{"SET", "b", "2"},
-		[]string{"CLIENT", "REPLY", "SKIP"}, []string{"GET", "big"}, []string{"CLIENT", "REPLY", "OFF"}, []string{"GET", "big"}, []string{"SET", "c", "3"},
-		[]string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"MGET", "big", "big", "big"}, []string{"CLIENT", "REPLY", "ON"},
+	p.send(batch([]string{"SET", "big", big}, []string{"CLIENT", "REPLY", "SKIP"}, []string{"SET", "a", "1"},
+		[]string{"SET", "b", "2"},
+		[]string{"CLIENT", "REPLY", "SKIP"}, []string{"GET", "big"}, []string{"CLIENT", "REPLY", "OFF"},
+		[]string{"GET", "big"}, []string{"SET", "c", "3"},
+		[]string{"SET", "d", "4"}, []string{"NOSUCH"}, []string{"CLIENT", "REPLY", "SKIP"},
+		[]string{"MGET", "big", "big", "big"}, []string{"CLIENT", "REPLY", "ON"},
 		[]string{"MGET", "a", "b", "c", "d"}))
 	got := p.reply() + p.reply() + p.reply() + p.reply()
 	if got != "+OK\r\n+OK\r\n+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n" {

@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	// maxReadAhead and firstReadAhead bound the GETs that are read together: of any batch of a connection, and of its first.
+	// maxReadAhead and firstReadAhead bound the GETs that are read together: of any batch of a connection, and of its
+	// first.
 	maxReadAhead   = 64
 	firstReadAhead = 16
 	// readAheadBytes is about how much memory the values of a batch may take, by the size of those of the batch before.
 	readAheadBytes = 1 << 20
 )
 
-// readAhead holds the values of GETs that were read together with the first of them, and are not executed yet. Nothing but these GETs executes
-// meanwhile: any other command drops what is left.
+// readAhead holds the values of GETs that were read together with the first of them, and are not executed yet. Nothing
+// but these GETs executes meanwhile: any other command drops what is left.
 type readAhead struct {
 	keys    [][]byte // as the client names them; they are in the read buffer, which holds them until all are executed
 	names   [][]byte // as they are stored, in databases with a prefix
@@ -26,8 +27,8 @@ type readAhead struct {
 	limit   int // of keys in the next batch
 }
 
-// read returns the value of the key of a GET. If it was not read ahead, it is read together with the keys of the GETs that follow in the
-// read buffer.
+// read returns the value of the key of a GET. If it was not read ahead, it is read together with the keys of the GETs
+// that follow in the read buffer.
 func (c *connection) read(key []byte) (causal.Value, error) {
 	a := &c.ahead
 	if a.next < len(a.keys) && bytes.Equal(a.keys[a.next], key) {
@@ -58,7 +59,8 @@ func (c *connection) read(key []byte) (causal.Value, error) {
 	return a.take()
 }
 
-// maxKeys is the limit of the next batch: it grows by the double at most, and is less if the values of the one before were large.
+// maxKeys is the limit of the next batch: it grows by the double at most, and is less if the values of the one before
+// were large.
 func (a *readAhead) maxKeys() int {
 	if a.limit == 0 {
 		return firstReadAhead

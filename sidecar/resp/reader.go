@@ -131,8 +131,8 @@ func (r *reader) compact() {
 	}
 }
 
-// growth returns the size of the buffer that reserve is going to allocate, or 0. A buffer grows by the double, but not beyond the end of an
-// argument whose length is known.
+// growth returns the size of the buffer that reserve is going to allocate, or 0. A buffer grows by the double, but not
+// beyond the end of an argument whose length is known.
 func (r *reader) growth() int {
 	const least = readBytes / 4
 	if cap(r.buf)-len(r.buf) >= least {

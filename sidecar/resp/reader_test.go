@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-var smallLimits = Limits{MaxKeyBytes: 16, MaxValueBytes: 64, MaxArgs: 8, MaxCommandBytes: 128, MaxInlineBytes: 64}.withDefaults()
+var smallLimits = Limits{MaxKeyBytes: 16, MaxValueBytes: 64, MaxArgs: 8, MaxCommandBytes: 128,
+	MaxInlineBytes: 64}.withDefaults()
 
 // parsed is the result of reading a stream: commands as text, and the error at its end, if any.
 type parsed struct {
@@ -47,11 +48,16 @@ func whole() int    { return 1 << 30 }
 func bytewise() int { return 1 }
 
 func TestReaderParsesCommandsHoweverTheStreamIsSplit(t *testing.T) {
-	stream := []byte("PING\r\n*1\r\n$4\r\nPING\r\n\r\n*0\r\n*-1\r\n  SET  k \"a\\x41\\n\" \n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\r\n\x00b\r\nget 'it\\'s'\r\n" +
-		"*2\r\n$3\r\nGET\r\n$0\r\n\r\n")
-	want := []string{`["PING"]`, `["PING"]`, `["SET" "k" "aA\n"]`, `["SET" "k" "a\r\n\x00b"]`, `["get" "it's"]`, `["GET" ""]`}
+	stream := []byte(
+		"PING\r\n*1\r\n$4\r\nPING\r\n\r\n*0\r\n*-1\r\n  SET  k \"a\\x41\\n\" " +
+			"\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\na\r\n\x00b\r\nget 'it\\'s'\r\n" +
+			"*2\r\n$3\r\nGET\r\n$0\r\n\r\n")
+	want := []string{`["PING"]`, `["PING"]`, `["SET" "k" "aA\n"]`, `["SET" "k" "a\r\n\x00b"]`, `["get" "it's"]`,
+		`["GET" ""]`}
 	r := rand.New(rand.NewPCG(1, 1))
-	for name, size := range map[string]func() int{"whole": whole, "bytewise": bytewise, "random": func() int { return 1 + r.IntN(9) }} {
+	for name, size := range map[string]func() int{"whole": whole, "bytewise": bytewise, "random": func() int {
+		return 1 + r.IntN(9)
+	}} {
 		got, _ := feed(stream, &smallLimits, size)
 		if got.err != nil || len(got.commands) != len(want) {
 			t.Fatalf("%s: %v", name, got)
@@ -82,7 +88,8 @@ func TestCommandOverALimitIsReadToItsEndAndNotStored(t *testing.T) {
 		stream := append(bytes.Clone(c.command), frameOf("PING")...)
 		for pieces, size := range map[string]func() int{"whole": whole, "bytewise": bytewise} {
 			got, r := feed(stream, &smallLimits, size)
-			if got.err != nil || len(got.commands) != 2 || !strings.HasSuffix(got.commands[0], fmt.Sprintf("over %v", got.excessOf(c.limit))) ||
+			if got.err != nil || len(got.commands) != 2 ||
+				!strings.HasSuffix(got.commands[0], fmt.Sprintf("over %v", got.excessOf(c.limit))) ||
 				!strings.HasPrefix(got.commands[1], `["PING"] over {0`) {
 				t.Errorf("%s, %s: got %.300v", name, pieces, got)
 			}
@@ -105,7 +112,8 @@ func (p parsed) excessOf(limit excessLimit) string {
 	return over
 }
 
-// A buffer that ends with an argument is not doubled for the last bytes of it: clients with large values would be closed for memory that they do not need.
+// A buffer that ends with an argument is not doubled for the last bytes of it: clients with large values would be
+// closed for memory that they do not need.
 func TestABufferDoesNotGrowBeyondTheArgumentWhereverItsPiecesEnd(t *testing.T) {
 	const value = 1 << 20
 	stream := frameOf("SET", "k", strings.Repeat("v", value))
@@ -193,8 +201,10 @@ func TestPeekGetKeysStopsAtTheFirstOtherCommand(t *testing.T) {
 
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
-		"PING\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n", "*2\r\n$3\r\nGET\r\n$-1\r\n", "*-1\r\n*0\r\n\r\n\n",
-		"SET \"a\\x0g\" 'b\\'' c\n", "\"a\"b\n", "*1\r\n$100\r\n" + strings.Repeat("x", 102), "*9\r\n$1\r\na\r\n", "*1\r\n\r\n", "*\r\n", "$1\r\n", "*1\r\n$536870913\r\n",
+		"PING\r\n", "*1\r\n$4\r\nPING\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\r\n\r\n",
+		"*2\r\n$3\r\nGET\r\n$-1\r\n", "*-1\r\n*0\r\n\r\n\n",
+		"SET \"a\\x0g\" 'b\\'' c\n", "\"a\"b\n", "*1\r\n$100\r\n" + strings.Repeat("x", 102), "*9\r\n$1\r\na\r\n",
+		"*1\r\n\r\n", "*\r\n", "$1\r\n", "*1\r\n$536870913\r\n",
 		"*2147483647\r\n$1\r\na\r\n", "*2147483648\r\n", "*1\r\n$4\rXPINGXX*1\rX$1\rXaYY",
 	} {
 		f.Add([]byte(seed), uint64(1))
@@ -221,7 +231,8 @@ func FuzzFrameRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		lim := Limits{}.withDefaults()
 		got, _ := feed(frameOf(a, b, c), &lim, whole)
-		if want := fmt.Sprintf("%q over %v", []string{a, b, c}, excess{}); got.err != nil || len(got.commands) != 1 || got.commands[0] != want {
+		if want := fmt.Sprintf("%q over %v", []string{a, b, c}, excess{}); got.err != nil || len(got.commands) != 1 ||
+			got.commands[0] != want {
 			t.Fatalf("got %v, want %s", got, want)
 		}
 	})

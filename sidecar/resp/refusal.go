@@ -8,26 +8,38 @@ type refusal struct {
 	advice string
 }
 
-// refusalTable lists every command of Redis that is not in the command table, so that clients can tell a refused command from a typo. A test
-// compares both tables with a real server.
+// refusalTable lists every command of Redis that is not in the command table, so that clients can tell a refused
+// command from a typo. A test compares both tables with a real server.
 func refusalTable() []refusal {
 	return []refusal{
-		{"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
+		{
+			"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem " +
+				"lset ltrim rpop rpoplpush rpush rpushx",
 			"there are no lists; keep one as a serialized string, or each element under a key of its own"},
-		{"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen hvals",
+		{
+			"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx " +
+				"hstrlen hvals",
 			"there are no hashes; keep one as a serialized string, or each field under a key of its own"},
-		{"sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop srandmember srem sscan sunion sunionstore",
+		{
+			"sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop " +
+				"srandmember srem sscan sunion sunionstore",
 			"there are no sets; keep one as a serialized string, or each member under a key of its own"},
-		{"bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin " +
-			"zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange " +
-			"zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
+		{
+			"bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore " +
+				"zlexcount zmpop zmscore zpopmax zpopmin " +
+				"zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank " +
+				"zremrangebyscore zrevrange " +
+				"zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
 			"there are no sorted sets; keep one as a serialized string, or each member under a key of its own"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
-		{"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore",
+		{
+			"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch " +
+				"geosearchstore",
 			"there are no geospatial indexes"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
-		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit", "there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
+		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
+			"there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
 		{"lcs sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
 			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},
@@ -35,7 +47,8 @@ func refusalTable() []refusal {
 		{"function", "there are no functions; use MULTI and WATCH, or do it in the client"},
 
 		{"randomkey", "use SCAN"},
-		{"touch object", "nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
+		{"touch object",
+			"nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
 		{"copy", "read the key, and write its value under the other one"},
 		{"move", "read the key, SELECT the other database, write it there, and delete it here"},
 		{"swapdb", "the database is part of the name under which a key is stored"},
@@ -43,13 +56,15 @@ func refusalTable() []refusal {
 
 		{"client|caching client|getredir client|tracking client|trackinginfo",
 			"the sidecar sends no invalidations; disable client-side caching, the sidecar's data center has a cache"},
-		{"client|kill client|pause client|unblock client|unpause", "clients cannot stop each other; restart the sidecar or the app"},
+		{"client|kill client|pause client|unblock client|unpause",
+			"clients cannot stop each other; restart the sidecar or the app"},
 		{"command|getkeysandflags", "COMMAND INFO tells the keys of a command"},
 		{"config|resetstat config|rewrite config|set", "change the configuration of the deployment"},
 		{"acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|load acl|log acl|save acl|setuser",
 			"every user may use every command; change the users in the file of users of the deployment"},
 		{"bgrewriteaof bgsave lastsave save", "a write is durable when it is answered"},
-		{"failover psync replconf replicaof slaveof sync wait", "the deployment replicates; CAUSAL WAIT waits until a write is in one ring or in all rings"},
+		{"failover psync replconf replicaof slaveof sync wait",
+			"the deployment replicates; CAUSAL WAIT waits until a write is in one ring or in all rings"},
 		{"debug latency lolwut memory monitor slowlog", "use INFO, and the metrics of the sidecar"},
 		{"module|help module|load module|loadex module|unload", "there are no modules"},
 		{"shutdown", "whoever runs the deployment stops a sidecar"},
@@ -61,7 +76,8 @@ var refusalErrors = func() map[string]*Error {
 	errs := make(map[string]*Error)
 	for _, r := range refusalTable() {
 		for name := range strings.FieldsSeq(r.names) {
-			errs[name] = Errorf("ERR", "%s is not supported: %s", strings.ToUpper(strings.Replace(name, "|", " ", 1)), r.advice)
+			errs[name] = Errorf("ERR", "%s is not supported: %s", strings.ToUpper(strings.Replace(name, "|", " ", 1)),
+				r.advice)
 		}
 	}
 	for _, name := range []string{"evalsha", "evalsha_ro"} { // clients send EVAL next, which says what to do

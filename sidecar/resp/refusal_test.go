@@ -26,7 +26,8 @@ func TestEveryCommandOfRedisIsServedOrRefusedWithAdvice(t *testing.T) {
 		switch {
 		case byName[name] != nil && refusalErrors[name] != nil:
 			t.Errorf("%s is served, and refused", name)
-		case byName[name] != nil, refusalErrors[container] != nil && name != container, containers[name] && byName[name] != nil:
+		case byName[name] != nil, refusalErrors[container] != nil && name != container,
+			containers[name] && byName[name] != nil:
 			continue
 		case refusalErrors[name] == nil:
 			t.Errorf("%s is neither served nor refused", name)

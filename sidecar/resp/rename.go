@@ -23,8 +23,8 @@ func renameNX(c *connection, args [][]byte) error {
 	return nil
 }
 
-// rename writes the value and expire time of a key under another one, and then deletes it: whoever sees that the old key is
-// gone sees the new one. If the deletion fails, both exist.
+// rename writes the value and expire time of a key under another one, and then deletes it: whoever sees that the old
+// key is gone sees the new one. If the deletion fails, both exist.
 func (c *connection) rename(from, to string, overwrite bool) (renamed bool, err error) {
 	unlock := c.session.Lock(from, to)
 	defer unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A scan of the store returns the names of keys that may exist, of all databases. The commands here read those of the selected
-// database to learn which exist, so what they return is what the session would read.
+// A scan of the store returns the names of keys that may exist, of all databases. The commands here read those of the
+// selected database to learn which exist, so what they return is what the session would read.
 
 const (
 	defaultScanCount = 10
@@ -22,7 +22,8 @@ const (
 
 var (
 	errInvalidCursor = genericError("invalid cursor")
-	errTooManyKeys   = Errorf("ERR", "KEYS returns at most %d keys and visits at most %d; use SCAN", maxKeysReturned, maxKeysVisited)
+	errTooManyKeys   = Errorf("ERR", "KEYS returns at most %d keys and visits at most %d; use SCAN", maxKeysReturned,
+		maxKeysVisited)
 )
 
 // scanOptions are the options of SCAN.
@@ -126,8 +127,8 @@ func flushAll(c *connection, args [][]byte) error {
 	return c.flush(args, func(string) bool { return true })
 }
 
-// flush deletes what is stored under the names that a scan returns and that are wanted, a page at a time. It does not read first: the page would be
-// in memory with all its values, and what has expired would stay in the storage.
+// flush deletes what is stored under the names that a scan returns and that are wanted, a page at a time. It does not
+// read first: the page would be in memory with all its values, and what has expired would stay in the storage.
 func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	if len(args) > 2 || len(args) == 2 && !equalFold(args[1], "async") && !equalFold(args[1], "sync") {
 		return errSyntax

@@ -53,7 +53,8 @@ func TestScanAndKeysReturnTheExistingKeysOfTheDatabase(t *testing.T) {
 	p.do("SELECT", "4")
 	p.do("SET", "elsewhere", "v")
 	p.do("SELECT", "0")
-	for _, options := range [][]string{{"MATCH", "user:*"}, {"MATCH", "user:*", "COUNT", "7"}, {"COUNT", "100000", "MATCH", "user:*", "TYPE", "string"}} {
+	for _, options := range [][]string{{"MATCH", "user:*"}, {"MATCH", "user:*", "COUNT", "7"},
+		{"COUNT", "100000", "MATCH", "user:*", "TYPE", "string"}} {
 		if got := p.scanned(options...); !slices.Equal(got, want) {
 			t.Errorf("SCAN %q: %d keys, want %d: %q", options, len(got), len(want), got)
 		}

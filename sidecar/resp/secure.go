@@ -19,9 +19,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
-// TLSFiles names the PEM files of a listener with TLS. They are read again for every new connection, so that rotating them
-// needs no restart: open connections stay. While they do not match each other, as in the middle of a rotation, the last
-// matching ones stay in use.
+// TLSFiles names the PEM files of a listener with TLS. They are read again for every new connection, so that rotating
+// them needs no restart: open connections stay. While they do not match each other, as in the middle of a rotation, the
+// last matching ones stay in use.
 type TLSFiles struct {
 	Cert, Key string
 	// ClientCA holds the authorities of clients. If it is given, each client must have a certificate of theirs.
@@ -39,7 +39,8 @@ type Certificates struct {
 	problem string            // that was logged
 }
 
-// NewCertificates returns the certificates in files, which need not exist yet: until they can be used, clients are refused.
+// NewCertificates returns the certificates in files, which need not exist yet: until they can be used, clients are
+// refused.
 func NewCertificates(files TLSFiles, log *slog.Logger) *Certificates {
 	return &Certificates{files: files, log: log}
 }
@@ -104,7 +105,8 @@ func (k *Certificates) read() error {
 		}
 		config.ClientAuth, config.ClientCAs = tls.RequireAnyClientCert, authorities // VerifyConnection verifies it
 		config.VerifyConnection = func(s tls.ConnectionState) error {
-			_, err := contract.VerifyChain(s.PeerCertificates, x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+			_, err := contract.VerifyChain(s.PeerCertificates,
+				x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 			return err
 		}
 	}
@@ -128,9 +130,10 @@ const (
 	tlsBytes = 18 << 10
 )
 
-// ciphertext is the socket below TLS. A write that does not fit alternates with reads, as for connections without TLS: clients
-// may write a whole pipeline before they read its first reply. What it reads meanwhile is kept as it came, because a TLS
-// connection must not be used from inside of its own write; nor may its writes time out, since it could not continue then.
+// ciphertext is the socket below TLS. A write that does not fit alternates with reads, as for connections without TLS:
+// clients may write a whole pipeline before they read its first reply. What it reads meanwhile is kept as it came,
+// because a TLS connection must not be used from inside of its own write; nor may its writes time out, since it could
+// not continue then.
 type ciphertext struct {
 	*connlimit.Conn
 	c     *connection
@@ -186,7 +189,8 @@ func (c *connection) handshake() bool {
 	wrongProtocol := errors.As(err, &other) && other.Conn != nil
 	switch {
 	case wrongProtocol:
-		c.rejectProtocol("a client without TLS on the port with TLS; it needs a URL with rediss://, or redis-cli --tls", nil)
+		c.rejectProtocol("a client without TLS on the port with TLS; it needs a URL with rediss://, or redis-cli --tls",
+			nil)
 		c.socket, c.below = c.raw, nil // to answer it
 		c.out.beginReply()
 		c.out.writeError(errNoTLS)

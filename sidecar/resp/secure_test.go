@@ -42,7 +42,8 @@ func issue(t testing.TB, template *x509.Certificate, by *authority) (a *authorit
 		t.Fatal(err)
 	}
 	serials++
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(serials), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(serials), time.Now().Add(-time.Hour),
+		time.Now().Add(time.Hour)
 	a = &authority{cert: template, key: key}
 	if by == nil {
 		by = a
@@ -63,13 +64,15 @@ func issue(t testing.TB, template *x509.Certificate, by *authority) (a *authorit
 }
 
 func newAuthority(t testing.TB) *authority {
-	a, _ := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)
+	a, _ := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}, nil)
 	return a
 }
 
 // leaf returns a certificate for 127.0.0.1, for servers and clients, with its key.
 func (a *authority) leaf(t testing.TB) (cert, key []byte) {
-	l, key := issue(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+	l, key := issue(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a)
 	return l.pem, key
 }
@@ -264,7 +267,8 @@ func TestTheWrongProtocolIsAnsweredAndLogged(t *testing.T) {
 	_, secure := serveTLS(t, s, newTLSFiles(t, ca))
 
 	p := dial(t, secure)
-	if got := p.do("SET", "k", "v"); got != "-ERR Protocol error: this port is for TLS: use rediss:// or redis-cli --tls\r\n" {
+	if got := p.do("SET", "k",
+		"v"); got != "-ERR Protocol error: this port is for TLS: use rediss:// or redis-cli --tls\r\n" {
 		t.Errorf("without TLS on the port with TLS: %q", got)
 	}
 	p.expectClosed()
@@ -276,7 +280,9 @@ func TestTheWrongProtocolIsAnsweredAndLogged(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
 		t.Errorf("with TLS on the port without: %v", err)
 	}
-	waitFor(t, "the log line", func() bool { return strings.Contains(log.String(), "with TLS on the port without TLS") })
+	waitFor(t, "the log line", func() bool {
+		return strings.Contains(log.String(), "with TLS on the port without TLS")
+	})
 	if n := s.stats.protocolErrors.Load(); n != 2 {
 		t.Errorf("%d protocol errors were counted", n)
 	}
@@ -317,7 +323,8 @@ func TestCertificatesChangeWithoutARestart(t *testing.T) {
 		t.Error("the old certificate is still in use")
 	}
 	open.expect("+PONG\r\n", "PING")
-	if text := log.String(); !strings.Contains(text, "previousInUse=true") || !strings.Contains(text, "loaded new TLS files") {
+	if text := log.String(); !strings.Contains(text, "previousInUse=true") ||
+		!strings.Contains(text, "loaded new TLS files") {
 		t.Errorf("log: %s", text)
 	}
 }
@@ -347,7 +354,8 @@ func TestClientsNeedACertificateIfAuthoritiesAreGiven(t *testing.T) {
 	if err := ping(with); err != nil {
 		t.Error(err)
 	}
-	for what, c := range map[string]*tls.Config{"no certificate": servers.trust(), "one of a stranger": withCertificate(t, servers.trust(), servers)} {
+	for what, c := range map[string]*tls.Config{"no certificate": servers.trust(),
+		"one of a stranger": withCertificate(t, servers.trust(), servers)} {
 		if ping(c) == nil {
 			t.Errorf("a client with %s was accepted", what)
 		}

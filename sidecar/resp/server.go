@@ -51,9 +51,11 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}), connections: make(map[*connection]struct{}),
-		authGuard: authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
-	s.handshakes = connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil) // their handshakes fail, and say why
+	s := &Server{options: o, started: o.Clock(), listeners: make(map[net.Listener]struct{}),
+		connections: make(map[*connection]struct{}),
+		authGuard:   authGuard{addresses: make(map[netip.Prefix]*authBudget)}}
+	// their handshakes fail, and say why
+	s.handshakes = connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil)
 	s.stats.init(o.Clock())
 	s.users.Store(newUserTable(o.Users))
 	s.context, s.cancel = context.WithCancel(context.Background())
@@ -61,8 +63,8 @@ func NewServer(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections until the listener is closed or Shutdown is called. After Shutdown it returns ErrServerClosed.
-// It always closes the listener.
+// Serve accepts connections until the listener is closed or Shutdown is called. After Shutdown it returns
+// ErrServerClosed. It always closes the listener.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
 // serve is Serve, and ServeTLS if there are certificates.
@@ -171,9 +173,9 @@ func (s *Server) Connections() int {
 	return len(s.connections)
 }
 
-// Shutdown stops accepting connections, and lets the open ones execute the commands that clients have sent or begun to send,
-// and send the replies. It closes each connection between two commands. If ctx ends first, Shutdown closes the remaining connections, cancels the context of their sessions, and returns
-// an error that says how many there were.
+// Shutdown stops accepting connections, and lets the open ones execute the commands that clients have sent or begun to
+// send, and send the replies. It closes each connection between two commands. If ctx ends first, Shutdown closes the
+// remaining connections, cancels the context of their sessions, and returns an error that says how many there were.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping.Store(true)
@@ -200,7 +202,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			for c := range s.connections {
 				c.abort()
 			}
-			return fmt.Errorf("shutdown: closed %d connections before they had finished: %w", len(s.connections), context.Cause(ctx))
+			return fmt.Errorf("shutdown: closed %d connections before they had finished: %w", len(s.connections),
+				context.Cause(ctx))
 		}
 		s.noConnections.Wait()
 	}

@@ -36,7 +36,8 @@ func TestPanicClosesOnlyItsConnection(t *testing.T) {
 	waitFor(t, "the session to be closed", func() bool { return store.closed.Load() == 1 })
 	good.expect("$1\r\nv\r\n", "GET", "k")
 	good.expect("+OK\r\n", "SET", "boom", "1")
-	if s.stats.panics.Load() != 1 || !strings.Contains(log.String(), "a broken invariant") || !strings.Contains(log.String(), "incr") {
+	if s.stats.panics.Load() != 1 || !strings.Contains(log.String(), "a broken invariant") ||
+		!strings.Contains(log.String(), "incr") {
 		t.Errorf("%d panics counted; log: %s", s.stats.panics.Load(), log.String())
 	}
 	// The panic has released the lock that INCR held.
@@ -56,7 +57,8 @@ func TestShutdownExecutesReceivedCommands(t *testing.T) {
 	s, address := serve(t, Options{Backend: store})
 	busy, idle := dial(t, address), dial(t, address)
 	idle.expect("+PONG\r\n", "PING")
-	busy.send(batch([]string{"SET", "k", "v"}, []string{"GET", "slow"}, []string{"GET", "k"}, []string{"SET", "l", "w"}))
+	busy.send(batch([]string{"SET", "k", "v"}, []string{"GET", "slow"}, []string{"GET", "k"},
+		[]string{"SET", "l", "w"}))
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
@@ -116,7 +118,8 @@ func TestShutdownClosesConnectionsAfterItsDeadline(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "closed 1 connections") {
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "closed 1 connections") {
 		t.Errorf("shutdown: %v", err)
 	}
 	if s.context.Err() == nil {
@@ -192,7 +195,8 @@ func TestExpireTimesUseTheConfiguredClock(t *testing.T) {
 	p.expect(":0\r\n", "PTTL", "k")
 	offset.Store(int64(1501 * time.Millisecond))
 	for reply, args := range map[string][]string{
-		"$-1\r\n": {"GET", "k"}, "*1\r\n$-1\r\n": {"MGET", "k"}, ":0\r\n": {"EXISTS", "k"}, "+none\r\n": {"TYPE", "k"}, ":-2\r\n": {"TTL", "k"},
+		"$-1\r\n": {"GET", "k"}, "*1\r\n$-1\r\n": {"MGET", "k"}, ":0\r\n": {"EXISTS", "k"}, "+none\r\n": {"TYPE", "k"},
+		":-2\r\n": {"TTL", "k"},
 	} {
 		p.expect(reply, args...)
 	}
@@ -229,7 +233,8 @@ func TestStoredValuesDoNotAliasTheReadBuffer(t *testing.T) {
 	store := newMemory()
 	_, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
-	p.send(batch([]string{"SET", "a", "first"}, []string{"GETSET", "b", "second"}, []string{"MSET", "c", "third"}, []string{"SETNX", "d", "fourth"}, []string{"APPEND", "e", "fifth"}))
+	p.send(batch([]string{"SET", "a", "first"}, []string{"GETSET", "b", "second"}, []string{"MSET", "c", "third"},
+		[]string{"SETNX", "d", "fourth"}, []string{"APPEND", "e", "fifth"}))
 	for range 5 {
 		p.reply()
 	}
@@ -243,7 +248,8 @@ func TestStoredValuesDoNotAliasTheReadBuffer(t *testing.T) {
 
 func TestEveryCommandRepliesWithTheErrorOfTheStore(t *testing.T) {
 	store := newMemory()
-	store.operationError = fmt.Errorf("read k: %w", &Error{Code: "UNAVAILABLE", Message: "no ring that may answer is reachable"})
+	store.operationError = fmt.Errorf("read k: %w",
+		&Error{Code: "UNAVAILABLE", Message: "no ring that may answer is reachable"})
 	s, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
 	for _, line := range lines(`
@@ -272,7 +278,8 @@ func TestEveryCommandRepliesWithTheErrorOfTheStore(t *testing.T) {
 		DBSIZE`) {
 		p.expect("-UNAVAILABLE no ring that may answer is reachable\r\n", line...)
 	}
-	if got := p.do("INFO"); !strings.Contains(got, "total_commands_processed:23") || !strings.Contains(got, "total_error_replies:23") {
+	if got := p.do("INFO"); !strings.Contains(got, "total_commands_processed:23") ||
+		!strings.Contains(got, "total_error_replies:23") {
 		t.Errorf("got %q", got)
 	}
 	store.operationError = context.Canceled

@@ -20,8 +20,8 @@ const (
 // pastDeadline makes blocked reads return at once.
 var pastDeadline = time.Unix(1, 0)
 
-// receive waits for bytes from the client. It returns false at the end of the stream, or when the connection is to close
-// because the server is stopping.
+// receive waits for bytes from the client. It returns false at the end of the stream, or when the connection is to
+// close because the server is stopping.
 func (c *connection) receive() bool {
 	if c.out.err != nil {
 		return false
@@ -39,8 +39,8 @@ func (c *connection) receive() bool {
 	return n > 0 || err == nil
 }
 
-// receiveLast receives what a client has sent before it could know that the server is stopping: the rest of a command, for
-// which Shutdown bounds the wait, and once what has arrived since.
+// receiveLast receives what a client has sent before it could know that the server is stopping: the rest of a command,
+// for which Shutdown bounds the wait, and once what has arrived since.
 func (c *connection) receiveLast() (int, error) {
 	deadline := time.Time{}
 	if !c.in.midCommand() {
@@ -61,8 +61,8 @@ func (c *connection) receiveLast() (int, error) {
 // lingerTimeout is how long a connection that the server ends waits for the client to close it.
 const lingerTimeout = 200 * time.Millisecond
 
-// linger ends the connection in a way that the client still gets all replies: if the socket were closed while the client
-// sends, the kernel would reset the connection, and drop replies that the client has not read yet.
+// linger ends the connection in a way that the client still gets all replies: if the socket were closed while the
+// client sends, the kernel would reset the connection, and drop replies that the client has not read yet.
 func (c *connection) linger() {
 	half, ok := c.socket.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || c.socket.SetReadDeadline(time.Now().Add(lingerTimeout)) != nil {
@@ -86,9 +86,9 @@ func (c *connection) send(b []byte) error {
 	return err
 }
 
-// write writes to the socket itself. Many clients write a whole pipeline before they read its first reply. They would never
-// start reading if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write alternates
-// with reads.
+// write writes to the socket itself. Many clients write a whole pipeline before they read its first reply. They would
+// never start reading if the sidecar stopped receiving while its replies do not fit into the socket, so a blocked write
+// alternates with reads.
 func (c *connection) write(b []byte) (written int, err error) {
 	if c.direct != nil { // mostly all of it fits
 		if written = c.direct.write(b); written == len(b) {

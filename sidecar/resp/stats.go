@@ -42,7 +42,8 @@ func (s *stats) commandsDone(cmd *command, n, failed int, took time.Duration) {
 	}
 }
 
-// connectionCounters are those of a connection. They are added to those of the server once per batch, so that connections do not contend for them.
+// connectionCounters are those of a connection. They are added to those of the server once per batch, so that
+// connections do not contend for them.
 type connectionCounters struct{ commands, failures, writes, hits, misses, received, sent int64 }
 
 // flushCounters adds the counters of the connection to those of the server.
@@ -51,7 +52,8 @@ func (c *connection) flushCounters() {
 	for _, f := range [...]struct {
 		from *int64
 		to   *atomic.Int64
-	}{{&n.commands, &s.commands}, {&n.failures, &s.failures}, {&n.writes, &s.writes}, {&n.hits, &s.hits}, {&n.misses, &s.misses}, {&n.received, &s.received}, {&n.sent, &s.sent}} {
+	}{{&n.commands, &s.commands}, {&n.failures, &s.failures}, {&n.writes, &s.writes}, {&n.hits, &s.hits},
+		{&n.misses, &s.misses}, {&n.received, &s.received}, {&n.sent, &s.sent}} {
 		if *f.from != 0 {
 			f.to.Add(*f.from)
 			*f.from = 0

@@ -115,8 +115,8 @@ func mset(c *connection, args [][]byte) error {
 	return nil
 }
 
-// putPairs puts alternating keys and values. Other read-modify-write commands and transactions of this sidecar come before all
-// of the puts, or after.
+// putPairs puts alternating keys and values. Other read-modify-write commands and transactions of this sidecar come
+// before all of the puts, or after.
 func (c *connection) putPairs(pairs [][]byte) error {
 	keys := pairKeys(pairs)
 	unlock := c.session.Lock(keys...)

@@ -28,8 +28,9 @@ type watchedKey struct {
 	version causal.Version // also of a tombstone, while there is one
 }
 
-// hasChanged reports whether a key that was w is now another one. A key without a value has changed if a later write is known,
-// which was then a deletion; that its tombstone is gone by now, or is not gone yet in another ring, is no change.
+// hasChanged reports whether a key that was w is now another one. A key without a value has changed if a later write is
+// known, which was then a deletion; that its tombstone is gone by now, or is not gone yet in another ring, is no
+// change.
 func (w watchedKey) hasChanged(now watchedKey) bool {
 	switch {
 	case w.exists != now.exists:
@@ -43,19 +44,24 @@ func (w watchedKey) hasChanged(now watchedKey) bool {
 const (
 	// maxWatchedKeys bounds the keys that a connection watches.
 	maxWatchedKeys = 4096
-	// queuedOverhead is the memory that a queued command and each of its arguments take beside the bytes of the arguments.
+	// queuedOverhead is the memory that a queued command and each of its arguments take beside the bytes of the
+	// arguments.
 	queuedOverhead = 48
 )
 
 var (
-	errNestedMulti      = genericError("MULTI calls can not be nested")
-	errWatchInMulti     = genericError("WATCH inside MULTI is not allowed")
-	errExecOutside      = genericError("EXEC without MULTI")
-	errDiscardOutside   = genericError("DISCARD without MULTI")
-	errExecAborted      = &Error{Code: "EXECABORT", Message: "Transaction discarded because of previous errors."}
-	errTooManyWatched   = Errorf("ERR", "a connection can watch at most %d keys; send EXEC, DISCARD or UNWATCH", maxWatchedKeys)
-	errTransactionSlow  = Errorf("UNAVAILABLE", "the transaction has taken more than %s; this command was not executed", maxTransactionTime)
-	errTransactionReply = genericError("the replies of the transaction take too much memory; this command was not executed: read large values outside MULTI")
+	errNestedMulti    = genericError("MULTI calls can not be nested")
+	errWatchInMulti   = genericError("WATCH inside MULTI is not allowed")
+	errExecOutside    = genericError("EXEC without MULTI")
+	errDiscardOutside = genericError("DISCARD without MULTI")
+	errExecAborted    = &Error{Code: "EXECABORT", Message: "Transaction discarded because of previous errors."}
+	errTooManyWatched = Errorf("ERR", "a connection can watch at most %d keys; send EXEC, DISCARD or UNWATCH",
+		maxWatchedKeys)
+	errTransactionSlow = Errorf("UNAVAILABLE", "the transaction has taken more than %s; this command was not executed",
+		maxTransactionTime)
+	errTransactionReply = genericError(
+		"the replies of the transaction take too much memory; this command was not executed: read large values " +
+			"outside MULTI")
 )
 
 // enqueue queues a command for EXEC, and reports whether it failed.
@@ -63,7 +69,8 @@ func (c *connection) enqueue(cmd *command, args [][]byte) (failed bool) {
 	t := &c.transaction
 	if cmd.traits&outsideMulti != 0 {
 		t.broken = true
-		c.out.writeError(Errorf("ERR", "'%s' is not allowed inside MULTI: send it before MULTI or after EXEC", cmd.name))
+		c.out.writeError(Errorf("ERR", "'%s' is not allowed inside MULTI: send it before MULTI or after EXEC",
+			cmd.name))
 		return true
 	}
 	size := queuedOverhead

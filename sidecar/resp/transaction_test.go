@@ -43,7 +43,8 @@ func TestRandomTransactionsGetTheRepliesOfRedis(t *testing.T) {
 func randomTransactionCommand(r *rand.Rand) []string {
 	key := func() string { return pick(r, "a", "b", "c", "{t}1", "\x01", "\x010:a", "") }
 	text := func() string { return pick(r, "0", "1", "abc", "\r\n\x00", strings.Repeat("x", r.IntN(100))) }
-	switch name := pick(r, "MULTI", "MULTI", "EXEC", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SET", "SET", "GET", "GET", "MGET", "INCR", "APPEND", "DEL", "EXISTS",
+	switch name := pick(r, "MULTI", "MULTI", "EXEC", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SET", "SET", "GET", "GET",
+		"MGET", "INCR", "APPEND", "DEL", "EXISTS",
 		"SETNX", "RENAME", "RENAMENX", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH", "PING"); name {
 	case "GET", "INCR", "GETDEL":
 		if r.IntN(20) == 0 {
@@ -130,10 +131,12 @@ func TestCommandsThatMustNotBeInATransactionAreRefused(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory(), Users: withPassword("default", "secret")})
 	p := dial(t, address)
 	p.do("AUTH", "secret")
-	for _, args := range [][]string{{"CAUSAL", "WAIT", "all", "1"}, {"CAUSAL", "STATUS"}, {"CAUSAL", "RESUME", "x"}, {"AUTH", "secret"}, {"HELLO", "3"}} {
+	for _, args := range [][]string{{"CAUSAL", "WAIT", "all", "1"}, {"CAUSAL", "STATUS"}, {"CAUSAL", "RESUME", "x"},
+		{"AUTH", "secret"}, {"HELLO", "3"}} {
 		p.expect("+OK\r\n", "MULTI")
 		p.expect("+QUEUED\r\n", "SET", "k", "v")
-		if got := p.do(args...); !strings.HasPrefix(got, "-ERR '"+strings.ToLower(args[0])) || !strings.Contains(got, "is not allowed inside MULTI") {
+		if got := p.do(args...); !strings.HasPrefix(got, "-ERR '"+strings.ToLower(args[0])) ||
+			!strings.Contains(got, "is not allowed inside MULTI") {
 			t.Errorf("%q in a transaction: %q", args, got)
 		}
 		p.expect("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
@@ -148,7 +151,8 @@ func TestATransactionOverTheLimitIsNotExecuted(t *testing.T) {
 	for range 4 {
 		p.expect("+QUEUED\r\n", "SET", "k", strings.Repeat("x", 2000))
 	}
-	p.expect("-ERR the transaction is longer than the limit of 10000 bytes; split it\r\n", "SET", "k", strings.Repeat("x", 2000))
+	p.expect("-ERR the transaction is longer than the limit of 10000 bytes; split it\r\n", "SET", "k",
+		strings.Repeat("x", 2000))
 	p.expect("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
 	p.expect("$-1\r\n", "GET", "k")
 	var keys []string
@@ -159,7 +163,8 @@ func TestATransactionOverTheLimitIsNotExecuted(t *testing.T) {
 		t.Errorf("WATCH: %q", got)
 	}
 	_, address = serve(t, Options{Backend: newMemory()})
-	if got := dial(t, address).do(append([]string{"WATCH"}, keys...)...); !strings.HasPrefix(got, "-ERR a connection can watch at most 4096 keys") {
+	if got := dial(t, address).do(append([]string{"WATCH"}, keys...)...); !strings.HasPrefix(got,
+		"-ERR a connection can watch at most 4096 keys") {
 		t.Errorf("WATCH of too many keys: %q", got)
 	}
 }
@@ -173,7 +178,8 @@ func TestRepliesOfATransactionThatTakeTooMuchMemoryEndIt(t *testing.T) {
 		p.do("GET", "k")
 	}
 	p.do("SET", "late", "1")
-	if got := p.do("EXEC"); strings.Count(got, "$60000\r\n") != 2 || strings.Count(got, "-ERR the replies of the transaction take too much memory") != 2 {
+	if got := p.do("EXEC"); strings.Count(got, "$60000\r\n") != 2 ||
+		strings.Count(got, "-ERR the replies of the transaction take too much memory") != 2 {
 		t.Errorf("got %.100q", got)
 	}
 	p.expect(":0\r\n", "EXISTS", "late")
@@ -204,7 +210,8 @@ func TestPlainWritesOfATransactionAreIssuedTogether(t *testing.T) {
 		p.do(args...)
 	}
 	p.expect("*5\r\n+OK\r\n+OK\r\n$1\r\n1\r\n+OK\r\n+OK\r\n", "EXEC")
-	if got, want := fmt.Sprint(operations()), "[issue a issue b await a await b get a issue c await c get a put a]"; got != want {
+	if got, want := fmt.Sprint(operations()),
+		"[issue a issue b await a await b get a issue c await c get a put a]"; got != want {
 		t.Errorf("operations:\n got %s\nwant %s", got, want)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another in a pipeline are executed
-// together: their keys are locked and read at once, then the commands are executed one after the other on what was read, and what they
-// write is put at once. Consecutive ones of the same key put their last value only.
+// Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
+// in a pipeline are executed together: their keys are locked and read at once, then the commands are executed one after
+// the other on what was read, and what they write is put at once. Consecutive ones of the same key put their last value
+// only.
 
 const (
-	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs of the same key.
+	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs
+	// of the same key.
 	maxPendingUpdates, maxUpdateRuns = 1024, 64
 )
 
@@ -24,19 +26,20 @@ type update struct {
 	write  int // the last write of the key up to this command, in updateRound.writes; -1: none
 }
 
-// decision tells what a command puts, if anything, by the value of its key; that of a missing key is a tombstone. What the reply needs it stores
-// in variables.
+// decision tells what a command puts, if anything, by the value of its key; that of a missing key is a tombstone. What
+// the reply needs it stores in variables.
 type decision func(old causal.Value, exists bool) (next causal.Value, put bool, err error)
 
-// pendingUpdates are the updates of a pipeline that are not executed yet. They are executed before any other command of the connection.
+// pendingUpdates are the updates of a pipeline that are not executed yet. They are executed before any other command of
+// the connection.
 type pendingUpdates struct {
 	all   []update
 	runs  int
 	bytes int
 }
 
-// update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a pipeline. decide and reply must not
-// refer to the arguments.
+// update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
+// pipeline. decide and reply must not refer to the arguments.
 func (c *connection) update(key []byte, argBytes int, decide decision, reply func()) error {
 	c.awaitPuts()
 	p := &c.updates
@@ -58,7 +61,8 @@ func (c *connection) update(key []byte, argBytes int, decide decision, reply fun
 	if argBytes >= accountStep {
 		c.account()
 	}
-	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns || p.bytes >= c.server.options.Limits.MaxPipelineBytes {
+	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns ||
+		p.bytes >= c.server.options.Limits.MaxPipelineBytes {
 		c.awaitUpdates()
 	}
 	return nil
@@ -76,7 +80,8 @@ func (c *connection) awaitUpdates() {
 	for left := p.all; len(left) > 0; {
 		done := left[:c.executeRound(left)]
 		left = left[len(done):]
-		for i := range done { // after the locks were released: a client that does not read its replies must not hold them
+		for i := range done {
+			// after the locks were released: a client that does not read its replies must not hold them
 			switch u := &done[i]; {
 			case u.err != nil:
 				c.counters.failures++
@@ -116,7 +121,8 @@ type writeInRound struct {
 	err   error
 }
 
-// executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no reply is written.
+// executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
+// reply is written.
 func (c *connection) executeRound(us []update) int {
 	r := updateRound{}
 	r.collect(us)
@@ -187,8 +193,8 @@ func (c *connection) readRound(r *updateRound) int {
 	return read
 }
 
-// decideInRound executes a command on what the commands before it have made of its key. It returns false if that was not read, or the values written take too
-// much memory: then the command is for another round.
+// decideInRound executes a command on what the commands before it have made of its key. It returns false if that was
+// not read, or the values written take too much memory: then the command is for another round.
 func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	at := r.at(u.name)
 	if at >= read {
@@ -247,8 +253,11 @@ func (r *updateRound) settle(us []update) {
 		}
 		u.err = r.writes[u.write].err
 		key := r.writes[u.write].key
-		if slices.ContainsFunc(r.writes[u.write+1:], func(w writeInRound) bool { return w.key == key && w.err == nil }) {
-			u.err = Errorf("UNKNOWN", "the write failed (%s), but a later command of the pipeline has written the key with it", u.err)
+		if slices.ContainsFunc(r.writes[u.write+1:], func(w writeInRound) bool {
+			return w.key == key && w.err == nil
+		}) {
+			u.err = Errorf("UNKNOWN",
+				"the write failed (%s), but a later command of the pipeline has written the key with it", u.err)
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func TestPipelinedUpdatesAreReadAndPutTogether(t *testing.T) {
-	replies, calls := pipelined(t, []string{"INCR", "a"}, []string{"INCR", "a"}, []string{"APPEND", "b", "x"}, []string{"SETNX", "a", "no"}, []string{"INCR", "a"},
+	replies, calls := pipelined(t, []string{"INCR", "a"}, []string{"INCR", "a"}, []string{"APPEND", "b", "x"},
+		[]string{"SETNX", "a", "no"}, []string{"INCR", "a"},
 		[]string{"GET", "a"})
 	if replies != ":1\r\n:2\r\n:1\r\n:0\r\n:3\r\n$1\r\n3\r\n" {
 		t.Errorf("replies %q", replies)
@@ -134,7 +135,9 @@ func TestRandomPipelinesOfUpdatesGetTheRepliesOfRedis(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for name, configure := range map[string]func(m *memory){
-		"together": func(*memory) {}, "two keys at a time": func(m *memory) { m.together = 2 }, "one by one": func(m *memory) { m.sequential = true },
+		"together": func(*memory) {}, "two keys at a time": func(m *memory) {
+			m.together = 2
+		}, "one by one": func(m *memory) { m.sequential = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory()
@@ -157,7 +160,8 @@ func TestRandomPipelinesOfUpdatesGetTheRepliesOfRedis(t *testing.T) {
 				if inMulti {
 					commands = append(commands, []string{"EXEC"})
 				}
-				w.compare(append(commands, []string{"MGET", "a", "b", "c"}, []string{"SELECT", "0"}, []string{"MGET", "a", "b", "c"})...)
+				w.compare(append(commands, []string{"MGET", "a", "b", "c"}, []string{"SELECT", "0"},
+					[]string{"MGET", "a", "b", "c"})...)
 			}
 		})
 	}
@@ -244,13 +248,15 @@ func TestConcurrentPipelinesOfUpdatesLoseNothing(t *testing.T) {
 func TestUpdatesKeepTheirPlaceAmongOtherCommands(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	p.send(batch([]string{"SET", "a", "1"}, []string{"INCR", "a"}, []string{"SET", "a", "7"}, []string{"INCR", "a", "x"}, []string{"INCR", "a"},
+	p.send(batch([]string{"SET", "a", "1"}, []string{"INCR", "a"}, []string{"SET", "a", "7"},
+		[]string{"INCR", "a", "x"}, []string{"INCR", "a"},
 		[]string{"CLIENT", "REPLY", "SKIP"}, []string{"INCR", "a"}, []string{"INCR", "a"}, []string{"ECHO", "end"}))
 	got := ""
 	for range 7 { // two of the commands have no reply
 		got += p.reply()
 	}
-	if want := "+OK\r\n:2\r\n+OK\r\n-ERR wrong number of arguments for 'incr' command\r\n:8\r\n:10\r\n$3\r\nend\r\n"; got != want {
+	if want := "+OK\r\n:2\r\n+OK\r\n-ERR wrong number of arguments for 'incr' " +
+		"command\r\n:8\r\n:10\r\n$3\r\nend\r\n"; got != want {
 		t.Errorf("replies\n %q, want\n %q", got, want)
 	}
 }

@@ -40,8 +40,8 @@ func (t *userTable) atStart() *contract.User {
 	return nil
 }
 
-// match returns the user with a name and password, or nil. It compares digests in constant time, so that timing reveals nothing
-// about passwords.
+// match returns the user with a name and password, or nil. It compares digests in constant time, so that timing reveals
+// nothing about passwords.
 func (t *userTable) match(name, password []byte) *contract.User {
 	got := contract.HashPassword(password)
 	u := t.usable(string(name))
@@ -61,8 +61,9 @@ func (t *userTable) match(name, password []byte) *contract.User {
 	return u
 }
 
-// SetUsers replaces the users, while clients are connected. It closes the connections of users that do not exist any more or
-// are off. As in Redis, those of a user whose password has changed stay. Without users (nil), every client is accepted.
+// SetUsers replaces the users, while clients are connected. It closes the connections of users that do not exist any
+// more or are off. As in Redis, those of a user whose password has changed stay. Without users (nil), every client is
+// accepted.
 func (s *Server) SetUsers(users []contract.User) {
 	t := newUserTable(users)
 	s.users.Store(t) // before the look at the connections: see login
@@ -70,14 +71,15 @@ func (s *Server) SetUsers(users []contract.User) {
 	defer s.mu.Unlock()
 	for c := range s.connections {
 		if u := c.user.Load(); u != nil && t.usable(u.Name) == nil {
-			s.options.Logger.Info("closing the connection of a user that may not connect any more", "client", c.socket.RemoteAddr(), "user", u.Name)
+			s.options.Logger.Info("closing the connection of a user that may not connect any more", "client",
+				c.socket.RemoteAddr(), "user", u.Name)
 			c.abort()
 		}
 	}
 }
 
-// login makes the client a user. It returns false if the user has gone meanwhile: SetUsers may have looked at the connection
-// before it had this user.
+// login makes the client a user. It returns false if the user has gone meanwhile: SetUsers may have looked at the
+// connection before it had this user.
 func (c *connection) login(u *contract.User) bool {
 	c.user.Store(u)
 	if u != nil && c.server.users.Load().usable(u.Name) == nil {
@@ -112,8 +114,8 @@ func aclUsers(c *connection, _ [][]byte) error {
 	return nil
 }
 
-// ACL LIST: without digests of passwords. In Redis only administrators may see those; here all users are equal, and one who
-// has the digest of another can try passwords without this server.
+// ACL LIST: without digests of passwords. In Redis only administrators may see those; here all users are equal, and one
+// who has the digest of another can try passwords without this server.
 func aclList(c *connection, _ [][]byte) error {
 	lines := Array{}
 	for _, u := range c.server.users.Load().all {

@@ -49,10 +49,13 @@ func TestEachUserHasItsPasswords(t *testing.T) {
 }
 
 func TestTheDefaultUserMayNeedNoPasswordWhileOthersDo(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Users: append(withPassword("app", "secret"), contract.User{Name: "default", NoPass: true})})
+	_, address := serve(t, Options{Backend: newMemory(),
+		Users: append(withPassword("app", "secret"), contract.User{Name: "default", NoPass: true})})
 	p := dial(t, address)
 	p.expect("$7\r\ndefault\r\n", "ACL", "WHOAMI")
-	p.expect("-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n", "AUTH", "x")
+	p.expect(
+		"-ERR AUTH <password> called without any password configured for the default user. Are you sure your "+
+			"configuration is correct?\r\n", "AUTH", "x")
 	p.expect("+OK\r\n", "AUTH", "default", "anything")
 	p.expect(wrongPass, "AUTH", "app", "x")
 	p.expect("$7\r\ndefault\r\n", "ACL", "WHOAMI")
@@ -71,7 +74,8 @@ func TestNobodyMayConnectIfThereAreNoUsers(t *testing.T) {
 
 func TestUsersChangeWhileClientsAreConnected(t *testing.T) {
 	var log capture.Buffer
-	s, address := serve(t, Options{Backend: newMemory(), Users: append(withPassword("app", "old"), withPassword("report", "secret")...),
+	s, address := serve(t, Options{Backend: newMemory(),
+		Users:  append(withPassword("app", "old"), withPassword("report", "secret")...),
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	app, report, nobody := dial(t, address), dial(t, address), dial(t, address)
 	app.expect("+OK\r\n", "AUTH", "app", "old")

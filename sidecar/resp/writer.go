@@ -57,7 +57,8 @@ func (w *writer) flushIfFull() {
 // owns reports whether b is what is buffered.
 func (w *writer) owns(b []byte) bool { return len(b) > 0 && cap(w.buf) > 0 && &b[0] == &w.buf[:1][0] }
 
-// grow makes room for n more bytes. Replies that do not fit into a small buffer get a large one, which other connections use afterwards.
+// grow makes room for n more bytes. Replies that do not fit into a small buffer get a large one, which other
+// connections use afterwards.
 func (w *writer) grow(n int) {
 	if need := len(w.buf) + n; need > cap(w.buf) && cap(w.buf) < largeBytes && need > readBytes && need <= largeBytes {
 		large := append(largeBuffers.Get().(*[largeBytes]byte)[:0], w.buf...)
@@ -97,7 +98,8 @@ func (w *writer) writeSimple(s string) {
 
 func (w *writer) writeOK() { w.buf = append(w.buf, "+OK\r\n"...) }
 
-// writeError writes an error reply on one line, whatever the message contains. Like Redis, it drops trailing line breaks.
+// writeError writes an error reply on one line, whatever the message contains. Like Redis, it drops trailing line
+// breaks.
 func (w *writer) writeError(e *Error) {
 	message := strings.TrimRight(e.Message, "\r\n")
 	w.buf = append(w.buf, '-')

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Backoff is a series of waits that doubles up to a bound. Half of each wait is random, so that those who wait for the same
-// disk or server do not all come back at once. The zero value of failures is ready to use; one goroutine at a time uses it.
+// Backoff is a series of waits that doubles up to a bound. Half of each wait is random, so that those who wait for the
+// same disk or server do not all come back at once. The zero value of failures is ready to use; one goroutine at a time
+// uses it.
 type Backoff struct {
 	// First and Max bound the waits. Max is also how late a recovery is noticed.
 	First, Max time.Duration

@@ -1,5 +1,5 @@
-// Package signature signs with the private key of a part's own certificate, and verifies what other parts have signed with theirs.
-// Who trusts a part on links trusts its signatures, and nobody else can make one.
+// Package signature signs with the private key of a part's own certificate, and verifies what other parts have signed
+// with theirs. Who trusts a part on links trusts its signatures, and nobody else can make one.
 package signature
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/identity"
 )
 
-// Credentials returns the certificate of this process and whom it trusts, both as they are now: a new certificate signs what comes next,
-// and who is not trusted any more is so at once.
+// Credentials returns the certificate of this process and whom it trusts, both as they are now: a new certificate signs
+// what comes next, and who is not trusted any more is so at once.
 type Credentials func() (*tls.Certificate, *identity.Trust)
 
 var errKeyKind = errors.New("signatures need a certificate with a key for ECDSA or Ed25519")
 
-// Sign signs a message with the key of a certificate. The key signs the handshakes of TLS 1.3 too, which begin with 64 spaces: messages
-// begin with text that says what they are for.
+// Sign signs a message with the key of a certificate. The key signs the handshakes of TLS 1.3 too, which begin with 64
+// spaces: messages begin with text that says what they are for.
 func Sign(with *tls.Certificate, message []byte) ([]byte, error) {
 	key, ok := with.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -57,16 +57,16 @@ func (s *Signer) Check(message, signature []byte) error {
 	return s.certificate.CheckSignature(algorithm, message, signature)
 }
 
-// Signers are the certificates that were verified lately, so that the next signature with one of them does not cost that again. The zero
-// value is ready to use, also concurrently.
+// Signers are the certificates that were verified lately, so that the next signature with one of them does not cost
+// that again. The zero value is ready to use, also concurrently.
 type Signers struct {
 	mu    sync.Mutex
 	trust *identity.Trust // that has verified them
 	known map[[sha256.Size]byte]*Signer
 }
 
-// maxSigners bounds the certificates that are kept: about two for each namespace with sidecars of the store, in each data center.
-// Nobody but an authority can make more of them.
+// maxSigners bounds the certificates that are kept: about two for each namespace with sidecars of the store, in each
+// data center. Nobody but an authority can make more of them.
 const maxSigners = 1024
 
 // Verify returns the owner of a certificate chain, leaf first, that is trusted to sign now.

@@ -11,13 +11,14 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/identity"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Vectors signs what the leader of a data center says of its origins, and verifies what other leaders have said, and others pass on
-// (PROTOCOL §4, leaders). It implements coordinator.Signer.
+// Vectors signs what the leader of a data center says of its origins, and verifies what other leaders have said, and
+// others pass on (PROTOCOL §4, leaders). It implements coordinator.Signer.
 //
-// A seal is the number of certificates in the chain of the signer (1 byte), these, and the signature, each with its length as a uvarint.
+// A seal is the number of certificates in the chain of the signer (1 byte), these, and the signature, each with its
+// length as a uvarint.
 type Vectors struct {
 	credentials Credentials
 	topology    func() *topology.Topology
@@ -25,7 +26,8 @@ type Vectors struct {
 	log         *slog.Logger
 	signers     Signers
 	refused     [topology.MaxDCs]atomic.Uint64 // by data center
-	loggedAt    [topology.MaxDCs + 1]time.Time // by data center, and of failures to sign. Only the caller of Sign and Verify uses it
+	// by data center, and of failures to sign. Only the caller of Sign and Verify uses it
+	loggedAt [topology.MaxDCs + 1]time.Time
 }
 
 // logInterval is how often the failures of one data center are logged.
@@ -35,7 +37,8 @@ const logInterval = time.Minute
 const maxChain = 4
 
 // NewVectors returns a signer for a process with one node of a topology.
-func NewVectors(credentials Credentials, topology func() *topology.Topology, now func() time.Time, log *slog.Logger) *Vectors {
+func NewVectors(credentials Credentials, topology func() *topology.Topology, now func() time.Time,
+	log *slog.Logger) *Vectors {
 	return &Vectors{credentials: credentials, topology: topology, now: now, log: log}
 }
 
@@ -44,7 +47,9 @@ func (v *Vectors) Sign(statement []byte) ([]byte, error) {
 	own, trust := v.credentials()
 	seal, err := seal(own.Certificate, func() ([]byte, error) { return Sign(own, v.signedMessage(trust, statement)) })
 	if err != nil && v.mayLog(topology.MaxDCs) {
-		v.log.Warn("cannot sign the vectors of this data center: others that do not hear this process learn late what is complete here", "error", err)
+		v.log.Warn(
+			"cannot sign the vectors of this data center: others that do not hear this process learn late what is "+
+				"complete here", "error", err)
 	}
 	return seal, err
 }
@@ -63,7 +68,8 @@ func seal(chain [][]byte, sign func() ([]byte, error)) ([]byte, error) {
 		b = append(b, part...)
 	}
 	if len(b) > causal.MaxSealBytes {
-		return nil, fmt.Errorf("the certificate and the others with it have %d bytes; at most %d fit", len(b), causal.MaxSealBytes)
+		return nil, fmt.Errorf("the certificate and the others with it have %d bytes; at most %d fit", len(b),
+			causal.MaxSealBytes)
 	}
 	return b, nil
 }
@@ -74,7 +80,9 @@ func (v *Vectors) Verify(of topology.DC, statement, seal []byte, sender topology
 	if err != nil {
 		v.refused[of].Add(1)
 		if v.mayLog(of) {
-			v.log.Warn("vectors refused: it is not certain that the first coordinator of the data center has signed them", "of", v.topology().DCs[of].Name,
+			v.log.Warn(
+				"vectors refused: it is not certain that the first coordinator of the data center has signed them",
+				"of", v.topology().DCs[of].Name,
 				"sender", sender, "error", err, "quietFor", logInterval)
 		}
 	}
@@ -126,8 +134,8 @@ func parseSeal(b []byte) (chain [][]byte, signature []byte, err error) {
 // vectorsContext begins what is signed.
 const vectorsContext = "causalstore vectors\x00"
 
-// signedMessage returns what is signed: a statement, for one store with its data centers and rings. Origins and rings are numbers, which
-// mean nothing in another manifest.
+// signedMessage returns what is signed: a statement, for one store with its data centers and rings. Origins and rings
+// are numbers, which mean nothing in another manifest.
 func (v *Vectors) signedMessage(trust *identity.Trust, statement []byte) []byte {
 	b := append([]byte(vectorsContext), manifestDigest(v.topology())...)
 	id := trust.StoreID()

@@ -14,7 +14,7 @@ import (
 	"github.com/causalstore/causalstore/lab/credentials"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/identity"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 const (
@@ -36,7 +36,8 @@ type deployment struct {
 
 func newDeployment(t testing.TB) *deployment {
 	t.Helper()
-	d := &deployment{t: t, topo: twoDataCenters(t, "eu", "us"), authorities: map[string]*authority.Authority{}, trusted: map[string]*authority.Authority{}}
+	d := &deployment{t: t, topo: twoDataCenters(t, "eu", "us"), authorities: map[string]*authority.Authority{},
+		trusted: map[string]*authority.Authority{}}
 	for _, domain := range []string{"eu.test", "us.test"} {
 		d.authorities[domain] = credentials.NewAuthority(t, domain, start)
 		d.trusted[domain] = d.authorities[domain]
@@ -65,7 +66,8 @@ func (d *deployment) trust() *identity.Trust {
 }
 
 func leaderOf(dc string) contract.Identity {
-	return contract.Identity{TrustDomain: dc + ".test", StoreID: store, DataCenter: dc, Role: contract.RoleCoordinator, Member: "0"}
+	return contract.Identity{TrustDomain: dc + ".test", StoreID: store, DataCenter: dc, Role: contract.RoleCoordinator,
+		Member: "0"}
 }
 
 // process is one that signs and verifies.
@@ -81,7 +83,9 @@ type process struct {
 func (d *deployment) process(id contract.Identity) *process {
 	d.t.Helper()
 	p := &process{cert: d.issue(d.authorities[id.TrustDomain], id), trust: d.trust(), topo: d.topo, now: start}
-	p.Vectors = NewVectors(func() (*tls.Certificate, *identity.Trust) { return p.cert, p.trust }, func() *topology.Topology { return p.topo },
+	p.Vectors = NewVectors(func() (*tls.Certificate, *identity.Trust) {
+		return p.cert, p.trust
+	}, func() *topology.Topology { return p.topo },
 		func() time.Time { return p.now }, slog.New(slog.NewTextHandler(&p.log, nil)))
 	return p
 }
@@ -91,7 +95,8 @@ func (d *deployment) issue(by *authority.Authority, id contract.Identity) *tls.C
 	return credentials.Issue(d.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)
 }
 
-var ofUS = causal.SignedVectors{DC: us, Entries: []causal.VectorEntry{{Origin: 17, SV: 5, RV: []causal.HLC{5, 9}}, {Origin: 18, Last: 32, SV: 8}}}
+var ofUS = causal.SignedVectors{DC: us, Entries: []causal.VectorEntry{{Origin: 17, SV: 5, RV: []causal.HLC{5, 9}},
+	{Origin: 18, Last: 32, SV: 8}}}
 
 func (p *process) mustSign(t testing.TB, statement []byte) []byte {
 	t.Helper()
@@ -132,7 +137,8 @@ func TestSignedVectorsAreThoseOfTheFirstCoordinatorOfTheirDataCenter(t *testing.
 	check("by the receiver", statement, at.mustSign(t, statement), "is not the first coordinator of data center us")
 	second, sidecar, store := leaderOf("us"), leaderOf("us"), leaderOf("us")
 	second.Member, sidecar.Role, store.StoreID = "1", contract.RoleSidecar, "other"
-	check("by the second coordinator", statement, d.process(second).mustSign(t, statement), "is not the first coordinator")
+	check("by the second coordinator", statement, d.process(second).mustSign(t, statement),
+		"is not the first coordinator")
 	check("by a sidecar", statement, d.process(sidecar).mustSign(t, statement), "is not the first coordinator")
 	check("by another store", statement, d.process(store).mustSign(t, statement), "another store")
 	stranger := d.process(leaderOf("us"))
@@ -140,7 +146,8 @@ func TestSignedVectorsAreThoseOfTheFirstCoordinatorOfTheirDataCenter(t *testing.
 	check("by an authority of the same name", statement, stranger.mustSign(t, statement), "unknown authority")
 	posing := leaderOf("us") // the authority of eu makes a leader of us
 	posing.TrustDomain = "eu.test"
-	check("by the authority of another region", statement, d.process(posing).mustSign(t, statement), "whose trust domain is us.test")
+	check("by the authority of another region", statement, d.process(posing).mustSign(t, statement),
+		"whose trust domain is us.test")
 
 	// Something else than was signed.
 	more := ofUS

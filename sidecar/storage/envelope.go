@@ -8,11 +8,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The envelope is around every value, so that the version is stored with the value and survives a restart (PROTOCOL §5).
-// Integers are big-endian:
+// The envelope is around every value, so that the version is stored with the value and survives a restart (PROTOCOL
+// §5). Integers are big-endian:
 //
 //	magic     1  0xC5
 //	format    1  2
@@ -23,8 +23,8 @@ import (
 //	data         a tombstone has none
 //	checksum  8  xxhash of all preceding bytes, plus a hash of the key
 //
-// Each record has exactly one encoding. The checksum detects a value that is not as it was written, and one that is under another
-// key. The probability that a random foreign value passes for an envelope is below 2^-64.
+// Each record has exactly one encoding. The checksum detects a value that is not as it was written, and one that is
+// under another key. The probability that a random foreign value passes for an envelope is below 2^-64.
 //
 // Format 1 is read as well: its checksum has 2 bytes, covers what precedes the data, and is before them.
 const (
@@ -85,9 +85,9 @@ func checksum(key string, b []byte) uint64 {
 	return xxhash.Sum64(b) + bits.RotateLeft64(xxhash.Sum64String(key), 32)
 }
 
-// DecodeRecord decodes what AppendRecord wrote for a key. The record's data is a part of b, not a copy; that of a tombstone is nil.
-// If b is the envelope of a record and not as it was written, the error is a *DamagedError. If b is anything else, it is a
-// *ForeignError.
+// DecodeRecord decodes what AppendRecord wrote for a key. The record's data is a part of b, not a copy; that of a
+// tombstone is nil. If b is the envelope of a record and not as it was written, the error is a *DamagedError. If b is
+// anything else, it is a *ForeignError.
 func DecodeRecord(key string, b []byte) (causal.Record, error) {
 	rec, reason := decode(key, b)
 	switch {
@@ -99,8 +99,9 @@ func DecodeRecord(key string, b []byte) (causal.Record, error) {
 	return causal.Record{}, &ForeignError{Key: key, Data: b, Reason: reason}
 }
 
-// wasEnvelope reports whether b, which cannot be decoded, once was the envelope of a record of the key, or of another key. No text begins
-// with the magic and the number of a format. If one of these two is damaged, the checksum fits to what it was.
+// wasEnvelope reports whether b, which cannot be decoded, once was the envelope of a record of the key, or of another
+// key. No text begins with the magic and the number of a format. If one of these two is damaged, the checksum fits to
+// what it was.
 func wasEnvelope(key string, b []byte) bool {
 	switch {
 	case len(b) < 2:

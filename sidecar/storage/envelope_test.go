@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func sampleRecords() []causal.Record {
@@ -27,7 +27,8 @@ func sampleRecords() []causal.Record {
 		{Version: version, Value: causal.Value{Tombstone: true}},
 		{Version: version, Value: causal.Value{Tombstone: true, ExpireAtMs: 5}},
 		{Version: version, Value: causal.Value{Data: []byte("x"), ExpireAtMs: 1_700_000_000_001}},
-		{Version: causal.Version{HLC: math.MaxUint64, Origin: math.MaxUint32}, Value: causal.Value{Data: []byte{0}, ExpireAtMs: math.MinInt64}},
+		{Version: causal.Version{HLC: math.MaxUint64, Origin: math.MaxUint32},
+			Value: causal.Value{Data: []byte{0}, ExpireAtMs: math.MinInt64}},
 	}
 }
 
@@ -50,8 +51,10 @@ func TestRecordsSurviveEncoding(t *testing.T) {
 func TestRandomRecordsSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := causal.Record{
-			Version: causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")), Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))},
-			Value:   causal.Value{ExpireAtMs: rapid.Int64().Draw(t, "deadline"), Tombstone: rapid.Bool().Draw(t, "tombstone")},
+			Version: causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")),
+				Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))},
+			Value: causal.Value{ExpireAtMs: rapid.Int64().Draw(t, "deadline"),
+				Tombstone: rapid.Bool().Draw(t, "tombstone")},
 		}
 		if !rec.Value.Tombstone {
 			rec.Value.Data = rapid.SliceOf(rapid.Byte()).Draw(t, "data")
@@ -75,7 +78,8 @@ func TestAppendRecordKeepsTheDestination(t *testing.T) {
 }
 
 func TestTombstonesAreEncodedWithoutData(t *testing.T) {
-	rec, err := DecodeRecord("k", AppendRecord(nil, "k", causal.Record{Value: causal.Value{Data: []byte("gone"), Tombstone: true}}))
+	rec, err := DecodeRecord("k", AppendRecord(nil, "k",
+		causal.Record{Value: causal.Value{Data: []byte("gone"), Tombstone: true}}))
 	if err != nil || rec.Value.Data != nil || !rec.Value.Tombstone {
 		t.Errorf("got %+v, %v", rec, err)
 	}
@@ -167,10 +171,12 @@ func TestRecordsOfEarlierVersionsAreRead(t *testing.T) {
 }
 
 func TestForeignErrorHasKeyAndData(t *testing.T) {
-	for _, b := range []string{"", "x", "a plain Redis string", `{"json":true}`, string(bytes.Repeat([]byte{envelopeMagic}, 64))} {
+	for _, b := range []string{"", "x", "a plain Redis string", `{"json":true}`,
+		string(bytes.Repeat([]byte{envelopeMagic}, 64))} {
 		_, err := DecodeRecord("cart:7", []byte(b))
 		var foreign *ForeignError
-		if !errors.Is(err, ErrForeign) || !errors.As(err, &foreign) || foreign.Key != "cart:7" || string(foreign.Data) != b {
+		if !errors.Is(err, ErrForeign) || !errors.As(err, &foreign) || foreign.Key != "cart:7" ||
+			string(foreign.Data) != b {
 			t.Errorf("%q: got %v", b, err)
 		}
 	}
@@ -190,7 +196,8 @@ func TestEncodingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that any bytes that decode are the one encoding of the result, and that decoding stays within bounds.
+// FuzzDecode checks that any bytes that decode are the one encoding of the result, and that decoding stays within
+// bounds.
 func FuzzDecode(f *testing.F) {
 	for _, rec := range sampleRecords() {
 		f.Add(AppendRecord(nil, "k", rec))

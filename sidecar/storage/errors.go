@@ -9,23 +9,24 @@ var (
 	// ErrForeign: the value of a key was not written by a middleman.
 	ErrForeign = errors.New("value without a valid envelope: it was not written by this middleman")
 
-	// ErrRestarted: the engine restarted or failed over, and has what it acknowledged as far as can be seen. At least one of the calls after that returns it, and
-	// so may calls that were under way. It means "a request failed", as any other error does: later calls use what the
-	// engine holds now.
+	// ErrRestarted: the engine restarted or failed over, and has what it acknowledged as far as can be seen. At least
+	// one of the calls after that returns it, and so may calls that were under way. It means "a request failed", as any
+	// other error does: later calls use what the engine holds now.
 	//
 	// The middleman continues with that as well. It repeats writes that were not acknowledged.
 	ErrRestarted = errors.New("the store restarted or failed over")
 
-	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, came back with older data, or holds
-	// something that is not as it was written. Every later call returns it too, and so does the next attempt to open the store, until it is
-	// renewed. The middleman must not answer reads from what is left (PROTOCOL, Storages that have lost something).
+	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, came back with
+	// older data, or holds something that is not as it was written. Every later call returns it too, and so does the
+	// next attempt to open the store, until it is renewed. The middleman must not answer reads from what is left
+	// (PROTOCOL, Storages that have lost something).
 	ErrDataLost = errors.New("the store has lost data that it had acknowledged")
 
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.
 	ErrFenced = errors.New("another middleman has taken over this store: stop this one, or give each its own store")
 
-	// ErrFull: the store has no room for the writes, in memory or on disk. Nothing is lost, reads are served, and the same
-	// writes may be repeated until there is room.
+	// ErrFull: the store has no room for the writes, in memory or on disk. Nothing is lost, reads are served, and the
+	// same writes may be repeated until there is room.
 	ErrFull = errors.New("the store is full: raise its memory or enlarge its volume; writes wait until there is room")
 	// ErrCursor: Keys cannot continue where it was; begin again.
 	ErrCursor = errors.New("the list of keys cannot be continued: begin again")
@@ -50,8 +51,8 @@ func (e *ForeignError) Error() string {
 // Is makes errors.Is(e, ErrForeign) true.
 func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 
-// DamagedError says that the record of one key is not as it was written. It is ErrDataLost: what the record was is unknown, so it must be
-// neither returned, nor compared with, nor taken for missing.
+// DamagedError says that the record of one key is not as it was written. It is ErrDataLost: what the record was is
+// unknown, so it must be neither returned, nor compared with, nor taken for missing.
 type DamagedError struct {
 	Key string
 	// Reason says what is wrong with it.

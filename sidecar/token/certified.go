@@ -17,16 +17,16 @@ const Lifetime = 7 * 24 * time.Hour
 
 // Certified signs tokens with the certificate of this sidecar, and verifies the certificates in those of others.
 //
-// A token is, in base64url: format (1 byte), expiry (8 bytes, seconds since the epoch), certificate and signature (each with its
-// length as a uvarint), and the body.
+// A token is, in base64url: format (1 byte), expiry (8 bytes, seconds since the epoch), certificate and signature (each
+// with its length as a uvarint), and the body.
 type Certified struct {
 	credentials signature.Credentials
 	now         func() time.Time
 	signers     signature.Signers
 }
 
-// NewCertified returns a Sealer. Credentials returns the certificate of this sidecar and whom it trusts, both as they are now: a new
-// certificate signs the next token, and who is not trusted any more is so at once.
+// NewCertified returns a Sealer. Credentials returns the certificate of this sidecar and whom it trusts, both as they
+// are now: a new certificate signs the next token, and who is not trusted any more is so at once.
 func NewCertified(credentials signature.Credentials, now func() time.Time) *Certified {
 	return &Certified{credentials: credentials, now: now}
 }
@@ -51,8 +51,8 @@ func (c *Certified) Seal(body string) (string, error) {
 	return encoding.EncodeToString(t.encode()), nil
 }
 
-// Open implements Sealer. A client may send any number of tokens, so what costs little comes first. At most it costs the
-// verification of a certificate, if that is new, and of a signature.
+// Open implements Sealer. A client may send any number of tokens, so what costs little comes first. At most it costs
+// the verification of a certificate, if that is new, and of a signature.
 func (c *Certified) Open(token string) (string, error) {
 	b, err := decode(token, formatCertified)
 	if err != nil {
@@ -64,7 +64,8 @@ func (c *Certified) Open(token string) (string, error) {
 	}
 	now := c.now()
 	if now.Unix() >= t.expires {
-		return "", fmt.Errorf("the token has expired at %s: go on without it", time.Unix(t.expires, 0).UTC().Format(time.RFC3339))
+		return "", fmt.Errorf("the token has expired at %s: go on without it",
+			time.Unix(t.expires, 0).UTC().Format(time.RFC3339))
 	}
 	_, trust := c.credentials()
 	signer, err := c.verify(t.certificate, trust, now)
@@ -77,8 +78,8 @@ func (c *Certified) Open(token string) (string, error) {
 	return string(t.body), nil
 }
 
-// verify returns the sidecar with a certificate that is trusted to sign tokens now. An authority in the trust file itself must have
-// issued it: a token has no room for a chain.
+// verify returns the sidecar with a certificate that is trusted to sign tokens now. An authority in the trust file
+// itself must have issued it: a token has no room for a chain.
 func (c *Certified) verify(certificate []byte, trust *identity.Trust, now time.Time) (*signature.Signer, error) {
 	signer, err := c.signers.Verify([][]byte{certificate}, trust, now)
 	if err == nil {
@@ -130,8 +131,8 @@ const maxExpiry = 253402300799
 // signedContext begins what is signed.
 const signedContext = "causalstore session token\x00"
 
-// signedMessage returns what is signed: everything but the signature, for one store. All but the last part have a fixed length or are
-// preceded by it, so no two tokens have the same.
+// signedMessage returns what is signed: everything but the signature, for one store. All but the last part have a fixed
+// length or are preceded by it, so no two tokens have the same.
 func (t *sealed) signedMessage(storeID string) []byte {
 	b := append([]byte(signedContext), formatCertified)
 	b = binary.BigEndian.AppendUint64(b, uint64(len(storeID)))

@@ -52,7 +52,8 @@ func (r *region) trust() *identity.Trust {
 }
 
 func sidecarOf(dc string) contract.Identity {
-	return contract.Identity{TrustDomain: dc + ".test", StoreID: store, DataCenter: dc, Role: contract.RoleSidecar, Member: "shop"}
+	return contract.Identity{TrustDomain: dc + ".test", StoreID: store, DataCenter: dc, Role: contract.RoleSidecar,
+		Member: "shop"}
 }
 
 // sidecar is a sidecar with a certificate.
@@ -67,8 +68,11 @@ type sidecar struct {
 // sidecar makes a sidecar with a certificate of seven days.
 func (r *region) sidecar(by *authority.Authority, id contract.Identity) *sidecar {
 	r.t.Helper()
-	s := &sidecar{t: r.t, trust: r.trust(), now: start, cert: credentials.Issue(r.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)}
-	s.Certified = NewCertified(func() (*tls.Certificate, *identity.Trust) { return s.cert, s.trust }, func() time.Time { return s.now })
+	s := &sidecar{t: r.t, trust: r.trust(), now: start,
+		cert: credentials.Issue(r.t, by, id, start.Add(-authority.Backdate), 7*24*time.Hour)}
+	s.Certified = NewCertified(func() (*tls.Certificate, *identity.Trust) { return s.cert, s.trust }, func() time.Time {
+		return s.now
+	})
 	return s
 }
 
@@ -124,7 +128,8 @@ func TestATokenOfOneRegionIsOpenedInTheOther(t *testing.T) {
 		us.mustOpen("elsewhere", token, body)
 		us.mustOpen("a second time", token, body)
 		eu.mustOpen("by itself", token, body)
-		if len(token) > MaxBytes || strings.Trim(token, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+		if len(token) > MaxBytes || strings.Trim(token,
+			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
 			t.Errorf("the token has %d bytes, or is not base64url", len(token))
 		}
 	}
@@ -137,12 +142,14 @@ func TestATokenFitsIntoACookie(t *testing.T) {
 	r := newRegion(t)
 	r.storeID, r.eu = "2b8e5f0c-71d4-4c39-9e0a-5a1f6d7c8b90", credentials.NewAuthority(t, domain, start)
 	r.domainOf["eu"], r.trusted[domain] = domain, r.eu
-	eu := r.sidecar(r.eu, contract.Identity{TrustDomain: domain, StoreID: r.storeID, DataCenter: "eu", Role: contract.RoleSidecar, Member: "checkout-production"})
+	eu := r.sidecar(r.eu, contract.Identity{TrustDomain: domain, StoreID: r.storeID, DataCenter: "eu",
+		Role: contract.RoleSidecar, Member: "checkout-production"})
 	for writes, most := range map[int]int{0: 900, 1: 920, 250: 4000, 4097: 51000} {
 		token := eu.seal(strings.Repeat("x", 9+9*writes))
 		t.Logf("%d writes: %d bytes", writes, len(token))
 		if len(token) > most {
-			t.Errorf("the token of a session with %d writes in flight has %d bytes, want at most %d", writes, len(token), most)
+			t.Errorf("the token of a session with %d writes in flight has %d bytes, want at most %d", writes,
+				len(token), most)
 		}
 	}
 }
@@ -163,8 +170,10 @@ func TestATokenOfAnyKindOfKeyIsOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{}, URIs: []*url.URL{sidecarOf("eu").URI()},
-		NotBefore: start, NotAfter: start.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+	der, err := x509.CreateCertificate(rand.Reader,
+		&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{}, URIs: []*url.URL{sidecarOf("eu").URI()},
+			NotBefore: start, NotAfter: start.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 		ca.Leaf, public, ca.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
@@ -188,21 +197,39 @@ func TestTokensOfThoseWhoMayNotMakeThemAreRefused(t *testing.T) {
 		cert *tls.Certificate
 		why  string
 	}{
-		{"a foreign authority with the same trust domain", credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"), start, time.Hour), "unknown authority"},
-		{"an authority of another region that speaks for this one", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "us" }), start, time.Hour), "whose trust domain is us.test"},
-		{"a data center that is not of the store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.DataCenter = "mars" }), start, time.Hour), "does not list"},
-		{"a coordinator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role, id.Member = contract.RoleCoordinator, "0" }), start, time.Hour), "only sidecars make tokens"},
-		{"an edge", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleEdge }), start, time.Hour), "only sidecars make tokens"},
-		{"the operator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.Role = contract.RoleOperator }), start, time.Hour), "only sidecars make tokens"},
-		{"a sidecar of another store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) { id.StoreID = "other" }), start, time.Hour), "is of another store"},
-		{"an expired certificate", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(-2*time.Hour), time.Hour), "has expired or is not yet valid"},
-		{"a certificate that is not valid yet", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(time.Minute), time.Hour), "has expired or is not yet valid"},
+		{"a foreign authority with the same trust domain",
+			credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"), start, time.Hour),
+			"unknown authority"},
+		{"an authority of another region that speaks for this one",
+			credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+				id.DataCenter = "us"
+			}), start, time.Hour), "whose trust domain is us.test"},
+		{"a data center that is not of the store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+			id.DataCenter = "mars"
+		}), start, time.Hour), "does not list"},
+		{"a coordinator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+			id.Role, id.Member = contract.RoleCoordinator, "0"
+		}), start, time.Hour), "only sidecars make tokens"},
+		{"an edge", credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+			id.Role = contract.RoleEdge
+		}), start, time.Hour), "only sidecars make tokens"},
+		{"the operator", credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+			id.Role = contract.RoleOperator
+		}), start, time.Hour), "only sidecars make tokens"},
+		{"a sidecar of another store", credentials.Issue(t, r.eu, with(func(id *contract.Identity) {
+			id.StoreID = "other"
+		}), start, time.Hour), "is of another store"},
+		{"an expired certificate", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(-2*time.Hour), time.Hour),
+			"has expired or is not yet valid"},
+		{"a certificate that is not valid yet", credentials.Issue(t, r.eu, sidecarOf("eu"), start.Add(time.Minute),
+			time.Hour), "has expired or is not yet valid"},
 	} {
 		token := forge(t, tt.cert, store, nil)
 		us.mustRefuse(tt.what, token, tt.why)
 		us.mustRefuse(tt.what+", again", token, tt.why)
 	}
-	us.mustOpen("a sidecar", forge(t, credentials.Issue(t, r.eu, sidecarOf("eu"), start, time.Hour), store, nil), "body")
+	us.mustOpen("a sidecar", forge(t, credentials.Issue(t, r.eu, sidecarOf("eu"), start, time.Hour), store, nil),
+		"body")
 }
 
 func TestAChangedTokenIsRefused(t *testing.T) {
@@ -244,7 +271,8 @@ func TestAChangedTokenIsRefused(t *testing.T) {
 	}
 	us.mustRefuse("a signature for another store", forge(t, eu.cert, "7d1f", nil), "altered")
 	us.mustOpen("unchanged", change(func(*sealed) {}), "body")
-	for what, junk := range map[string]string{"empty": "", "not base64": "a token!", "zeros": encoding.EncodeToString(make([]byte, 700)),
+	for what, junk := range map[string]string{"empty": "", "not base64": "a token!",
+		"zeros":       encoding.EncodeToString(make([]byte, 700)),
 		"a keyed one": NewRandom().mustSeal("body"), "an older format": encoding.EncodeToString([]byte("\x01 body"))} {
 		us.mustRefuse(what, junk, "the token")
 	}
@@ -288,7 +316,9 @@ func TestATokenExpiresWithItsCertificateAtTheLatest(t *testing.T) {
 	us.mustRefuse("after its certificate has expired", token, "has expired at 2026-03-08T11:50:00Z")
 	us.now = us.now.Add(time.Second)
 	// Somebody with the key lets it live longer than the certificate.
-	us.mustRefuse("a token that is to outlive its certificate", forge(t, eu.cert, store, func(s *sealed) { s.expires = start.Add(365 * 24 * time.Hour).Unix() }),
+	us.mustRefuse("a token that is to outlive its certificate", forge(t, eu.cert, store, func(s *sealed) {
+		s.expires = start.Add(365 * 24 * time.Hour).Unix()
+	}),
 		"has expired")
 	eu.cert, us.now = credentials.Issue(t, r.eu, sidecarOf("eu"), start, 365*24*time.Hour), start
 	token = eu.seal("body")
@@ -312,7 +342,8 @@ func TestTokensFollowTheTrustFile(t *testing.T) {
 	us.trust = r.trust()
 	us.mustRefuse("of a region that is not trusted any more", old, "no bundle of trust domain eu.test")
 
-	r.trusted = map[string]*authority.Authority{"eu.test": credentials.NewAuthority(t, "eu.test", start), "us.test": r.us}
+	r.trusted = map[string]*authority.Authority{"eu.test": credentials.NewAuthority(t, "eu.test", start),
+		"us.test": r.us}
 	us.trust = r.trust()
 	us.mustRefuse("of an authority that was replaced", old, "unknown authority")
 }
@@ -324,7 +355,8 @@ func TestASidecarWithoutAnAcceptedCertificateMakesNoToken(t *testing.T) {
 	if _, err := eu.Seal("body"); err == nil || !strings.Contains(err.Error(), "has expired") {
 		t.Errorf("with an expired certificate: %v", err)
 	}
-	eu.now, eu.cert = start, credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"), start, time.Hour)
+	eu.now, eu.cert = start, credentials.Issue(t, credentials.NewAuthority(t, "eu.test", start), sidecarOf("eu"),
+		start, time.Hour)
 	if _, err := eu.Seal("body"); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Errorf("with a certificate that nobody trusts: %v", err)
 	}
@@ -352,7 +384,8 @@ func BenchmarkOpen(b *testing.B) {
 	r := newRegion(b)
 	eu, us := r.sidecar(r.eu, sidecarOf("eu")), r.sidecar(r.us, sidecarOf("us"))
 	token := eu.seal(strings.Repeat("x", 20))
-	stranger := forge(b, credentials.Issue(b, credentials.NewAuthority(b, "eu.test", start), sidecarOf("eu"), start, time.Hour), store, nil)
+	stranger := forge(b, credentials.Issue(b, credentials.NewAuthority(b, "eu.test", start), sidecarOf("eu"), start,
+		time.Hour), store, nil)
 	for what, token := range map[string]string{"known certificate": token, "unknown authority": stranger} {
 		b.Run(what, func(b *testing.B) {
 			for b.Loop() {

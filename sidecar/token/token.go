@@ -1,11 +1,12 @@
-// Package token authenticates session tokens: it seals what a session exports into a string that clients carry, and opens such a
-// string at the sidecar that resumes it. Tokens are not encrypted.
+// Package token authenticates session tokens: it seals what a session exports into a string that clients carry, and
+// opens such a string at the sidecar that resumes it. Tokens are not encrypted.
 //
-// With certificates (Certified), a sidecar signs with the private key of its own certificate, which the token carries; whoever
-// trusts that sidecar on links trusts its tokens, and nobody else can make one. Without (Keyed), all sidecars share a key.
+// With certificates (Certified), a sidecar signs with the private key of its own certificate, which the token carries;
+// whoever trusts that sidecar on links trusts its tokens, and nobody else can make one. Without (Keyed), all sidecars
+// share a key.
 //
-// A token proves which sidecar has made it, and nothing else: a permitted sidecar may claim anything, and whoever resumes a token
-// bounds what is in it, as coordinators bound what is in puts.
+// A token proves which sidecar has made it, and nothing else: a permitted sidecar may claim anything, and whoever
+// resumes a token bounds what is in it, as coordinators bound what is in puts.
 package token
 
 import (
@@ -42,7 +43,10 @@ var encoding = base64.RawURLEncoding.Strict()
 // decode returns what follows the first byte of a token in a format.
 func decode(token string, format byte) ([]byte, error) {
 	if len(token) > MaxBytes {
-		return nil, fmt.Errorf("the token has %d bytes, and no session makes one of more than %d: pass it exactly as CAUSAL TOKEN returned it", len(token), MaxBytes)
+		return nil,
+			fmt.Errorf(
+				"the token has %d bytes, and no session makes one of more than %d: pass it exactly as CAUSAL TOKEN "+
+					"returned it", len(token), MaxBytes)
 	}
 	b, err := encoding.DecodeString(token)
 	switch {
@@ -51,11 +55,17 @@ func decode(token string, format byte) ([]byte, error) {
 	case b[0] == format:
 		return b[1:], nil
 	case b[0] == formatKeyed:
-		return nil, errors.New("the token was made by a sidecar without certificates (tls), and this one accepts signed tokens only")
+		return nil,
+			errors.New(
+				"the token was made by a sidecar without certificates (tls), and this one accepts signed tokens only")
 	case b[0] == formatCertified:
-		return nil, errors.New("the token was signed with the certificate of a sidecar, and this sidecar has no certificates (tls) to verify it with")
+		return nil,
+			errors.New(
+				"the token was signed with the certificate of a sidecar, and this sidecar has no certificates (tls) " +
+					"to verify it with")
 	}
-	return nil, fmt.Errorf("the token has format %d, which this sidecar does not read: export it again with CAUSAL TOKEN", b[0])
+	return nil,
+		fmt.Errorf("the token has format %d, which this sidecar does not read: export it again with CAUSAL TOKEN", b[0])
 }
 
 // macBytes is the length of the truncated HMAC-SHA-256 at the end of a keyed token.

@@ -30,7 +30,8 @@ func TestATokenIsOpenedWithTheKeyThatSealedIt(t *testing.T) {
 
 func TestASidecarWithoutCertificatesSaysThatItCannotVerifySignedTokens(t *testing.T) {
 	r := newRegion(t)
-	if _, err := NewRandom().Open(r.sidecar(r.eu, sidecarOf("eu")).seal("body")); err == nil || !strings.Contains(err.Error(), "no certificates") {
+	if _, err := NewRandom().Open(r.sidecar(r.eu, sidecarOf("eu")).seal("body")); err == nil ||
+		!strings.Contains(err.Error(), "no certificates") {
 		t.Errorf("%v", err)
 	}
 }

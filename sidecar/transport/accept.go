@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // linkID identifies a link across reconnects: one dialer of one incarnation of a process.
@@ -49,10 +49,11 @@ type acceptor struct {
 	before       *acceptor         // which this one renews
 }
 
-// serveStream serves one stream. The stream ends only when it returns, so it leaves receiving and sending, which may block,
-// to goroutines that end soon afterwards.
+// serveStream serves one stream. The stream ends only when it returns, so it leaves receiving and sending, which may
+// block, to goroutines that end soon afterwards.
 func (g *GRPC) serveStream(stream grpc.ServerStream) error {
-	a := &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes, new(atomic.Int64)), stop: make(chan struct{}), drained: make(chan struct{})}
+	a := &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes, new(atomic.Int64)), stop: make(chan struct{}),
+		drained: make(chan struct{})}
 	if err := a.identify(stream); err != nil {
 		return g.refuse(a, err)
 	}
@@ -105,7 +106,8 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return err
 	}
 	g.opened.Add(1)
-	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
+	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process",
+		a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
 	g.wakeDialers(a.peer)
 	if a.before == nil {
 		g.hearHello(a.peer) // that of a renewal has nothing new: announcements come on the stream before
@@ -139,8 +141,8 @@ type helloResult struct {
 	err   error
 }
 
-// sendQueued sends the outbox until the stream is to end. It returns nil, which tells the dialer that no reply is missing, if
-// everything was sent and the dialer or this process has said that nothing follows.
+// sendQueued sends the outbox until the stream is to end. It returns nil, which tells the dialer that no reply is
+// missing, if everything was sent and the dialer or this process has said that nothing follows.
 func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 	sent := make(chan error, 1)
 	if err := a.g.spawn(func() { sent <- a.g.pump(a.out, stream, a.peer, a.stop, 0) }); err != nil {
@@ -156,7 +158,8 @@ func (a *acceptor) sendQueued(stream grpc.ServerStream) error {
 				return status.Error(codes.Unavailable, "this process is shutting down")
 			}
 			if a.out.hasDroppedAnswers() {
-				return status.Error(codes.DataLoss, "this process has dropped answers to puts, because the queue of the link was full")
+				return status.Error(codes.DataLoss,
+					"this process has dropped answers to puts, because the queue of the link was full")
 			}
 			return nil
 		}
@@ -192,8 +195,8 @@ func (g *GRPC) refuse(a *acceptor, err error) error {
 	return err
 }
 
-// register makes the stream the one to use for the nodes of its process. An earlier stream of the link ends: at once, or in
-// order if this one renews it.
+// register makes the stream the one to use for the nodes of its process. An earlier stream of the link ends: at once,
+// or in order if this one renews it.
 func (g *GRPC) register(a *acceptor) error {
 	id := a.id()
 	g.mu.Lock()
@@ -236,8 +239,8 @@ func (g *GRPC) register(a *acceptor) error {
 	return nil
 }
 
-// checkRegistration returns why a stream may not be registered, and which violation that is; numViolations: none. Only the
-// identity that has a link or a node replaces it.
+// checkRegistration returns why a stream may not be registered, and which violation that is; numViolations: none. Only
+// the identity that has a link or a node replaces it.
 func (g *GRPC) checkRegistration(a, old *acceptor, isSidecar bool) (Violation, error) {
 	if old != nil && old.owner() != a.owner() {
 		return ViolationIdentity, fmt.Errorf("the link of process %q is that of another identity", a.peer.Process)
@@ -250,15 +253,17 @@ func (g *GRPC) checkRegistration(a, old *acceptor, isSidecar bool) (Violation, e
 	switch {
 	case old != nil:
 	case a.identity != nil && g.linksOf[a.owner()] >= g.config.MaxLinksPerIdentity:
-		return ViolationLimit, fmt.Errorf("this process has reached its limit of %d links for one identity", g.config.MaxLinksPerIdentity)
+		return ViolationLimit, fmt.Errorf("this process has reached its limit of %d links for one identity",
+			g.config.MaxLinksPerIdentity)
 	case isSidecar && g.sidecarLinks >= g.config.MaxLinks: // the others are few, by their certificates
-		return numViolations, status.Errorf(codes.ResourceExhausted, "this process has reached its limit of %d links", g.config.MaxLinks)
+		return numViolations, status.Errorf(codes.ResourceExhausted, "this process has reached its limit of %d links",
+			g.config.MaxLinks)
 	}
 	return numViolations, nil
 }
 
-// awaitPredecessors waits until all earlier streams of the link have ended: what arrived on them must be handled before anything
-// on this stream.
+// awaitPredecessors waits until all earlier streams of the link have ended: what arrived on them must be handled before
+// anything on this stream.
 func (a *acceptor) awaitPredecessors(ctx context.Context) error {
 	for _, gone := range a.predecessors {
 		select {
@@ -332,7 +337,8 @@ func (a *acceptor) isSidecar() bool {
 	return len(a.peer.Nodes) == 0 || a.peer.Nodes[0].Part == topology.Sidecar
 }
 
-var errReplaced = status.Error(codes.Aborted, "the stream is broken or has been replaced by a later one of the same link")
+var errReplaced = status.Error(codes.Aborted,
+	"the stream is broken or has been replaced by a later one of the same link")
 
 func (a *acceptor) terminate() { a.end(errReplaced) }
 
@@ -414,7 +420,8 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 
 func (a *acceptor) stats() LinkStats {
 	s := LinkStats{
-		Process: a.peer.Process, Address: a.remoteAddr, Up: true, TopologyEpoch: a.peer.TopologyEpoch, Version: a.peer.Version, Nodes: a.peer.Nodes,
+		Process: a.peer.Process, Address: a.remoteAddr, Up: true, TopologyEpoch: a.peer.TopologyEpoch,
+		Version: a.peer.Version, Nodes: a.peer.Nodes,
 		QueuedBytes: a.out.queuedBytes(),
 	}
 	s.describeTrust(a.identity, &a.roots)

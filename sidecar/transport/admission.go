@@ -15,15 +15,16 @@ import (
 	"github.com/causalstore/causalstore/sidecar/connlimit"
 )
 
-// A process that anybody reaches must stay within its memory whatever they send. So connections are counted from the moment they are
-// accepted: during the handshake by the address that they come from, afterwards by the identity of the peer. What sidecars send and do
-// not complete, and what they ask for and do not read, takes from a part of the memory that all of them share.
+// A process that anybody reaches must stay within its memory whatever they send. So connections are counted from the
+// moment they are accepted: during the handshake by the address that they come from, afterwards by the identity of the
+// peer. What sidecars send and do not complete, and what they ask for and do not read, takes from a part of the memory
+// that all of them share.
 
 const (
 	// connectionBytes is the memory of an idle connection with its stream: buffers, TLS and goroutines.
 	connectionBytes = 64 << 10
-	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it dials, and another one
-	// while it renews that.
+	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it
+	// dials, and another one while it renews that.
 	partConnections = 64
 )
 
@@ -31,13 +32,13 @@ const (
 type limits struct {
 	links, linksPerIdentity int // of sidecars
 	handshakes              int
-	// receive and send bound the messages from sidecars that have not been handled and to them that have not been sent, beyond
-	// connectionAllowance for each connection.
+	// receive and send bound the messages from sidecars that have not been handled and to them that have not been sent,
+	// beyond connectionAllowance for each connection.
 	receive, send int64
 }
 
-// limitsFor derives the bounds that a configuration leaves open from the memory that the process may use, in bytes; math.MaxInt64 is
-// unlimited. All together are at most 9/16 of it.
+// limitsFor derives the bounds that a configuration leaves open from the memory that the process may use, in bytes;
+// math.MaxInt64 is unlimited. All together are at most 9/16 of it.
 func limitsFor(links, linksPerIdentity int, memory int64) limits {
 	l := limits{links: links, linksPerIdentity: linksPerIdentity}
 	if l.links == 0 {
@@ -76,8 +77,9 @@ type admission struct {
 
 func newAdmission(l limits, note func(who string, err error)) *admission {
 	displaced := func(address net.Addr) { note(address.String(), connlimit.ErrDisplaced) }
-	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send), handshakes: connlimit.NewCounter(l.handshakes, displaced),
-		note: note, identities: map[string]int{}}
+	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send),
+		handshakes: connlimit.NewCounter(l.handshakes, displaced),
+		note:       note, identities: map[string]int{}}
 }
 
 // admitted is a connection that counts: during the handshake by its address, then by its peer.
@@ -159,8 +161,8 @@ func (l admissionListener) Accept() (net.Conn, error) {
 	return &admitted{Conn: c.(*connlimit.Conn), a: l.a}, nil
 }
 
-// admittingCredentials are the server's credentials. They count each connection for its peer, and let sidecars hold only as much memory
-// as there is for them.
+// admittingCredentials are the server's credentials. They count each connection for its peer, and let sidecars hold
+// only as much memory as there is for them.
 type admittingCredentials struct {
 	credentials.TransportCredentials
 	a *admission
@@ -181,7 +183,8 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 		return nil, nil, err
 	}
 	tlsInfo := info.(credentials.TLSInfo)
-	id, err := contract.ParseIdentity(tlsInfo.State.PeerCertificates[0].URIs[0]) // the handshake has verified that it has one
+	// the handshake has verified that it has one
+	id, err := contract.ParseIdentity(tlsInfo.State.PeerCertificates[0].URIs[0])
 	if err == nil {
 		if err = raw.(*admitted).identify(id); err != nil && !errors.Is(err, net.ErrClosed) {
 			c.a.note(id.String(), err)
@@ -194,7 +197,8 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 	if id.Role != contract.RoleSidecar {
 		return conn, meteredInfo{TLSInfo: tlsInfo}, nil
 	}
-	m := &meter{Conn: conn, account: c.a.receive.account(id.String()), wake: make(chan struct{}, 1), note: func(err error) { c.a.note(id.String(), err) }}
+	m := &meter{Conn: conn, account: c.a.receive.account(id.String()), wake: make(chan struct{}, 1),
+		note: func(err error) { c.a.note(id.String(), err) }}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m, meteredInfo{tlsInfo, m}, nil
 }

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // limitMemory makes a process that is started afterwards believe that it may use so many bytes.
@@ -39,7 +39,8 @@ type rawLink struct {
 // dial opens a connection, without a stream.
 func (a *attacker) dial(addr string) *rawLink {
 	a.t.Helper()
-	c, err := tls.Dial("tcp", addr, &tls.Config{Certificates: []tls.Certificate{a.cert}, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	c, err := tls.Dial("tcp", addr, &tls.Config{Certificates: []tls.Certificate{a.cert}, InsecureSkipVerify: true,
+		NextProtos: []string{"h2"}})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func (a *attacker) rawLink(addr string, node topology.Node) *rawLink {
 	r := a.dial(addr)
 	r.openStream(a.t, 1)
 	a.next++
-	hello, err := codec{}.Marshal(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next,
+	hello, err := codec{}.Marshal(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol,
+		Process: "attacker", Incarnation: a.incarnation, Link: a.next,
 		Nodes: []topology.Node{node}, Manifest: a.manifest})
 	r.must(a.t, err)
 	b := hello.Materialize()
@@ -75,7 +77,8 @@ func (r *rawLink) openStream(t *testing.T, id uint32) {
 	t.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", wire.Method}, {":authority", "c"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", wire.Method},
+		{":authority", "c"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		r.must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 	}
 	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
@@ -143,7 +146,8 @@ func TestMessagesThatSidecarsDoNotCompleteTakeABoundedAmountOfMemory(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Value: causal.Value{Data: make([]byte, 2*mib)}}.Message(node, coordinatorA)
+	put := causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Value: causal.Value{Data: make([]byte, 2*mib)}}.Message(node,
+		coordinatorA)
 	if err := s.SendMsg(frameOf(put)); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +168,9 @@ func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
 	for name, send := range map[string]func(*rawLink) error{
 		"a message above the limit": func(r *rawLink) error { return r.WriteData(1, false, announce(maxFrame+1)) },
-		"padding":                   func(r *rawLink) error { return r.WriteDataPadded(1, false, announce(10), make([]byte, 9)) },
+		"padding": func(r *rawLink) error {
+			return r.WriteDataPadded(1, false, announce(10), make([]byte, 9))
+		},
 		"a second stream": func(r *rawLink) error {
 			r.openStream(t, 3)
 			return r.WriteData(3, false, announce(10))
@@ -192,7 +198,9 @@ func TestRepliesThatSidecarsDoNotReadTakeABoundedAmountOfMemory(t *testing.T) {
 		a.rawLink(c.addr, n)
 		waitFor(t, "the link", func() bool { return len(c.Stats().Links) == int(i)+1 })
 		for range 32 {
-			c.Send(causal.LogReply{Record: causal.Record{Value: causal.Value{Data: make([]byte, mib)}}}.Message(coordinatorA, n))
+			c.Send(
+				causal.LogReply{Record: causal.Record{Value: causal.Value{Data: make([]byte, mib)}}}.Message(
+					coordinatorA, n))
 		}
 	}
 	if grown, most := heap()-before, c.admission.send.most; grown > most+20*mib {
@@ -257,7 +265,9 @@ func TestConnectionsWithoutAStreamAreBoundedAndEnd(t *testing.T) {
 		r := a.dial(c.addr)
 		all = append(all, r)
 	}
-	waitFor(t, "those beyond the limit to be refused", func() bool { return violationCount(c, ViolationLimit) == 3*most-(most+most/4+1) })
+	waitFor(t, "those beyond the limit to be refused", func() bool {
+		return violationCount(c, ViolationLimit) == 3*most-(most+most/4+1)
+	})
 	for _, r := range all {
 		r.awaitClosed(t, "without a stream")
 	}

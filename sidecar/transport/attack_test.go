@@ -16,8 +16,8 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // attacker has a certificate that was issued to it, and says what it likes.
@@ -43,7 +43,8 @@ func newAttacker(t *testing.T, ca *authority.Authority, id contract.Identity) *a
 func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream, error) {
 	a.t.Helper()
 	creds := credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{a.cert}, InsecureSkipVerify: true})
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func (a *attacker) link(addr string, nodes ...topology.Node) (grpc.ClientStream,
 		return nil, err
 	}
 	a.next++
-	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker", Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest, TopologyEpoch: a.epoch})
+	_ = s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "attacker",
+		Incarnation: a.incarnation, Link: a.next, Nodes: nodes, Manifest: a.manifest, TopologyEpoch: a.epoch})
 	return s, s.RecvMsg(&receivedFrame{})
 }
 
@@ -64,8 +66,10 @@ func forbiddenMessages(own, victim topology.Node) map[Violation][]causal.Message
 	far := causal.Dep{Version: causal.Version{HLC: 5, Origin: 60_000}}
 	return map[Violation][]causal.Message{
 		ViolationSender: {
-			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 78}, victim),
-			causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: 1 << 40}}}.Message(topology.Node{Part: topology.Coordinator, DC: 1}, victim),
+			causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 78},
+				victim),
+			causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: 1 << 40}}}.Message(
+				topology.Node{Part: topology.Coordinator, DC: 1}, victim),
 		},
 		ViolationKind: {
 			causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, SV: 1 << 40}}}.Message(own, victim),
@@ -125,8 +129,10 @@ func TestADependencyOnASlotThatDoesNotExistCostsTheLink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = s.SendMsg(frameOf(causal.DepCheck{Version: causal.Version{HLC: 5, Origin: 1}, Slot: slot}.Message(sidecarA, shard)))
-		if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "impossible value of Seq") {
+		_ = s.SendMsg(frameOf(causal.DepCheck{Version: causal.Version{HLC: 5, Origin: 1},
+			Slot: slot}.Message(sidecarA, shard)))
+		if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.PermissionDenied ||
+			!strings.Contains(err.Error(), "impossible value of Seq") {
 			t.Errorf("slot %d: the link ends with %v", slot, err)
 		}
 		if n := violationCount(mm, ViolationField); n != uint64(i+1) {
@@ -144,7 +150,8 @@ func TestAFrameThatCannotBeDecodedCostsTheLinkAndIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.SendMsg(&frame{batch: wire.Batch{Buf: []byte("no frame")}})
-	if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.Internal { // gRPC says it before this process can
+	if err := s.RecvMsg(&receivedFrame{hello: &wire.Hello{}}); status.Code(err) != codes.Internal {
+		// gRPC says it before this process can
 		t.Errorf("the link ends with %v", err)
 	}
 	if n := violationCount(c, ViolationField); n != 1 {
@@ -166,7 +173,8 @@ func TestAPanicBeforeTheHandlerCostsTheLinkAndNotTheProcess(t *testing.T) {
 		}
 		return healthy()
 	}
-	admitted, violation := c.admit([]causal.Message{put, put, put}, &wire.Hello{Nodes: []topology.Node{sidecarA}}, "attacker")
+	admitted, violation := c.admit([]causal.Message{put, put, put}, &wire.Hello{Nodes: []topology.Node{sidecarA}},
+		"attacker")
 	if len(admitted) != 1 || status.Code(violation) != codes.InvalidArgument || violationCount(c, ViolationField) != 1 {
 		t.Errorf("%d messages admitted, violation %v", len(admitted), violation)
 	}
@@ -222,14 +230,18 @@ func TestACertificateSpeaksForItsNodeOnly(t *testing.T) {
 		id    contract.Identity
 		nodes []topology.Node
 	}{
-		"a sidecar as a coordinator":         {idOf(sidecarA), []topology.Node{second}},
-		"a coordinator as another one":       {idOf(topology.Node{Part: topology.Coordinator, DC: 1, Index: 1}), []topology.Node{second}},
-		"a sidecar of another data center":   {idOf(sidecarA), []topology.Node{{Part: topology.Sidecar, DC: 1, Index: 5}}},
-		"a middleman with a sidecar beside":  {idOf(middlemanB), []topology.Node{middlemanB, sidecarA}},
-		"nobody":                             {idOf(middlemanB), nil},
-		"an edge":                            {contract.Identity{TrustDomain: "eu", StoreID: "s", DataCenter: "a", Role: contract.RoleEdge, Member: "0"}, []topology.Node{sidecarA}},
-		"a data center that does not exist":  {idOf(sidecarA), []topology.Node{{Part: topology.Sidecar, DC: 9}}},
-		"a coordinator with a foreign index": {idOf(topology.Node{Part: topology.Coordinator, Index: 17}), []topology.Node{{Part: topology.Coordinator, Index: 17}}},
+		"a sidecar as a coordinator": {idOf(sidecarA), []topology.Node{second}},
+		"a coordinator as another one": {idOf(topology.Node{Part: topology.Coordinator, DC: 1, Index: 1}),
+			[]topology.Node{second}},
+		"a sidecar of another data center": {idOf(sidecarA),
+			[]topology.Node{{Part: topology.Sidecar, DC: 1, Index: 5}}},
+		"a middleman with a sidecar beside": {idOf(middlemanB), []topology.Node{middlemanB, sidecarA}},
+		"nobody":                            {idOf(middlemanB), nil},
+		"an edge": {contract.Identity{TrustDomain: "eu", StoreID: "s", DataCenter: "a",
+			Role: contract.RoleEdge, Member: "0"}, []topology.Node{sidecarA}},
+		"a data center that does not exist": {idOf(sidecarA), []topology.Node{{Part: topology.Sidecar, DC: 9}}},
+		"a coordinator with a foreign index": {idOf(topology.Node{Part: topology.Coordinator, Index: 17}),
+			[]topology.Node{{Part: topology.Coordinator, Index: 17}}},
 	} {
 		before := violationCount(c, ViolationIdentity)
 		if _, err := newAttacker(t, ca, try.id).link(c.addr, try.nodes...); status.Code(err) != codes.PermissionDenied {
@@ -306,7 +318,8 @@ func TestOneIdentityCannotTakeAllLinks(t *testing.T) {
 		id.Member = app
 		a := newAttacker(t, ca, id)
 		for i := range uint64(2 * quota) {
-			if _, err := a.link(c.addr, topology.Node{Part: topology.Sidecar, Index: uint64(len(app))<<32 + i}); err == nil {
+			if _, err := a.link(c.addr, topology.Node{Part: topology.Sidecar,
+				Index: uint64(len(app))<<32 + i}); err == nil {
 				accepted++
 			}
 		}
@@ -337,15 +350,21 @@ func TestAPartThatTheTopologyDoesNotHaveGetsNoLink(t *testing.T) {
 	top := testTopology(t)
 	later := *top
 	later.Epoch = 5
-	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(c *Config, _ *timings) { c.Topology = func() *topology.Topology { return &later } })
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(c *Config, _ *timings) {
+		c.Topology = func() *topology.Topology { return &later }
+	})
 	dc := top.DCs[1]
 	violations := 0
 	for _, n := range []topology.Node{
-		{Part: topology.Coordinator, DC: 1, Index: uint64(dc.Coordinators), Member: 1}, {Part: topology.Coordinator, DC: 1, Index: 9, Member: 1}, {Part: topology.Coordinator, DC: 1, Member: 2},
-		{Part: topology.Middleman, DC: 1, Index: uint64(dc.Shards), Member: 1}, {Part: topology.Middleman, DC: 1, Index: 60_000, Member: 1}, {Part: topology.Cache, DC: 1, Index: uint64(dc.Caches)},
+		{Part: topology.Coordinator, DC: 1, Index: uint64(dc.Coordinators), Member: 1},
+		{Part: topology.Coordinator, DC: 1, Index: 9, Member: 1}, {Part: topology.Coordinator, DC: 1, Member: 2},
+		{Part: topology.Middleman, DC: 1, Index: uint64(dc.Shards), Member: 1},
+		{Part: topology.Middleman, DC: 1, Index: 60_000, Member: 1},
+		{Part: topology.Cache, DC: 1, Index: uint64(dc.Caches)},
 	} {
 		a := newAttacker(t, ca, idOf(n.Group()))
-		for epoch, want := range map[uint64]codes.Code{4: codes.FailedPrecondition, 5: codes.PermissionDenied, 6: codes.OK} {
+		for epoch, want := range map[uint64]codes.Code{4: codes.FailedPrecondition, 5: codes.PermissionDenied,
+			6: codes.OK} {
 			a.epoch = epoch
 			if _, err := a.link(c.addr, n); status.Code(err) != want {
 				t.Errorf("%v with topology epoch %d: %v; want %s", n, epoch, err, want)

@@ -15,8 +15,9 @@ import (
 // Failure says why a dialed link is down.
 type Failure uint8
 
-// The failures. What is not known to be another one is FailureUnreachable. Behind an egress that is all that can be known of the
-// network and of names: the egress accepts connections first, and ends them if it cannot reach the other side.
+// The failures. What is not known to be another one is FailureUnreachable. Behind an egress that is all that can be
+// known of the network and of names: the egress accepts connections first, and ends them if it cannot reach the other
+// side.
 const (
 	NoFailure            Failure = iota
 	FailureUnreachable           // it does not answer, or not as a part of the store does
@@ -44,7 +45,8 @@ func classify(err error) Failure {
 		return FailureOtherManifest
 	case errors.Is(err, errNotTrusted):
 		return FailureNotTrusted
-	case errors.As(err, &op) && op.Op == remoteAlert: // after its own part of the handshake, the peer looks at the certificate
+	case errors.As(err, &op) && op.Op == remoteAlert:
+		// after its own part of the handshake, the peer looks at the certificate
 		return FailureNotTrusted
 	case errors.As(err, &name):
 		return FailureUnresolved
@@ -55,7 +57,8 @@ func classify(err error) Failure {
 	return FailureUnreachable
 }
 
-// attempt is one attempt to open a stream. gRPC keeps only the text of what goes wrong with a connection, so the error is kept here.
+// attempt is one attempt to open a stream. gRPC keeps only the text of what goes wrong with a connection, so the error
+// is kept here.
 type attempt struct {
 	mu    sync.Mutex
 	first error
@@ -90,9 +93,10 @@ type notingCredentials struct {
 	attempt *attempt
 }
 
-// ClientHandshake implements credentials.TransportCredentials. The client has finished its handshake before the server looks at its
-// certificate, so a refusal is the error of a later read.
-func (c notingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+// ClientHandshake implements credentials.TransportCredentials. The client has finished its handshake before the server
+// looks at its certificate, so a refusal is the error of a later read.
+func (c notingCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn,
+	credentials.AuthInfo, error) {
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		return nil, nil, c.attempt.note(err)
@@ -122,7 +126,8 @@ func (c notingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write also reads what the peer has said before it closed the connection: gRPC writes first, and after an error does not read.
+// Write also reads what the peer has said before it closed the connection: gRPC writes first, and after an error does
+// not read.
 func (c notingConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err != nil {

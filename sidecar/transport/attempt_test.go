@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // awaitFailure waits until the only dialed link of a process is down for a reason.
@@ -59,7 +59,8 @@ func TestReasonsOfFailedLinksAreToldApart(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		d := newDirectory()
 		d.set("127.0.0.1:1", middlemanB.WithMember(1))
-		awaitFailure(t, startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), eu)), middlemanB, FailureUnreachable)
+		awaitFailure(t, startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), eu)), middlemanB,
+			FailureUnreachable)
 	})
 	t.Run("the link is back", func(t *testing.T) {
 		a, _, _ := pair(t)

@@ -2,7 +2,8 @@ package transport
 
 import "sync"
 
-// budget is bytes of memory that connections share. One identity gets a quarter at most, or one frame of the largest size if that is more.
+// budget is bytes of memory that connections share. One identity gets a quarter at most, or one frame of the largest
+// size if that is more.
 type budget struct {
 	total, most int64
 
@@ -13,7 +14,8 @@ type budget struct {
 }
 
 func newBudget(total int64) *budget {
-	return &budget{total: total, most: min(total, max(total/4, maxFrame)), usedBy: map[string]int64{}, changed: make(chan struct{})}
+	return &budget{total: total, most: min(total, max(total/4, maxFrame)), usedBy: map[string]int64{},
+		changed: make(chan struct{})}
 }
 
 // changes returns a channel that is closed when something is released.

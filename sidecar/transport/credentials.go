@@ -6,8 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/identity"
 )
 
-// Credentials returns the certificate of this process and whom it trusts, as they were in the TLS files a few seconds ago at most. It
-// requires Config.TLS.
+// Credentials returns the certificate of this process and whom it trusts, as they were in the TLS files a few seconds
+// ago at most. It requires Config.TLS.
 func (g *GRPC) Credentials() (*tls.Certificate, *identity.Trust) {
 	set := g.keys.current()
 	return set.cert, set.trust

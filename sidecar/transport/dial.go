@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // dialer maintains the link to the process at one address, from the first message until the link is idle.
@@ -58,7 +58,9 @@ func (g *GRPC) dial(n topology.Node, addr string) (*outbox, DropReason) {
 	if isMember(n) {
 		lastUsed = &g.group(n.Group()).lastUsed
 	}
-	d := &dialer{g: g, addr: addr, node: n, link: rand.Uint64(), out: newOutbox(&g.counters, g.config.QueueBytes, lastUsed), incoming: make(chan struct{}, 1), renew: make(chan struct{}, 1)}
+	d := &dialer{g: g, addr: addr, node: n, link: rand.Uint64(),
+		out: newOutbox(&g.counters, g.config.QueueBytes, lastUsed), incoming: make(chan struct{}, 1),
+		renew: make(chan struct{}, 1)}
 	g.dialed[addr] = d
 	g.wg.Go(d.run)
 	return d.out, notDropped
@@ -98,8 +100,9 @@ func (g *GRPC) viaOf(addr string) string {
 	return g.config.Via(addr)
 }
 
-// backoff doubles with each attempt. Half of it is random, so that the peers of a process do not all reconnect at once. An egress is
-// near and ends an attempt after about a second, so the pauses may be shorter: after the WAN, the links are to be back at once.
+// backoff doubles with each attempt. Half of it is random, so that the peers of a process do not all reconnect at once.
+// An egress is near and ends an attempt after about a second, so the pauses may be shorter: after the WAN, the links
+// are to be back at once.
 func (g *GRPC) backoff(attempt int, via string) time.Duration {
 	d := min(g.timing.maxBackoff, g.timing.backoff<<min(attempt, 16))
 	if via != "" {
@@ -108,8 +111,9 @@ func (g *GRPC) backoff(attempt int, via string) time.Duration {
 	return d/2 + time.Duration(rand.Int64N(int64(d/2)+1))
 }
 
-// pause returns how long to wait after an attempt. The back-off is the time from the start of one attempt to that of the next: one that
-// took as long, because nobody answered, has been pause enough, and the peer may be reachable again by now.
+// pause returns how long to wait after an attempt. The back-off is the time from the start of one attempt to that of
+// the next: one that took as long, because nobody answered, has been pause enough, and the peer may be reachable again
+// by now.
 func (g *GRPC) pause(attempt int, took time.Duration, via string) time.Duration {
 	return max(g.backoff(attempt, via)-took, g.backoff(0, via))
 }
@@ -145,7 +149,9 @@ func (d *dialer) markDown(failure Failure, err error) {
 	d.reportDown(notify)
 	if previous != err.Error() { // log the same error only once
 		level := slog.LevelWarn
-		if errors.Is(err, wire.ErrProtocol) || status.Code(err) == codes.FailedPrecondition || status.Code(err) == codes.AlreadyExists { // retrying does not help
+		if errors.Is(err, wire.ErrProtocol) || status.Code(err) == codes.FailedPrecondition ||
+			status.Code(err) == codes.AlreadyExists {
+			// retrying does not help
 			level = slog.LevelError
 		}
 		d.g.config.Log.Log(d.g.ctx, level, "link is down", "address", d.addr, "error", err)
@@ -157,9 +163,11 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 	h := s.in.hello
 	d.g.opened.Add(1)
 	d.mu.Lock()
-	d.peer, d.up, d.cancelStream, d.identity, d.roots, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity, &s.roots, s.via, "", NoFailure
+	d.peer, d.up, d.cancelStream, d.identity, d.roots, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity,
+		&s.roots, s.via, "", NoFailure
 	d.mu.Unlock()
-	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch", h.TopologyEpoch, "version", h.Version)
+	d.g.config.Log.Log(d.g.ctx, linkLogLevel(renews), "link is up", "address", d.addr, "process", h.Process, "epoch",
+		h.TopologyEpoch, "version", h.Version)
 	if !renews {
 		d.reportUp(h)
 	}
@@ -168,9 +176,11 @@ func (d *dialer) markUp(s *dialedStream, renews bool) {
 func (d *dialer) stats() LinkStats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := LinkStats{Address: d.addr, Node: d.node, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(), LastError: d.lastError, Failure: d.failure}
+	s := LinkStats{Address: d.addr, Node: d.node, Dialed: true, Up: d.up, QueuedBytes: d.out.queuedBytes(),
+		LastError: d.lastError, Failure: d.failure}
 	if d.peer != nil {
-		s.Process, s.TopologyEpoch, s.Version, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Version, d.peer.Nodes
+		s.Process, s.TopologyEpoch, s.Version, s.Nodes = d.peer.Process, d.peer.TopologyEpoch, d.peer.Version,
+			d.peer.Nodes
 		s.describeTrust(d.identity, d.roots)
 	}
 	return s

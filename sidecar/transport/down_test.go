@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestDownAndUpAreReported(t *testing.T) {
@@ -19,7 +19,9 @@ func TestDownAndUpAreReported(t *testing.T) {
 			defer mu.Unlock()
 			of[n]++
 		}
-		c.Down, c.Up = func(n topology.Node) { count(down, n) }, func(n topology.Node, _ causal.Leadership) { count(up, n) }
+		c.Down, c.Up = func(n topology.Node) { count(down, n) }, func(n topology.Node, _ causal.Leadership) {
+			count(up, n)
+		}
 	})
 	const nowhere = "127.0.0.1:1"
 	d.set(nowhere, middlemanA)
@@ -41,7 +43,8 @@ func TestDownAndUpAreReported(t *testing.T) {
 	}
 }
 
-// Each put either arrives or, if it was certainly not sent, is reported, whether the link was never there, breaks, or is full.
+// Each put either arrives or, if it was certainly not sent, is reported, whether the link was never there, breaks, or
+// is full.
 func TestPutsThatWereNotSentAreReported(t *testing.T) {
 	d := newDirectory()
 	var mu sync.Mutex

@@ -10,16 +10,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Two processes may run as the same part, by a mistake in a configuration or because a node that was given up still runs. If
-// peers talked to both, each would end the links of the other. So a peer keeps the one that was started first and is alive,
-// and refuses the other, which reports it.
+// Two processes may run as the same part, by a mistake in a configuration or because a node that was given up still
+// runs. If peers talked to both, each would end the links of the other. So a peer keeps the one that was started first
+// and is alive, and refuses the other, which reports it.
 //
-// A process that has restarted must not be refused because of what is left of its earlier life: a link that looks alive is
-// probed, and if there is no answer it ends.
+// A process that has restarted must not be refused because of what is left of its earlier life: a link that looks alive
+// is probed, and if there is no answer it ends.
 
 // errDuplicate ends a link to a process because another one runs as the same part.
 var errDuplicate = errors.New("another process that was started earlier runs as the same part")
@@ -34,8 +34,8 @@ type rival struct {
 	end   func(cause error)
 }
 
-// rivals returns the links to other processes that run as the parts that a hello names. A sidecar has a random index, so
-// nothing else is the same part.
+// rivals returns the links to other processes that run as the parts that a hello names. A sidecar has a random index,
+// so nothing else is the same part.
 func (g *GRPC) rivals(h *wire.Hello) (all []rival) {
 	for _, n := range h.Nodes {
 		if n.Part == topology.Sidecar {
@@ -59,8 +59,8 @@ func (g *GRPC) rivals(h *wire.Hello) (all []rival) {
 	return all
 }
 
-// checkDuplicate returns an error if the process of a hello, which is at an address, must not get a link because another one
-// runs as the same part. It may take timings.probe for each link to another one.
+// checkDuplicate returns an error if the process of a hello, which is at an address, must not get a link because
+// another one runs as the same part. It may take timings.probe for each link to another one.
 func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) error {
 	for _, r := range g.rivals(h) {
 		switch {
@@ -71,12 +71,15 @@ func (g *GRPC) checkDuplicate(ctx context.Context, h *wire.Hello, at string) err
 			r.end(errDuplicate)
 		default:
 			g.duplicates.refuse(h.Incarnation)
-			return status.Errorf(codes.AlreadyExists, "two processes run as %s: this is %s, and %s is alive and was here first. "+
-				"Stop the one that should not run, or correct its dataCenter, index and member", nodeName(r.node), describe(h, at), describe(r.peer, r.at))
+			return status.Errorf(codes.AlreadyExists,
+				"two processes run as %s: this is %s, and %s is alive and was here first. "+
+					"Stop the one that should not run, or correct its dataCenter, index and member", nodeName(r.node),
+				describe(h, at), describe(r.peer, r.at))
 		}
 	}
 	if g.duplicates.isRefused(h.Incarnation) {
-		return status.Errorf(codes.AlreadyExists, "another process ran as the same part as %s until less than %v ago", describe(h, at), g.timing.refusal)
+		return status.Errorf(codes.AlreadyExists, "another process ran as the same part as %s until less than %v ago",
+			describe(h, at), g.timing.refusal)
 	}
 	return nil
 }
@@ -117,9 +120,9 @@ func (g *GRPC) isAlive(ctx context.Context, out *outbox, heard func() uint64, li
 
 // duplicates is what a process knows about processes that run as the same part: as a peer of both, and as one of them.
 type duplicates struct {
-	// memory is timings.refusal: for how long after the first process was last alive the second one is still refused, because
-	// the first may be restarting; and for how long this process counts as refused after a peer has refused it. It is longer
-	// than the pauses between attempts to connect.
+	// memory is timings.refusal: for how long after the first process was last alive the second one is still refused,
+	// because the first may be restarting; and for how long this process counts as refused after a peer has refused it.
+	// It is longer than the pauses between attempts to connect.
 	memory time.Duration
 
 	mu      sync.Mutex

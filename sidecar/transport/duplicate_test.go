@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// powerSwitch makes the connections that a process has dialed so far silent, as if the machines at their other end had lost
-// power: nothing arrives, and nobody closes them.
+// powerSwitch makes the connections that a process has dialed so far silent, as if the machines at their other end had
+// lost power: nothing arrives, and nobody closes them.
 type powerSwitch struct {
 	mu    sync.Mutex
 	conns []*silentConn

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// egress is a proxy as an edge is one for the parts of its data center: it accepts, reads the TLS server name, and forwards the
-// bytes to the process of that name.
+// egress is a proxy as an edge is one for the parts of its data center: it accepts, reads the TLS server name, and
+// forwards the bytes to the process of that name.
 type egress struct {
 	addr string
 
@@ -40,7 +40,8 @@ func newEgress(t testing.TB) *egress {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &egress{addr: l.Addr().String(), routes: map[string]string{}, conns: map[net.Conn]bool{}, halted: make(chan struct{})}
+	e := &egress{addr: l.Addr().String(), routes: map[string]string{}, conns: map[net.Conn]bool{},
+		halted: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {

@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// codec makes gRPC carry frames that are already encoded. The bytes on the wire are those of generated code for wire.proto,
-// so it uses the name of that encoding.
+// codec makes gRPC carry frames that are already encoded. The bytes on the wire are those of generated code for
+// wire.proto, so it uses the name of that encoding.
 type codec struct{}
 
 func (codec) Name() string { return "proto" }
@@ -28,7 +28,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return nil, fmt.Errorf("cannot encode a %T", v)
 }
 
-// wholePool has room for a received frame while it is decoded. The pool of gRPC would clear it first, and take 1 MiB for each.
+// wholePool has room for a received frame while it is decoded. The pool of gRPC would clear it first, and take 1 MiB
+// for each.
 var wholePool = sync.Pool{New: func() any { return new([]byte) }}
 
 // receivedFrame is a received frame, decoded.
@@ -41,8 +42,8 @@ type receivedFrame struct {
 	malformed error
 }
 
-// Unmarshal decodes a frame to a receivedFrame. gRPC reuses the buffers after it returns, so the decoded messages do not alias
-// them. A panic costs the peer the link: nothing but the frame has been touched.
+// Unmarshal decodes a frame to a receivedFrame. gRPC reuses the buffers after it returns, so the decoded messages do
+// not alias them. A panic costs the peer the link: nothing but the frame has been touched.
 func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	in, ok := v.(*receivedFrame)
 	if !ok {
@@ -88,10 +89,11 @@ func (in *receivedFrame) release() {
 }
 
 const (
-	// initialBuffer is the size of a new buffer, which holds a few messages. gRPC releases only buffers of more than 1 KiB to
-	// the pool.
+	// initialBuffer is the size of a new buffer, which holds a few messages. gRPC releases only buffers of more than 1
+	// KiB to the pool.
 	initialBuffer = 4 << 10
-	// maxPooledBuffer is the largest buffer to pool. A larger one held a large value, and would be wasted on small ones.
+	// maxPooledBuffer is the largest buffer to pool. A larger one held a large value, and would be wasted on small
+	// ones.
 	maxPooledBuffer = 2 * frameBytes
 )
 

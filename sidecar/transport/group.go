@@ -5,13 +5,14 @@ import (
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A node may be served by one of several members of a group, each a process with an address of its own (PROTOCOL, Groups). Each
-// process keeps links to all members of a group that it uses. A member that begins or ceases to serve announces that on all
-// its links, so those who have a link to it know at once. Messages to the node go to the member with the greatest leadership.
+// A node may be served by one of several members of a group, each a process with an address of its own (PROTOCOL,
+// Groups). Each process keeps links to all members of a group that it uses. A member that begins or ceases to serve
+// announces that on all its links, so those who have a link to it know at once. Messages to the node go to the member
+// with the greatest leadership.
 
 // group is what this process knows of the members of one node. GRPC.mu guards members.
 type group struct {
@@ -29,9 +30,9 @@ type member struct {
 	linkedTo    uint64  // the incarnation at its other end
 	incarnation uint64  // of the process that has connected last
 	announced   wire.Announcement
-	// floor is the greatest leadership that another member has announced since this process is known. Below it, this one has been
-	// replaced, whatever it says and whether or not the other one can be reached. A later start of it has none: when all volumes of a
-	// group are replaced, leaderships begin anew.
+	// floor is the greatest leadership that another member has announced since this process is known. Below it, this
+	// one has been replaced, whatever it says and whether or not the other one can be reached. A later start of it has
+	// none: when all volumes of a group are replaced, leaderships begin anew.
 	floor causal.Leadership
 }
 
@@ -71,8 +72,9 @@ func (g *GRPC) refusal(n topology.Node) DropReason {
 	return notDropped
 }
 
-// SetLeadership announces that the member of a group that this process runs serves its node in a leadership, or, if that is zero, that
-// it does not. On each link that comes after all messages that were sent before the call, and before all later ones.
+// SetLeadership announces that the member of a group that this process runs serves its node in a leadership, or, if
+// that is zero, that it does not. On each link that comes after all messages that were sent before the call, and before
+// all later ones.
 func (g *GRPC) SetLeadership(l causal.Leadership) {
 	g.announcing.Lock()
 	defer g.announcing.Unlock()
@@ -100,8 +102,8 @@ func (g *GRPC) group(n topology.Node) *group {
 	return grp
 }
 
-// Open opens the links to a node, or to all members of its group, that are not there yet, and keeps them from becoming idle. So what is sent
-// to it later does not wait for them.
+// Open opens the links to a node, or to all members of its group, that are not there yet, and keeps them from becoming
+// idle. So what is sent to it later does not wait for them.
 func (g *GRPC) Open(n topology.Node) {
 	var out *outbox
 	if g.config.Members != nil && n.HasGroup() {
@@ -114,7 +116,8 @@ func (g *GRPC) Open(n topology.Node) {
 	}
 }
 
-// groupOutbox returns the outbox of the link to the member that serves a node. It opens the links to all members that lack one.
+// groupOutbox returns the outbox of the link to the member that serves a node. It opens the links to all members that
+// lack one.
 func (g *GRPC) groupOutbox(n topology.Node) (out *outbox, reason DropReason) {
 	reason = DropNoRoute
 	var missing [topology.MaxMembers]bool
@@ -153,7 +156,8 @@ func (g *GRPC) groupOutbox(n topology.Node) (out *outbox, reason DropReason) {
 	return out, reason
 }
 
-// serving returns the outbox of the link to the member that serves a node, and its leadership; nil if there is none. It needs GRPC.mu.
+// serving returns the outbox of the link to the member that serves a node, and its leadership; nil if there is none. It
+// needs GRPC.mu.
 func (g *GRPC) serving(grp *group) (out *outbox, l causal.Leadership) {
 	for i := range grp.members {
 		m := &grp.members[i]
@@ -167,8 +171,8 @@ func (g *GRPC) serving(grp *group) (out *outbox, l causal.Leadership) {
 	return out, l
 }
 
-// outboxOf returns the outbox of the link to a member, or nil. As with other nodes, a member that can be dialed is sent nothing on the
-// links that it has opened. It needs GRPC.mu.
+// outboxOf returns the outbox of the link to a member, or nil. As with other nodes, a member that can be dialed is sent
+// nothing on the links that it has opened. It needs GRPC.mu.
 func (g *GRPC) outboxOf(n topology.Node, m *member) *outbox {
 	addr, ok := g.config.Resolve(n)
 	a := g.acceptedFrom[n]
@@ -230,8 +234,8 @@ func (g *GRPC) reviseGroups(nodes []topology.Node) {
 	}
 }
 
-// updateMember changes what is known of a member and reports what follows for its node: by lost, which may be nil, if no member that
-// serves can be reached any more, or still none after a failure.
+// updateMember changes what is known of a member and reports what follows for its node: by lost, which may be nil, if
+// no member that serves can be reached any more, or still none after a failure.
 func (g *GRPC) updateMember(n topology.Node, change func(*group), lost func(topology.Node), failure bool) {
 	g.mu.Lock()
 	grp := g.group(n.Group())
@@ -256,9 +260,10 @@ func (g *GRPC) updateMember(n topology.Node, change func(*group), lost func(topo
 	}
 }
 
-// checkMembers asks all members of a group that has lost the one that served whether they are there. A link to one of them may be left of a
-// process that is gone without a word, as its host may be; nothing is sent to a member that follows, so only the keep-alive would find out. A
-// link on which nothing comes back is renewed: the next member to serve may be at the other end of the new one.
+// checkMembers asks all members of a group that has lost the one that served whether they are there. A link to one of
+// them may be left of a process that is gone without a word, as its host may be; nothing is sent to a member that
+// follows, so only the keep-alive would find out. A link on which nothing comes back is renewed: the next member to
+// serve may be at the other end of the new one.
 func (g *GRPC) checkMembers(grp *group) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var memberOne, memberTwo = coordinatorA.WithMember(1), coordinatorA.WithMember(2)
@@ -87,10 +87,13 @@ func TestWithoutAMemberThatServesPutsAreReportedAsUnsentAndLinksToAllAreOpened(t
 
 func TestAMemberThatCameBackElsewhereIsFoundWhenTheOneThatServesIsLost(t *testing.T) {
 	e, d, addresses, power := &events{}, newDirectory(), newNames(), &powerSwitch{}
-	client, one, two := startGroup(t, d, e, addresses.use, power.use, func(_ *Config, tm *timings) { tm.keepalive, tm.memberProbe = time.Hour, 50*time.Millisecond })
+	client, one, two := startGroup(t, d, e, addresses.use, power.use, func(_ *Config, tm *timings) {
+		tm.keepalive, tm.memberProbe = time.Hour, 50*time.Millisecond
+	})
 	two.SetLeadership(leadership(5))
 	e.await(t, "up coordinator-0@dc0 5")
-	// Member 1 loses its host, and comes back on another one, with its name. Member 2 serves, so nothing is sent to member 1.
+	// Member 1 loses its host, and comes back on another one, with its name. Member 2 serves, so nothing is sent to
+	// member 1.
 	power.failOnly(t, one.addr)
 	again := start(t, newDirectory(), []topology.Node{memberOne}, twoMembers)
 	addresses.lead(map[string]string{one.addr: again.addr})
@@ -146,7 +149,8 @@ func TestMessagesFollowTheMemberThatServes(t *testing.T) {
 	same(t, "unsent", e.unsent, []uint64{0, 4})
 	one.SetLeadership(leadership(7))
 	e.await(t, "up coordinator-0@dc0 7")
-	same(t, "told", e.all()[2:], []string{"up coordinator-0@dc0 5", "up coordinator-0@dc0 6", "down coordinator-0@dc0", "up coordinator-0@dc0 7"})
+	same(t, "told", e.all()[2:], []string{"up coordinator-0@dc0 5", "up coordinator-0@dc0 6", "down coordinator-0@dc0",
+		"up coordinator-0@dc0 7"})
 }
 
 func TestAMemberThatIsGoneIsReplacedByTheNextOneThatServes(t *testing.T) {
@@ -258,7 +262,8 @@ func TestAMemberThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// A message is handled after the announcements that were made before it was sent, and before those that were made later.
+// A message is handled after the announcements that were made before it was sent, and before those that were made
+// later.
 func TestAnnouncementsKeepTheirPlaceAmongTheMessages(t *testing.T) {
 	e := &events{}
 	_, one, _ := startGroup(t, newDirectory(), e, func(c *Config, _ *timings) {
@@ -292,7 +297,8 @@ func TestAMemberThatDoesNotServeDropsWhatIsForItsNode(t *testing.T) {
 	one := start(t, d, []topology.Node{memberOne})
 	d.set(one.addr, coordinatorA)
 	s := link(t, one.addr)
-	if err := s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "p", Nodes: []topology.Node{sidecarA}}); err != nil {
+	if err := s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "p",
+		Nodes: []topology.Node{sidecarA}}); err != nil {
 		t.Fatal(err)
 	}
 	send := func(to topology.Node, seq uint64) {
@@ -317,7 +323,8 @@ func TestAMemberThatDoesNotServeDropsWhatIsForItsNode(t *testing.T) {
 
 func TestMessagesBetweenMembersGoToTheMemberTheyAreFor(t *testing.T) {
 	d, e := newDirectory(), &events{}
-	one, two := start(t, d, []topology.Node{memberOne}, twoMembers, e.use), start(t, d, []topology.Node{memberTwo}, twoMembers)
+	one, two := start(t, d, []topology.Node{memberOne}, twoMembers, e.use),
+		start(t, d, []topology.Node{memberTwo}, twoMembers)
 	two.SetLeadership(leadership(1))
 	m := causal.GroupMessage{Body: []byte("frame")}.Message(memberOne, memberTwo)
 	one.Send(m)
@@ -345,7 +352,9 @@ func TestAMemberWithoutAddressIsReachedOverItsOwnLink(t *testing.T) {
 
 func TestLinksToAllMembersBecomeIdleTogether(t *testing.T) {
 	e := &events{}
-	client, one, two := startGroup(t, newDirectory(), e, func(_ *Config, tm *timings) { tm.idle = 200 * time.Millisecond })
+	client, one, two := startGroup(t, newDirectory(), e, func(_ *Config, tm *timings) {
+		tm.idle = 200 * time.Millisecond
+	})
 	one.SetLeadership(leadership(1))
 	e.await(t, "up coordinator-0@dc0 1")
 	client.GRPC.mu.RLock()

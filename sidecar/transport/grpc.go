@@ -17,24 +17,26 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/identity"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/authorize"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// maxFrame is the largest frame: one that is not quite full, plus the largest message, and what is no message. Readers of earlier versions take
-// as much.
+// maxFrame is the largest frame: one that is not quite full, plus the largest message, and what is no message. Readers
+// of earlier versions take as much.
 const maxFrame = wire.MaxMessage + frameBytes + 64<<10
 
 // GRPC connects this process to others by gRPC streams. To send to a process, it dials it; it sends to a process that
 // cannot be dialed, such as a sidecar, over the stream that the process has opened.
 //
-// Messages to one process use one stream, which preserves their order and batches them while it is busy. When the stream
-// breaks, its queue is dropped, and so are messages that are sent before the next attempt: the protocol retransmits them.
+// Messages to one process use one stream, which preserves their order and batches them while it is busy. When the
+// stream breaks, its queue is dropped, and so are messages that are sent before the next attempt: the protocol
+// retransmits them.
 type GRPC struct {
 	counters
-	traffic    [topology.MaxDCs + 1]traffic // by the data center of the peer; the last one is for peers of none that exists
+	// by the data center of the peer; the last one is for peers of none that exists
+	traffic    [topology.MaxDCs + 1]traffic
 	config     Config
 	timing     timings
 	names      *nameCache
@@ -75,7 +77,8 @@ func NewGRPC(c Config) (*GRPC, error) { return newGRPC(c, defaultTimings) }
 func newGRPC(c Config, t timings) (*GRPC, error) {
 	switch {
 	case c.Process == "" || len(c.Process) > wire.MaxProcessName:
-		return nil, fmt.Errorf("transport: Process has %d bytes; set a name of 1 to %d bytes", len(c.Process), wire.MaxProcessName)
+		return nil, fmt.Errorf("transport: Process has %d bytes; set a name of 1 to %d bytes", len(c.Process),
+			wire.MaxProcessName)
 	case len(c.Nodes) == 0 || len(c.Nodes) > wire.MaxNodes:
 		return nil, fmt.Errorf("transport: %d Nodes; set 1 to %d", len(c.Nodes), wire.MaxNodes)
 	case c.Handler == nil || c.Resolve == nil:
@@ -103,7 +106,8 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 		c.dialTCP = names.dialTCP(t.connect)
 	}
 	g := &GRPC{
-		config: c, timing: t, names: names, incarnation: rand.Uint64(), startedAt: time.Now(), duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
+		config: c, timing: t, names: names, incarnation: rand.Uint64(), startedAt: time.Now(),
+		duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
 		localNodes:   make(map[topology.Node]locality, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
@@ -125,7 +129,9 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 			return nil, err
 		}
 	}
-	g.admission = newAdmission(limits, func(who string, err error) { g.violations.note(ViolationLimit, who, err, c.Log) })
+	g.admission = newAdmission(limits, func(who string, err error) {
+		g.violations.note(ViolationLimit, who, err, c.Log)
+	})
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	if g.keys != nil {
 		g.wg.Go(g.watchKeys)
@@ -204,7 +210,8 @@ func (g *GRPC) route(ms []causal.Message) {
 		ms = ms[n:]
 		switch {
 		case reason == notDropped:
-		case reason == DropClosed && again: // the link may have been closed as idle in this moment; the second time opens a new one
+		case reason == DropClosed && again:
+			// the link may have been closed as idle in this moment; the second time opens a new one
 			again = false
 		default:
 			g.countDropped(ms[0].Kind, reason)
@@ -214,7 +221,8 @@ func (g *GRPC) route(ms []causal.Message) {
 	}
 }
 
-// queue passes messages to one node to the outbox of the link to it. It returns how many, and why the next one is dropped.
+// queue passes messages to one node to the outbox of the link to it. It returns how many, and why the next one is
+// dropped.
 func (g *GRPC) queue(ms []causal.Message) (queued int, reason DropReason) {
 	var out *outbox
 	to := ms[0].To
@@ -274,7 +282,8 @@ func (g *GRPC) Room(n topology.Node) int64 {
 	return max(maxFrame, int64(g.config.QueueBytes))
 }
 
-// OwnerOf returns the identity behind a node that has opened a link to this process; "" if there is none, or without TLS.
+// OwnerOf returns the identity behind a node that has opened a link to this process; "" if there is none, or without
+// TLS.
 func (g *GRPC) OwnerOf(n topology.Node) string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -301,8 +310,8 @@ func (g *GRPC) deliverLocally(m *causal.Message) {
 	callWithOne(g.config.Handler, m)
 }
 
-// deliver passes received messages to the handler. It returns an error if the peer, known as who, has sent a message that it must not
-// send: the messages before it are handled, and the link must end.
+// deliver passes received messages to the handler. It returns an error if the peer, known as who, has sent a message
+// that it must not send: the messages before it are handled, and the link must end.
 func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violation error) {
 	defer in.release()
 	g.framesReceived.Add(1)
@@ -319,12 +328,14 @@ func (g *GRPC) deliver(in *receivedFrame, peer *wire.Hello, who string) (violati
 	return violation
 }
 
-// admit returns the messages that the handler may have, in the room of messages. It drops those for nodes that do not run here, which arrive
-// if the address that the sender uses is outdated, and those that a later version may send. With an error, those before the first that the peer
-// must not send are returned.
+// admit returns the messages that the handler may have, in the room of messages. It drops those for nodes that do not
+// run here, which arrive if the address that the sender uses is outdated, and those that a later version may send. With
+// an error, those before the first that the peer must not send are returned.
 //
-// A panic costs the peer the link, and the process goes on: nothing but the frame has been touched. That ends where a machine begins.
-func (g *GRPC) admit(messages []causal.Message, peer *wire.Hello, who string) (admitted []causal.Message, violation error) {
+// A panic costs the peer the link, and the process goes on: nothing but the frame has been touched. That ends where a
+// machine begins.
+func (g *GRPC) admit(messages []causal.Message, peer *wire.Hello, who string) (admitted []causal.Message,
+	violation error) {
 	n := 0
 	defer func() {
 		if r := recover(); r != nil {
@@ -373,8 +384,9 @@ func (g *GRPC) hello(link uint64, to *peerIdentity) *wire.Hello {
 	return h
 }
 
-// Answered makes Close tell the peers that the replies to all requests that had an effect have been passed to Send, and that no
-// later request has one. A peer to which a reply to a put was dropped is not told. Without it, peers must assume that requests without a reply had an effect.
+// Answered makes Close tell the peers that the replies to all requests that had an effect have been passed to Send, and
+// that no later request has one. A peer to which a reply to a put was dropped is not told. Without it, peers must
+// assume that requests without a reply had an effect.
 func (g *GRPC) Answered() { g.answered.Store(true) }
 
 // Close implements Network. It waits up to timings.flush for queued messages to be sent.

@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func upTo(n uint64) (seqs []uint64) {
@@ -54,7 +54,8 @@ func TestAMessageArrivesAsItWasSent(t *testing.T) {
 	deps := causal.NewDepList(1)
 	deps.AddLane(causal.Dep{Slot: 4095})
 	m := causal.PutAfter{Key: "k", Previous: 9, Deps: deps,
-		Record: causal.Record{Version: causal.Version{HLC: 8, Origin: 1}, Value: causal.Value{Data: []byte("v"), ExpireAtMs: 5}}}.Message(coordinatorA, middlemanB)
+		Record: causal.Record{Version: causal.Version{HLC: 8, Origin: 1},
+			Value: causal.Value{Data: []byte("v"), ExpireAtMs: 5}}}.Message(coordinatorA, middlemanB)
 	a.Send(m)
 	same(t, "received", b.wait(t, 1), []causal.Message{m})
 }
@@ -73,7 +74,8 @@ func TestProcessWithoutAddressIsReachedOverItsOwnLink(t *testing.T) {
 	same(t, "answers", s.seqs(), upTo(100))
 	stats := c.Stats()
 	same(t, "drops", stats.Drops, []DropStats{{causal.KindPut, DropNoRoute, 1}})
-	same(t, "links", stats.Links, []LinkStats{{Process: "sidecar-77@dc0", Up: true, TopologyEpoch: 5, Nodes: []topology.Node{sidecarA}}},
+	same(t, "links", stats.Links, []LinkStats{{Process: "sidecar-77@dc0", Up: true, TopologyEpoch: 5,
+		Nodes: []topology.Node{sidecarA}}},
 		cmpopts.IgnoreFields(LinkStats{}, "Address"))
 
 	s.Close()
@@ -188,7 +190,8 @@ func TestPeerIsReachedAgainAtItsOldAddress(t *testing.T) {
 	b.Close()
 	again := &testProcess{recorder: newRecorder(), log: &capture.Buffer{}}
 	var err error
-	if again.GRPC, err = newGRPC(Config{Process: "b", Nodes: []topology.Node{middlemanB}, Handler: again.handle, Resolve: d.resolve, Log: slog.New(slog.DiscardHandler)}, quick()); err != nil {
+	if again.GRPC, err = newGRPC(Config{Process: "b", Nodes: []topology.Node{middlemanB}, Handler: again.handle,
+		Resolve: d.resolve, Log: slog.New(slog.DiscardHandler)}, quick()); err != nil {
 		t.Fatal(err)
 	}
 	again.listen(t, b.addr)
@@ -289,7 +292,8 @@ func TestEmulatedWANDelaysAndCutsMessagesToOtherDataCenters(t *testing.T) {
 }
 
 func TestInvalidConfigurationIsRefused(t *testing.T) {
-	good := Config{Process: "a", Nodes: []topology.Node{coordinatorA}, Handler: newRecorder().handle, Resolve: newDirectory().resolve}
+	good := Config{Process: "a", Nodes: []topology.Node{coordinatorA}, Handler: newRecorder().handle,
+		Resolve: newDirectory().resolve}
 	for name, spoil := range map[string]func(*Config){
 		"process": func(c *Config) { c.Process = "" },
 		"nodes":   func(c *Config) { c.Nodes = nil },

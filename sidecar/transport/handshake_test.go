@@ -34,7 +34,8 @@ func TestHandshakesThatAreTooLargeAreRefusedAndCutNoLink(t *testing.T) {
 	var attack sync.WaitGroup
 	for range attackers {
 		attack.Go(func() {
-			conn, err := tls.Dial("tcp", c.addr, &tls.Config{Certificates: []tls.Certificate{*largest}, InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			conn, err := tls.Dial("tcp", c.addr, &tls.Config{Certificates: []tls.Certificate{*largest},
+				InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 			if err != nil {
 				return
 			}
@@ -76,12 +77,15 @@ func TestACertificateWithAChainOfNoUseIsRefusedAndAWeakOneToo(t *testing.T) {
 		{"its own", &own, ""},
 		{"with its authority", credentials.WithJunk(&own, by), ""},
 		{"with another curve", credentials.Sign(t, credentials.WithIdentity(idOf(middlemanB)), curve, by), ""},
-		{"with junk behind it", credentials.WithJunk(&own, credentials.Named(t, 4000)), "does not lead to an authority that is trusted"},
+		{"with junk behind it", credentials.WithJunk(&own, credentials.Named(t, 4000)),
+			"does not lead to an authority that is trusted"},
 		{"with itself four times more", credentials.WithJunk(&own, &own, &own, &own, &own), "a chain may have 4"},
-		{"with an RSA key of 1024 bits", credentials.Sign(t, credentials.WithIdentity(idOf(middlemanB)), weak, by), "its RSA key has 1024 bits"},
+		{"with an RSA key of 1024 bits", credentials.Sign(t, credentials.WithIdentity(idOf(middlemanB)), weak, by),
+			"its RSA key has 1024 bits"},
 		{"with two names", credentials.Sign(t, twoIdentities(), credentials.NewKey(t), by), "exactly one name"},
 	} {
-		c.violations.log.flush(time.Now().Add(2*violationLogInterval), c.config.Log) // else a second one of a kind in a minute is not logged
+		// else a second one of a kind in a minute is not logged
+		c.violations.log.flush(time.Now().Add(2*violationLogInterval), c.config.Log)
 		a := newAttacker(t, ca, idOf(middlemanB))
 		a.cert = *try.cert
 		s, err := a.link(c.addr, middlemanB.WithMember(1))
@@ -108,7 +112,9 @@ func twoIdentities() *x509.Certificate {
 func TestAServerWithTheLargestCertificateIsNotListenedTo(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	d := newDirectory()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, 82_000)}, NextProtos: []string{"h2"}, ClientAuth: tls.RequestClientCert})
+	l, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, 82_000)}, NextProtos: []string{"h2"},
+			ClientAuth: tls.RequestClientCert})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestIncompatibleDialerIsRefusedAndToldWhy(t *testing.T) {
@@ -24,7 +24,8 @@ func TestIncompatibleDialerIsRefusedAndToldWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.RecvMsg(&receivedFrame{})
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), `process \"future\" speaks 99`) && !strings.Contains(err.Error(), `process "future" speaks 99`) {
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), `process \"future\" speaks 99`) &&
+		!strings.Contains(err.Error(), `process "future" speaks 99`) {
 		t.Errorf("the dialer receives %v", err)
 	}
 	waitFor(t, "an error in the log", func() bool {
@@ -40,7 +41,8 @@ func fakeServer(t *testing.T, serve func(grpc.ServerStream) error) (addr string)
 		t.Fatal(err)
 	}
 	desc := serviceDesc
-	desc.Streams = []grpc.StreamDesc{{StreamName: "Stream", ClientStreams: true, ServerStreams: true, Handler: func(_ any, s grpc.ServerStream) error { return serve(s) }}}
+	desc.Streams = []grpc.StreamDesc{{StreamName: "Stream", ClientStreams: true, ServerStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error { return serve(s) }}}
 	s := grpc.NewServer(grpc.ForceServerCodecV2(codec{}))
 	s.RegisterService(&desc, nil)
 	done := make(chan struct{})
@@ -76,7 +78,9 @@ func TestDialerGivesUpOnASilentServer(t *testing.T) {
 }
 
 func TestSilentAndMalformedClientsAreDisconnected(t *testing.T) {
-	b := start(t, newDirectory(), []topology.Node{middlemanB}, func(_ *Config, tm *timings) { tm.hello = tm.maxBackoff })
+	b := start(t, newDirectory(), []topology.Node{middlemanB}, func(_ *Config, tm *timings) {
+		tm.hello = tm.maxBackoff
+	})
 	if err := link(t, b.addr).RecvMsg(&receivedFrame{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("silent: %v", err)
 	}
@@ -99,7 +103,8 @@ func TestSilentAndMalformedClientsAreDisconnected(t *testing.T) {
 func greet(t *testing.T, addr string, id uint64) grpc.ClientStream {
 	t.Helper()
 	s := link(t, addr)
-	if err := s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "raw", Link: id, Nodes: []topology.Node{sidecarA}}); err != nil {
+	if err := s.SendMsg(&wire.Hello{Protocol: wire.Protocol, MinProtocol: wire.MinProtocol, Process: "raw", Link: id,
+		Nodes: []topology.Node{sidecarA}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.RecvMsg(&receivedFrame{}); err != nil {
@@ -124,7 +129,8 @@ func TestLaterStreamWaitsUntilEarlierMessagesAreHandled(t *testing.T) {
 	_ = first.SendMsg(frameOf(put(sidecarA, middlemanB, 1)))
 	<-begun
 
-	// Each of the next streams replaces the one before. None may be registered while the first message is being handled.
+	// Each of the next streams replaces the one before. None may be registered while the first message is being
+	// handled.
 	var replies []chan error
 	for seq := range uint64(3) {
 		s := link(t, b.addr)

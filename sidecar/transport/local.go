@@ -8,18 +8,18 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/gate"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Local connects the nodes of a deployment that runs in one process.
 //
-// Inside a data center, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when it returns.
-// So the caller must not hold a lock that a Handler acquires, and its own Handler may be called before Send returns, because
-// the receiver may answer at once. If a node sends several messages and its Handler may send to the same receiver, the node
-// must ensure itself that the remaining messages are sent before those of the nested call. Concurrent senders call a Handler
-// concurrently.
+// Inside a data center, and everywhere without WAN emulation, Send calls the receiver's Handler and returns when it
+// returns. So the caller must not hold a lock that a Handler acquires, and its own Handler may be called before Send
+// returns, because the receiver may answer at once. If a node sends several messages and its Handler may send to the
+// same receiver, the node must ensure itself that the remaining messages are sent before those of the nested call.
+// Concurrent senders call a Handler concurrently.
 //
 // With WAN emulation, one goroutine per receiving data center calls the Handlers for messages from other data centers.
 type Local struct {
@@ -38,8 +38,9 @@ type Local struct {
 type endpoint struct {
 	handler      Handler
 	deregistered atomic.Bool
-	// leadership is that in which a member serves its node, unless it is below floor, the greatest one of another member since this one was
-	// registered. The node has an endpoint of its own for each leadership. Local.mu guards both.
+	// leadership is that in which a member serves its node, unless it is below floor, the greatest one of another
+	// member since this one was registered. The node has an endpoint of its own for each leadership. Local.mu guards
+	// both.
 	leadership, floor causal.Leadership
 }
 
@@ -73,14 +74,15 @@ func (l *Local) Register(n topology.Node, h Handler) error {
 	})
 }
 
-// SetLeadership says in which leadership a registered member serves its node, as GRPC.SetLeadership does; zero: it does not. Messages
-// for the node go to the member with the greatest one.
+// SetLeadership says in which leadership a registered member serves its node, as GRPC.SetLeadership does; zero: it does
+// not. Messages for the node go to the member with the greatest one.
 func (l *Local) SetLeadership(member topology.Node, leadership causal.Leadership) {
 	_ = l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
 		if ep := m[member]; ep != nil {
 			ep.leadership = leadership
 			for i := uint8(1); i <= topology.MaxMembers; i++ {
-				if other := m[member.WithMember(i)]; other != nil && other != ep && other.floor.Compare(leadership) < 0 {
+				if other := m[member.WithMember(i)]; other != nil && other != ep &&
+					other.floor.Compare(leadership) < 0 {
 					other.floor = leadership
 				}
 			}
@@ -90,8 +92,8 @@ func (l *Local) SetLeadership(member topology.Node, leadership causal.Leadership
 	})
 }
 
-// Deregister removes node n, like a crash: messages on their way to it are lost, even if it is registered again. Running
-// calls of its Handler continue.
+// Deregister removes node n, like a crash: messages on their way to it are lost, even if it is registered again.
+// Running calls of its Handler continue.
 func (l *Local) Deregister(n topology.Node) {
 	_ = l.updateEndpoints(func(m map[topology.Node]*endpoint) error {
 		if ep := m[n]; ep != nil {
@@ -111,7 +113,8 @@ func (l *Local) Deregister(n topology.Node) {
 func (l *Local) routeToServing(n topology.Node, m map[topology.Node]*endpoint) {
 	var serving *endpoint
 	for i := uint8(1); i <= topology.MaxMembers; i++ {
-		if ep := m[n.WithMember(i)]; ep != nil && !ep.leadership.IsZero() && ep.leadership.Compare(ep.floor) >= 0 && (serving == nil || ep.leadership.Compare(serving.leadership) > 0) {
+		if ep := m[n.WithMember(i)]; ep != nil && !ep.leadership.IsZero() && ep.leadership.Compare(ep.floor) >= 0 &&
+			(serving == nil || ep.leadership.Compare(serving.leadership) > 0) {
 			serving = ep
 		}
 	}
@@ -131,8 +134,8 @@ func (l *Local) routeToServing(n topology.Node, m map[topology.Node]*endpoint) {
 	}
 }
 
-// updateEndpoints replaces the map of endpoints by a copy that f has modified, so that Send can read it without a lock. Then it tells the
-// watchers.
+// updateEndpoints replaces the map of endpoints by a copy that f has modified, so that Send can read it without a lock.
+// Then it tells the watchers.
 func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +148,8 @@ func (l *Local) updateEndpoints(f func(map[topology.Node]*endpoint) error) error
 	return nil
 }
 
-// Validate makes the network drop messages that would cost a link between processes (causal.Validate), so that a machine meets no other ones
-// here. The data centers and rings of a deployment do not change.
+// Validate makes the network drop messages that would cost a link between processes (causal.Validate), so that a
+// machine meets no other ones here. The data centers and rings of a deployment do not change.
 func (l *Local) Validate(t *topology.Topology) { l.topology.Store(t) }
 
 // Send implements Network. Local describes what it does before it returns.

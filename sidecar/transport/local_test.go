@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -27,7 +27,8 @@ var (
 func emulator(t testing.TB) *wan.Emulator {
 	t.Helper()
 	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 1}}
-	top, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1}}}, [][]float64{{0, 40}, {40, 0}})
+	top, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1}}},
+		[][]float64{{0, 40}, {40, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,12 +307,16 @@ func TestLocalMessagesFollowTheMemberThatServes(t *testing.T) {
 		defer l.Close()
 		var told []string
 		l.Watch(Watcher{
-			Up:   func(n topology.Node, l causal.Leadership) { told = append(told, fmt.Sprintf("up %v %d", n, l.Epoch)) },
+			Up: func(n topology.Node, l causal.Leadership) {
+				told = append(told, fmt.Sprintf("up %v %d", n, l.Epoch))
+			},
 			Down: func(n topology.Node) { told = append(told, fmt.Sprintf("down %v", n)) },
 		})
 		var unsent []uint64
 		l.Watch(Watcher{Node: sidecarA, Unsent: func(p causal.Message) { unsent = append(unsent, p.Put().Seq) }})
-		l.Watch(Watcher{Node: middlemanA, Unsent: func(causal.Message) { t.Error("another node hears of the puts of the sidecar") }})
+		l.Watch(Watcher{Node: middlemanA, Unsent: func(causal.Message) {
+			t.Error("another node hears of the puts of the sidecar")
+		}})
 		register(t, l, memberOne, one.handle)
 		register(t, l, memberTwo, two.handle)
 		register(t, l, middlemanA, newRecorder().handle)
@@ -329,7 +334,8 @@ func TestLocalMessagesFollowTheMemberThatServes(t *testing.T) {
 		same(t, "to one", len(one.all()), 2)
 		same(t, "to two", two.seqs(), []uint64{3})
 		same(t, "unsent", unsent, []uint64{1, 4})
-		same(t, "told", told, []string{"up middleman-0@dc0 0", "up coordinator-0@dc0 5", "up coordinator-0@dc0 6", "down coordinator-0@dc0",
+		same(t, "told", told, []string{"up middleman-0@dc0 0", "up coordinator-0@dc0 5", "up coordinator-0@dc0 6",
+			"down coordinator-0@dc0",
 			"up coordinator-0@dc0 7", "down coordinator-0@dc0"})
 		if n := dropped(l.Stats(), DropNotServing); n != 2 {
 			t.Errorf("%d messages were dropped because nobody serves", n)

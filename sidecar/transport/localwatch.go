@@ -5,11 +5,11 @@ import (
 	"sync"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Watcher is told which nodes can be reached, as Config.Up and Config.Down are, and which puts of Node were not sent, as Config.Unsent is. Its
-// fields may be zero.
+// Watcher is told which nodes can be reached, as Config.Up and Config.Down are, and which puts of Node were not sent,
+// as Config.Unsent is. Its fields may be zero.
 type Watcher struct {
 	Up   func(topology.Node, causal.Leadership)
 	Down func(topology.Node)
@@ -33,8 +33,9 @@ type reachability struct {
 	only       *Watcher // who is told; nil: all
 }
 
-// Watch makes w hear of the nodes that can be reached, and of changes, until the returned function is called. The goroutine that makes a change tells all watchers
-// before its call returns, unless another one is telling them: that one does so then. So w may send messages, and set leaderships.
+// Watch makes w hear of the nodes that can be reached, and of changes, until the returned function is called. The
+// goroutine that makes a change tells all watchers before its call returns, unless another one is telling them: that
+// one does so then. So w may send messages, and set leaderships.
 func (l *Local) Watch(w Watcher) (unwatch func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// errOtherManifest is wrapped by the errors about peers whose data centers, rings or binding are not those of this process.
+// errOtherManifest is wrapped by the errors about peers whose data centers, rings or binding are not those of this
+// process.
 var errOtherManifest = errors.New("apply the same manifest in all regions")
 
 // manifestOf returns what all processes of a deployment must have alike. It does not change while a process runs
@@ -45,7 +46,8 @@ func digest(write func(io.Writer)) uint64 {
 	return max(1, binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// checkManifest returns why a peer has no place in this deployment. One that does not say what it has is of an earlier version.
+// checkManifest returns why a peer has no place in this deployment. One that does not say what it has is of an earlier
+// version.
 func (g *GRPC) checkManifest(h *wire.Hello) error {
 	if g.config.Topology == nil {
 		return nil

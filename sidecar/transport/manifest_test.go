@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // arranged returns a topology with the data centers of testTopology in some order, in two rings.
@@ -47,11 +47,13 @@ func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 		binding  contract.Binding
 		says     string // empty: the link is accepted
 	}{
-		"the same":                  {arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic, ""},
-		"another epoch":             {arranged(t, 9, "abc", "ab", "c"), contract.BindingDynamic, ""},
-		"no binding that is known":  {arranged(t, 1, "abc", "ab", "c"), "", ""},
-		"reordered data centers":    {arranged(t, 1, "acb", "ab", "c"), contract.BindingDynamic, "another list of data centers; "},
-		"one data center more":      {arranged(t, 1, "abcd", "ab", "c", "d"), contract.BindingDynamic, "another list of data centers, other rings; "},
+		"the same":                 {arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic, ""},
+		"another epoch":            {arranged(t, 9, "abc", "ab", "c"), contract.BindingDynamic, ""},
+		"no binding that is known": {arranged(t, 1, "abc", "ab", "c"), "", ""},
+		"reordered data centers": {arranged(t, 1, "acb", "ab", "c"), contract.BindingDynamic,
+			"another list of data centers; "},
+		"one data center more": {arranged(t, 1, "abcd", "ab", "c", "d"), contract.BindingDynamic,
+			"another list of data centers, other rings; "},
 		"other rings":               {arranged(t, 1, "abc", "a", "bc"), contract.BindingDynamic, "other rings; "},
 		"reordered rings":           {arranged(t, 1, "abc", "c", "ab"), contract.BindingDynamic, "other rings; "},
 		"another order in the ring": {arranged(t, 1, "abc", "ba", "c"), contract.BindingDynamic, "other rings; "},
@@ -59,7 +61,8 @@ func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory()
-			b := start(t, d, []topology.Node{middlemanB}, runs(arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic))
+			b := start(t, d, []topology.Node{middlemanB},
+				runs(arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic))
 			a := start(t, d, []topology.Node{coordinatorA}, runs(c.topology, c.binding))
 			a.Open(middlemanB)
 			if c.says == "" {
@@ -76,7 +79,8 @@ func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 			})
 			for _, p := range []*testProcess{a, b} {
 				text := p.log.String()
-				if n := strings.Count(text, "violation=manifest"); n != 1 || !strings.Contains(text, " runs "+c.says+"apply the same manifest in all regions") {
+				if n := strings.Count(text, "violation=manifest"); n != 1 ||
+					!strings.Contains(text, " runs "+c.says+"apply the same manifest in all regions") {
 					t.Errorf("logged %d times: %s", n, text)
 				}
 			}
@@ -88,7 +92,8 @@ func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 	}
 }
 
-// Origins follow the order of the data centers, so a region that has them in another order would speak for the origins of others.
+// Origins follow the order of the data centers, so a region that has them in another order would speak for the origins
+// of others.
 func TestAPartWithReorderedDataCentersCannotSpeakForTheOriginsOfOthers(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))

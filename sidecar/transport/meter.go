@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// gRPC allocates a message while it arrives, before anybody sees it: whoever claims 20 MiB and sends half of that, on many connections,
-// takes all memory. A meter therefore reads the lengths in what a sidecar sends, HTTP/2 frames with gRPC messages in them, and reads
-// on only when the budget has room for the message that begins.
+// gRPC allocates a message while it arrives, before anybody sees it: whoever claims 20 MiB and sends half of that, on
+// many connections, takes all memory. A meter therefore reads the lengths in what a sidecar sends, HTTP/2 frames with
+// gRPC messages in them, and reads on only when the budget has room for the message that begins.
 
 const (
 	http2Preface     = 24

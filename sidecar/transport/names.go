@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A host name is looked up at each attempt to connect, since the process may have restarted at another address. But when a zone goes, name
-// servers may go with it, and just then links are opened to parts that were not needed before. So a process remembers the addresses of names,
-// also those that a lookup returns after the attempt, and looks up the names of all parts in advance. If a remembered address belongs to
-// another process by now, the hello or the TLS identity tells.
+// A host name is looked up at each attempt to connect, since the process may have restarted at another address. But
+// when a zone goes, name servers may go with it, and just then links are opened to parts that were not needed before.
+// So a process remembers the addresses of names, also those that a lookup returns after the attempt, and looks up the
+// names of all parts in advance. If a remembered address belongs to another process by now, the hello or the TLS
+// identity tells.
 
 // nameCache looks up host names and remembers their addresses. It forgets no name: a deployment has had few.
 type nameCache struct {
@@ -53,7 +54,8 @@ type lookup struct {
 // lookupTimeout is longer than an attempt to connect: an answer that comes late is for the next attempt.
 const lookupTimeout = 30 * time.Second
 
-func newNameCache(find func(context.Context, string) ([]string, error), tolerance time.Duration, log *slog.Logger) *nameCache {
+func newNameCache(find func(context.Context, string) ([]string, error), tolerance time.Duration,
+	log *slog.Logger) *nameCache {
 	c := &nameCache{lookup: find, tolerance: tolerance, log: log, names: make(map[string]*hostName)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -104,7 +106,8 @@ func (c *nameCache) run(host string, n *hostName) {
 	close(l.ended)
 }
 
-// resolve returns the addresses of a host: of a lookup or, if that takes long or fails, those that it had before. A host that does not exist has none.
+// resolve returns the addresses of a host: of a lookup or, if that takes long or fails, those that it had before. A
+// host that does not exist has none.
 func (c *nameCache) resolve(ctx context.Context, host string) ([]string, error) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return []string{host}, nil
@@ -138,7 +141,8 @@ func (c *nameCache) warn(host string) {
 	n.warned = true
 	c.mu.Unlock()
 	if first {
-		c.log.Warn("the name servers do not answer; connecting to the address that the name had", "host", host, "looked up", at)
+		c.log.Warn("the name servers do not answer; connecting to the address that the name had", "host", host,
+			"looked up", at)
 	}
 }
 
@@ -184,8 +188,9 @@ func (g *GRPC) keepNames() {
 	}
 }
 
-// hosts returns the names of the hosts that this process may dial: those of all parts, but for caches of other data centers, or of egresses to them. Coordinators
-// come first, since writes wait for one of them, and the nearest before the others.
+// hosts returns the names of the hosts that this process may dial: those of all parts, but for caches of other data
+// centers, or of egresses to them. Coordinators come first, since writes wait for one of them, and the nearest before
+// the others.
 func (g *GRPC) hosts() (hosts []string) {
 	t, self := g.config.Topology(), g.config.Nodes[0].DC
 	var nodes []topology.Node

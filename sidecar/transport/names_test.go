@@ -12,7 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // nameServers answers look-ups as a test says.

@@ -16,8 +16,8 @@ const (
 	tlsRecord    = 16 << 10
 )
 
-// dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there is TLS; then early
-// says not to wait for the HTTP/2 SETTINGS of the peer.
+// dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there
+// is TLS; then early says not to wait for the HTTP/2 SETTINGS of the peer.
 func (g *GRPC) dialOptions(addr string, try *attempt, early bool, accept func(*peerIdentity) error) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if g.keys != nil {
@@ -28,8 +28,10 @@ func (g *GRPC) dialOptions(addr string, try *attempt, early bool, accept func(*p
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxFrame), grpc.MaxCallSendMsgSize(maxFrame)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: g.timing.keepalive, Timeout: g.timing.keepaliveTimeout, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxFrame),
+			grpc.MaxCallSendMsgSize(maxFrame)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: g.timing.keepalive,
+			Timeout: g.timing.keepaliveTimeout, PermitWithoutStream: true}),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithReadBufferSize(ioBuffer), grpc.WithWriteBufferSize(ioBuffer),
 		grpc.WithNoProxy(),      // HTTP proxies of the environment are not meant for these connections
@@ -56,7 +58,8 @@ func newServer(g *GRPC) *grpc.Server {
 		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: g.timing.keepalive, Timeout: g.timing.keepaliveTimeout,
 			MaxConnectionIdle: g.timing.unused}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: g.timing.keepalive / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: g.timing.keepalive / 2,
+			PermitWithoutStream: true}),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
 		// TLS returns 16 KiB at a time at most. Idle connections have no buffer for writing.
 		grpc.ReadBufferSize(tlsRecord), grpc.WriteBufferSize(ioBuffer),

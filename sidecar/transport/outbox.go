@@ -34,14 +34,15 @@ type frame struct {
 
 func (f *frame) isFull() bool { return len(f.batch.Buf) >= frameBytes || len(f.kinds) >= frameMessages }
 
-// outbox is the queue of one link. It encodes messages as they are pushed, so it knows exact sizes, holds no pointers, and
-// encodes on the goroutines of the senders. The link takes whole frames: while it is idle and nobody else can run, a message is
-// sent alone and at once; otherwise messages accumulate in the next frame.
+// outbox is the queue of one link. It encodes messages as they are pushed, so it knows exact sizes, holds no pointers,
+// and encodes on the goroutines of the senders. The link takes whole frames: while it is idle and nobody else can run,
+// a message is sent alone and at once; otherwise messages accumulate in the next frame.
 type outbox struct {
-	count    *counters
-	limit    int           // bytes
-	wake     chan struct{} // holds a token if there may be something to take
-	lastUsed *atomic.Int64 // when the link, or another one of its group, last sent or received, in nanoseconds since the epoch
+	count *counters
+	limit int           // bytes
+	wake  chan struct{} // holds a token if there may be something to take
+	// when the link, or another one of its group, last sent or received, in nanoseconds since the epoch
+	lastUsed *atomic.Int64
 
 	mu      sync.Mutex
 	state   outboxState
@@ -50,7 +51,8 @@ type outbox struct {
 	bytes   int      // of frames
 	sending int      // bytes that were taken in this period and are not written to the connection yet
 	period  uint64   // changes when what was taken does not count any more, because its stream has ended
-	// lacksAnswers says that an answer to a put was dropped because the queue was full, on this stream or one that it renews.
+	// lacksAnswers says that an answer to a put was dropped because the queue was full, on this stream or one that it
+	// renews.
 	lacksAnswers bool
 	account      *account // pays for what is queued and being sent; nil if nobody does
 }
@@ -90,7 +92,8 @@ func (o *outbox) idleFor(d time.Duration) bool {
 	return time.Now().UnixNano()-o.lastUsed.Load() > int64(d)
 }
 
-// push queues messages, which mostly leave in one frame. It returns how many it has queued and, if these are not all, why the next one is dropped.
+// push queues messages, which mostly leave in one frame. It returns how many it has queued and, if these are not all,
+// why the next one is dropped.
 func (o *outbox) push(ms []causal.Message) (queued int, reason DropReason) {
 	o.touch()
 	o.mu.Lock()
@@ -129,9 +132,10 @@ func (o *outbox) add(m *causal.Message) DropReason {
 	return notDropped
 }
 
-// isUrgent reports whether messages of a kind are sent before all others that wait. They are few and small, and tell whether somebody is there: behind
-// megabytes of puts to a slow process they would come so late that the process, or its whole data center, is taken for dead. They may overtake
-// others: the machines do not rely on the order of messages of different kinds.
+// isUrgent reports whether messages of a kind are sent before all others that wait. They are few and small, and tell
+// whether somebody is there: behind megabytes of puts to a slow process they would come so late that the process, or
+// its whole data center, is taken for dead. They may overtake others: the machines do not rely on the order of messages
+// of different kinds.
 func isUrgent(k causal.Kind) bool {
 	switch k {
 	case causal.KindPing, causal.KindPong, causal.KindVectors, causal.KindSignedVectors:
@@ -140,7 +144,8 @@ func isUrgent(k causal.Kind) bool {
 	return false
 }
 
-// frameFor returns the frame to which a message is added. If nothing waits, or the next frame is still small, there is nothing to overtake. It needs o.mu.
+// frameFor returns the frame to which a message is added. If nothing waits, or the next frame is still small, there is
+// nothing to overtake. It needs o.mu.
 func (o *outbox) frameFor(k causal.Kind) *frame {
 	if !isUrgent(k) || len(o.frames)-o.urgent <= 1 && o.bytes < urgentBytes {
 		if len(o.frames) == o.urgent || o.frames[len(o.frames)-1].isFull() {
@@ -173,7 +178,8 @@ func (o *outbox) pushRoots(r wire.Roots) bool {
 	return o.pushControl(false, func(frame []byte) []byte { return wire.AppendRoots(frame, r) })
 }
 
-// pushAnnouncement queues an announcement. It comes first in a new frame, and so after the messages that were queued before.
+// pushAnnouncement queues an announcement. It comes first in a new frame, and so after the messages that were queued
+// before.
 func (o *outbox) pushAnnouncement(a wire.Announcement) {
 	o.pushControl(true, func(frame []byte) []byte { return wire.AppendAnnouncement(frame, a) })
 }

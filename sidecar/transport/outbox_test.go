@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // drain takes all frames, and returns their messages and number.
@@ -115,7 +115,8 @@ func TestMessagesThatArePushedTogetherLeaveInOneFrame(t *testing.T) {
 	o := newOutbox(&counters{}, 1<<20, new(atomic.Int64))
 	ms := make([]causal.Message, 16)
 	for i := range ms {
-		ms[i] = causal.Get{ID: uint64(i + 1), Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Cache})
+		ms[i] = causal.Get{ID: uint64(i + 1), Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 1},
+			topology.Node{Part: topology.Cache})
 	}
 	if n, why := o.push(ms); n != len(ms) || why != notDropped {
 		t.Fatalf("%d were queued, then %s", n, why)
@@ -131,7 +132,9 @@ func TestThoseThatFitOfMessagesAreQueued(t *testing.T) {
 	o := newOutbox(&counters{}, 700, new(atomic.Int64))
 	ms := make([]causal.Message, 4)
 	for i := range ms {
-		ms[i] = causal.GetReply{ID: uint64(i + 1), Record: causal.Record{Value: causal.Value{Data: make([]byte, 300)}}}.Message(topology.Node{}, topology.Node{})
+		ms[i] = causal.GetReply{ID: uint64(i + 1),
+			Record: causal.Record{Value: causal.Value{Data: make([]byte, 300)}}}.Message(topology.Node{},
+			topology.Node{})
 	}
 	n, why := o.push(ms)
 	same(t, "queued", n, 2)
@@ -176,7 +179,8 @@ func TestUrgentMessagesOvertakeBulk(t *testing.T) {
 		setValue(&m, make([]byte, 100<<10))
 		pushOne(o, m)
 	}
-	pings := []causal.Message{causal.Ping{ID: 1}.Message(coordinatorA, middlemanB), causal.Ping{ID: 2}.Message(coordinatorA, middlemanB)}
+	pings := []causal.Message{causal.Ping{ID: 1}.Message(coordinatorA, middlemanB),
+		causal.Ping{ID: 2}.Message(coordinatorA, middlemanB)}
 	if n, why := o.push(pings); n != len(pings) {
 		t.Fatalf("%d of %d pings were queued: %v", n, len(pings), why)
 	}

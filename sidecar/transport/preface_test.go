@@ -12,16 +12,17 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// silentPart completes TLS as a part, reads what a dialer sends, and never says anything. It returns its address, and what the first
-// message is that arrives on a connection.
+// silentPart completes TLS as a part, reads what a dialer sends, and never says anything. It returns its address, and
+// what the first message is that arrives on a connection.
 func silentPart(t *testing.T, k *keys) (addr string, first <-chan []byte) {
 	t.Helper()
 	cert, err := tls.LoadX509KeyPair(k.Cert, k.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
-		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"h2"}})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{cert},
+		ClientAuth:   tls.RequireAnyClientCert, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,8 @@ func TestTheHelloDoesNotWaitForTheSettingsOfThePeer(t *testing.T) {
 	r.exchange(t)
 }
 
-// A renewal must not replace the link before the peer has accepted the new connection, which it does after the handshake of the dialer.
+// A renewal must not replace the link before the peer has accepted the new connection, which it does after the
+// handshake of the dialer.
 func TestARenewalWaitsForThePeerBeforeItsHello(t *testing.T) {
 	r := startRegions(t, soon)
 	r.exchange(t)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestMain(m *testing.M) {
@@ -76,8 +76,8 @@ type testProcess struct {
 
 type change func(*Config, *timings)
 
-// start starts a process that runs nodes. Unless it is a sidecar, it listens and is added to the directory. If it has a topology, a
-// coordinator is the only member of its group, and serves.
+// start starts a process that runs nodes. Unless it is a sidecar, it listens and is added to the directory. If it has a
+// topology, a coordinator is the only member of its group, and serves.
 func start(t testing.TB, d *directory, nodes []topology.Node, changes ...change) *testProcess {
 	t.Helper()
 	p := &testProcess{recorder: newRecorder(), log: &capture.Buffer{}}

@@ -7,14 +7,14 @@ import (
 	"net"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A process may restart at another IP address, as pods do. Until DNS caches expire, half a minute in many clusters, its name
-// resolves to the old address or to nothing, and no host may answer at the old address, not even to refuse. So the timeout
-// per address is short and each attempt resolves the name again. Besides, a process connects to its peers as soon as it has
-// restarted, so the dialer also tries the address that the process has connected from.
+// A process may restart at another IP address, as pods do. Until DNS caches expire, half a minute in many clusters, its
+// name resolves to the old address or to nothing, and no host may answer at the old address, not even to refuse. So the
+// timeout per address is short and each attempt resolves the name again. Besides, a process connects to its peers as
+// soon as it has restarted, so the dialer also tries the address that the process has connected from.
 
 // errPeerRestarted ends a link when a later incarnation of its process has connected.
 var errPeerRestarted = errors.New("the process has restarted and connected again")
@@ -51,8 +51,8 @@ func (d *dialer) peerConnected(peer *wire.Hello) {
 	}
 }
 
-// incomingAddr returns the IP address that the process has connected from, with the port that it listens on; empty if it
-// has not connected to this process.
+// incomingAddr returns the IP address that the process has connected from, with the port that it listens on; empty if
+// it has not connected to this process.
 func (d *dialer) incomingAddr() string {
 	_, port, err := net.SplitHostPort(d.addr)
 	if err != nil {
@@ -86,8 +86,8 @@ func (d *dialer) connector(s *dialedStream) func(context.Context, string) (net.C
 	}
 }
 
-// connect opens a connection to the process: to the address that it has connected from, if any, or else to addr. If the process is
-// not at the former, as when it connects through a proxy, the next attempt is at addr.
+// connect opens a connection to the process: to the address that it has connected from, if any, or else to addr. If the
+// process is not at the former, as when it connects through a proxy, the next attempt is at addr.
 func (d *dialer) connect(ctx context.Context, addr string) (net.Conn, error) {
 	for {
 		select {
@@ -134,8 +134,8 @@ func (d *dialer) dialUnlessPeerConnects(ctx context.Context, addr string) (net.C
 	return conn, err
 }
 
-// verifyPeer returns an error if the process at the address runs none of the nodes that this address is for: an outdated
-// address may belong to another process by now, which would drop all messages.
+// verifyPeer returns an error if the process at the address runs none of the nodes that this address is for: an
+// outdated address may belong to another process by now, which would drop all messages.
 func (d *dialer) verifyPeer(peer *wire.Hello) error {
 	resolvesHere := func(n topology.Node) bool {
 		addr, ok := d.g.config.Resolve(n)
@@ -144,5 +144,6 @@ func (d *dialer) verifyPeer(peer *wire.Hello) error {
 	if slices.ContainsFunc(peer.Nodes, resolvesHere) {
 		return nil
 	}
-	return fmt.Errorf("link to %s: process %q answers, which has another address; the name may be outdated in DNS", d.addr, peer.Process)
+	return fmt.Errorf("link to %s: process %q answers, which has another address; the name may be outdated in DNS",
+		d.addr, peer.Process)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // names redirects addresses: to another address or, with "", to one where no host answers.
@@ -83,7 +83,9 @@ func TestProcessWithOutdatedNameIsReachedAtItsIncomingAddress(t *testing.T) {
 
 func TestIncomingConnectionEndsTheBackoff(t *testing.T) {
 	d, n := newDirectory(), newNames()
-	a := start(t, d, []topology.Node{coordinatorA}, n.use, func(_ *Config, tm *timings) { tm.backoff, tm.maxBackoff = 4*patience, 4*patience })
+	a := start(t, d, []topology.Node{coordinatorA}, n.use, func(_ *Config, tm *timings) {
+		tm.backoff, tm.maxBackoff = 4*patience, 4*patience
+	})
 	b := start(t, d, []topology.Node{middlemanB})
 	name := "b.example:" + portOf(t, b.addr)
 	n.lead(map[string]string{name: "127.0.0.1:1"}) // refuses connections
@@ -162,7 +164,8 @@ func unresponsive(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		syscall.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	at, err := syscall.Getsockname(fd)

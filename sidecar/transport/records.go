@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// crypto/tls writes each record, of at most 16 KiB, with a system call of its own, and each wakes the receiver. gRPC writes up to ioBuffer at
-// a time, so the records of one write are gathered and written at once.
+// crypto/tls writes each record, of at most 16 KiB, with a system call of its own, and each wakes the receiver. gRPC
+// writes up to ioBuffer at a time, so the records of one write are gathered and written at once.
 
 // gatheringCredentials make connections that do so.
 type gatheringCredentials struct {
@@ -18,7 +18,8 @@ type gatheringCredentials struct {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (c gatheringCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c gatheringCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn,
+	credentials.AuthInfo, error) {
 	records := &recordConn{Conn: raw}
 	conn, info, err := c.TransportCredentials.ClientHandshake(ctx, authority, records)
 	if err != nil {
@@ -67,7 +68,8 @@ func (c *gatheringConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection. As in crypto/tls, it does not say goodbye while something is being written, which the peer may not read.
+// Close closes the connection. As in crypto/tls, it does not say goodbye while something is being written, which the
+// peer may not read.
 func (c *gatheringConn) Close() error {
 	c.closed.Store(true)
 	if c.writing.Load() > 0 {

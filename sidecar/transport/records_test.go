@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // countedConn counts the writes to a connection.
@@ -34,7 +34,8 @@ func tlsPair(t *testing.T) (client, server net.Conn, below *countedConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}, InsecureSkipVerify: true,
+		MinVersion: tls.VersionTLS13}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/causalstore/causalstore/sidecar/identity"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// TLS looks at certificates only when a connection is made, and streams live long. So the dialer renews each link from time to
-// time: it opens a second connection with a stream, and when the peer has answered sends nothing more on the first one. The peer
-// sends what it had queued for the first one there, and ends it once it has handled everything. Both sides handle nothing of
-// the second stream before that. So a renewal neither loses nor reorders a message. If the second connection cannot be made,
-// the first one stays in use.
+// TLS looks at certificates only when a connection is made, and streams live long. So the dialer renews each link from
+// time to time: it opens a second connection with a stream, and when the peer has answered sends nothing more on the
+// first one. The peer sends what it had queued for the first one there, and ends it once it has handled everything.
+// Both sides handle nothing of the second stream before that. So a renewal neither loses nor reorders a message. If the
+// second connection cannot be made, the first one stays in use.
 
 // checkIdentity returns why the peer that has answered is not the node that this address is for.
 func (d *dialer) checkIdentity(p *peerIdentity) error {
@@ -78,8 +78,8 @@ func (d *dialer) renewWhenDue(ctx context.Context, s *dialedStream) *dialedStrea
 	}
 }
 
-// renewalAge returns after which time to renew a link with certificates that end at some time. It is random, so that a process
-// does not renew all its links at once.
+// renewalAge returns after which time to renew a link with certificates that end at some time. It is random, so that a
+// process does not renew all its links at once.
 func (d *dialer) renewalAge(now, ends time.Time) time.Duration {
 	age := min(d.g.timing.renewAfter, ends.Sub(now)*3/4)
 	if age <= renewalPause {
@@ -88,7 +88,8 @@ func (d *dialer) renewalAge(now, ends time.Time) time.Duration {
 	return age/2 + rand.N(age/2)
 }
 
-// finish ends a stream that was renewed: it returns nil when the peer has ended it and everything that arrived on it is handled.
+// finish ends a stream that was renewed: it returns nil when the peer has ended it and everything that arrived on it is
+// handled.
 func (d *dialer) finish(s *dialedStream, broken <-chan struct{}, why *error) error {
 	_ = s.stream.CloseSend() // it always returns nil
 	select {
@@ -102,9 +103,9 @@ func (d *dialer) finish(s *dialedStream, broken <-chan struct{}, why *error) err
 	return errBroken
 }
 
-// watchKeys reads the TLS files from time to time. It ends links whose certificates have expired or are not trusted any more,
-// renews links when this process has a new certificate, and tells peers which of their authorities it trusts when that has changed. It
-// also logs the violations that wait for their line.
+// watchKeys reads the TLS files from time to time. It ends links whose certificates have expired or are not trusted any
+// more, renews links when this process has a new certificate, and tells peers which of their authorities it trusts when
+// that has changed. It also logs the violations that wait for their line.
 func (g *GRPC) watchKeys() {
 	tick := time.NewTicker(g.timing.keysInterval)
 	defer tick.Stop()
@@ -154,11 +155,12 @@ func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 	}
 }
 
-// distrust returns why a link must end now: a certificate has expired, or the peer is not trusted any more and has not renewed the
-// link with another certificate for a while.
+// distrust returns why a link must end now: a certificate has expired, or the peer is not trusted any more and has not
+// renewed the link with another certificate for a while.
 func (g *GRPC) distrust(p *peerIdentity, set *keySet, now time.Time) error {
 	if !now.Before(p.ends) {
-		return fmt.Errorf("the certificates of the link with %s have expired at %s", p.Identity, p.ends.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificates of the link with %s have expired at %s", p.Identity,
+			p.ends.UTC().Format(time.RFC3339))
 	}
 	if p.trust == set.trust {
 		return nil

@@ -7,11 +7,12 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // exchange sends messages both ways while f runs, and asserts that none was lost or reordered.
-func exchange(t *testing.T, a, b *testProcess, from, to topology.Node, there, back func(from, to topology.Node, seq uint64) causal.Message, f func()) {
+func exchange(t *testing.T, a, b *testProcess, from, to topology.Node,
+	there, back func(from, to topology.Node, seq uint64) causal.Message, f func()) {
 	t.Helper()
 	stop, ended := make(chan struct{}), make(chan uint64)
 	before := [2]int{len(b.all()), len(a.all())}
@@ -137,7 +138,8 @@ func TestTheAuthorityIsReplacedWithoutALostMessage(t *testing.T) {
 	awaitServing(t, b, coordinatorA)
 	exchange(t, a, b, coordinatorA, middlemanB, numbered, answer, func() {
 		waitFor(t, "the links", func() bool { return a.Stats().Opened >= 2 && b.Stats().Opened >= 2 })
-		// Trust both authorities, renew the certificates, then trust only the new authority; each when all have the one before.
+		// Trust both authorities, renew the certificates, then trust only the new authority; each when all have the one
+		// before.
 		for _, k := range both {
 			k.trust(t, before, after)
 		}
@@ -146,7 +148,9 @@ func TestTheAuthorityIsReplacedWithoutALostMessage(t *testing.T) {
 		for _, k := range both {
 			k.renew(t, after)
 		}
-		waitFor(t, "the links to be renewed", func() bool { return allIssuedBy(a, after) && allIssuedBy(b, after) && a.Stats().Opened > opened })
+		waitFor(t, "the links to be renewed", func() bool {
+			return allIssuedBy(a, after) && allIssuedBy(b, after) && a.Stats().Opened > opened
+		})
 		for _, k := range both {
 			k.trust(t, after)
 		}
@@ -170,7 +174,9 @@ func TestLinksEndWhenTheirAuthorityIsNoLongerTrusted(t *testing.T) {
 	a.Send(numbered(coordinatorA, middlemanB, 0))
 	b.wait(t, 1)
 	kb.trust(t, eu, us) // the trust domain of all data centers is another one now
-	waitFor(t, "the link to end", func() bool { return len(b.Stats().Links) == 0 && violationCount(b, ViolationCertificate) > 0 })
+	waitFor(t, "the link to end", func() bool {
+		return len(b.Stats().Links) == 0 && violationCount(b, ViolationCertificate) > 0
+	})
 	if !strings.Contains(b.log.String(), "not trusted any more") {
 		t.Errorf("the log does not say why:\n%s", b.log)
 	}

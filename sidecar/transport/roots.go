@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 )
 
-// A new authority may issue certificates once all who verify them trust it. So each end of a link tells the other, in its hello and
-// whenever that changes, which authorities of the other's trust domain it trusts.
+// A new authority may issue certificates once all who verify them trust it. So each end of a link tells the other, in
+// its hello and whenever that changes, which authorities of the other's trust domain it trusts.
 
 // roots is what both ends of a stream have said last.
 type roots struct {

@@ -36,8 +36,11 @@ func TestBothEndsOfALinkLearnWhichAuthoritiesTheOtherAccepts(t *testing.T) {
 	awaitServing(t, b, coordinatorA)
 	b.Send(answer(middlemanB, coordinatorA, 0))
 	a.wait(t, 1)
-	waitFor(t, "the hellos to say what is accepted", func() bool { return accepts(a, before, after) && accepts(b, before) })
-	waitFor(t, "all links to be counted", func() bool { return a.Stats().Opened == 2 }) // the one that a has dialed, and that of b
+	waitFor(t, "the hellos to say what is accepted", func() bool {
+		return accepts(a, before, after) && accepts(b, before)
+	})
+	// the one that a has dialed, and that of b
+	waitFor(t, "all links to be counted", func() bool { return a.Stats().Opened == 2 })
 	opened := a.Stats().Opened
 	keysA.trust(t, after, before)
 	waitFor(t, "what has changed to be said", func() bool { return accepts(b, before, after) })

@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // DropReason says why a message was dropped.
@@ -14,19 +14,21 @@ type DropReason uint8
 
 // The reasons for dropping a message.
 const (
-	notDropped     DropReason = iota
-	DropNoRoute               // the node has no address and no link
-	DropOverflow              // the queue of the peer was full
-	DropBroken                // the link to the peer was down or broke
-	DropInvalid               // it exceeds a bound of the encoding, or has a kind or value that this version does not know
-	DropMisrouted             // it arrived at a process that does not run the node it is for
-	DropCut                   // the emulated WAN is cut
-	DropClosed                // the network or the receiving node was closed
-	DropNotServing            // no member of the node's group is known to serve, or it arrived at one that does not
+	notDropped   DropReason = iota
+	DropNoRoute             // the node has no address and no link
+	DropOverflow            // the queue of the peer was full
+	DropBroken              // the link to the peer was down or broke
+	// it exceeds a bound of the encoding, or has a kind or value that this version does not know
+	DropInvalid
+	DropMisrouted  // it arrived at a process that does not run the node it is for
+	DropCut        // the emulated WAN is cut
+	DropClosed     // the network or the receiving node was closed
+	DropNotServing // no member of the node's group is known to serve, or it arrived at one that does not
 	numReasons
 )
 
-var reasonNames = [...]string{"none", "no-route", "overflow", "broken-link", "invalid", "misrouted", "cut", "closed", "not-serving"}
+var reasonNames = [...]string{"none", "no-route", "overflow", "broken-link", "invalid", "misrouted", "cut", "closed",
+	"not-serving"}
 
 func (r DropReason) String() string {
 	if r < numReasons {
@@ -41,13 +43,13 @@ type Stats struct {
 	Drops    []DropStats
 	// WAN counts what Local sent over the emulated WAN.
 	WAN []WANStats
-	// The other fields are set by GRPC only: frames and bytes on the wire, links opened, and links that broke, were refused
-	// or could not be opened.
+	// The other fields are set by GRPC only: frames and bytes on the wire, links opened, and links that broke, were
+	// refused or could not be opened.
 	FramesSent, FramesReceived uint64
 	BytesSent, BytesReceived   uint64
 	Opened, Failed             uint64
-	// RefusedDuplicates counts refusals of processes because another one runs as the same part. IsDuplicate says that peers
-	// refuse this process for that reason.
+	// RefusedDuplicates counts refusals of processes because another one runs as the same part. IsDuplicate says that
+	// peers refuse this process for that reason.
 	RefusedDuplicates uint64
 	IsDuplicate       bool
 	// Violations counts what peers did that they may not, by Violation.
@@ -81,8 +83,8 @@ type MessageStats struct {
 	Sent, Received uint64
 }
 
-// WANStats counts the messages of one kind that were sent over the emulated WAN. Bytes is their approximate encoded size;
-// Payload is the share of keys and values, and the rest is metadata.
+// WANStats counts the messages of one kind that were sent over the emulated WAN. Bytes is their approximate encoded
+// size; Payload is the share of keys and values, and the rest is metadata.
 type WANStats struct {
 	Kind                     causal.Kind
 	Messages, Bytes, Payload uint64
@@ -109,14 +111,14 @@ type LinkStats struct {
 	QueuedBytes   int
 	LastError     string  // why a dialed link is down
 	Failure       Failure // what that amounts to
-	// TrustDomain is that of the peer. Roots are the authorities of this process' trust domain that the peer trusts, as it has said
-	// last; nil if it does not say, or without TLS.
+	// TrustDomain is that of the peer. Roots are the authorities of this process' trust domain that the peer trusts, as
+	// it has said last; nil if it does not say, or without TLS.
 	TrustDomain string
 	Roots       wire.Roots
 }
 
-// maxKinds bounds the message kinds that are counted separately. Later versions may send others, which are counted as the
-// last one.
+// maxKinds bounds the message kinds that are counted separately. Later versions may send others, which are counted as
+// the last one.
 const maxKinds = 64
 
 type counters struct {

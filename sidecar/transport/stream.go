@@ -38,8 +38,8 @@ func (s *dialedStream) close() {
 	_ = s.conn.Close() // it has been used up
 }
 
-// runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything is
-// sent. It renews the stream when that is due.
+// runStream opens a stream and exchanges messages until the stream breaks, the link is idle or, after Close, everything
+// is sent. It renews the stream when that is due.
 func (d *dialer) runStream() (Failure, error) {
 	s, _, err := d.open(d.g.ctx, false)
 	if err != nil {
@@ -56,14 +56,14 @@ func (d *dialer) runStream() (Failure, error) {
 	}
 }
 
-// open opens a connection and a stream, unless ctx ends before that is done. If it fails, asked says whether the peer may have the
-// hello.
+// open opens a connection and a stream, unless ctx ends before that is done. If it fails, asked says whether the peer
+// may have the hello.
 func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked bool, err error) {
 	s = &dialedStream{in: &receivedFrame{}, via: d.g.viaOf(d.addr)}
 	s.ctx, s.cancel = context.WithCancelCause(d.g.ctx)
 	defer context.AfterFunc(ctx, func() { s.cancel(nil) })()
-	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline. An egress accepts whether or
-	// not it reaches the peer; the hellos have their time from when that has answered.
+	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline. An egress
+	// accepts whether or not it reaches the peer; the hellos have their time from when that has answered.
 	var late atomic.Bool
 	watchdog := time.AfterFunc(d.g.timing.hello, func() { late.Store(true); s.cancel(nil) })
 	var peer atomic.Pointer[peerIdentity]
@@ -107,8 +107,10 @@ func (d *dialer) describe(via string) string {
 	return d.addr + " via " + via
 }
 
-// exchangeHellos opens the stream and exchanges hellos. If it fails, asked says whether the peer may have that of this process.
-func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdentity], renews bool) (asked bool, err error) {
+// exchangeHellos opens the stream and exchanges hellos. If it fails, asked says whether the peer may have that of this
+// process.
+func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdentity], renews bool) (asked bool,
+	err error) {
 	if s.stream, err = s.conn.NewStream(s.ctx, &serviceDesc.Streams[0], wire.Method); err != nil {
 		return false, fmt.Errorf("open a link to %s: %w", d.describe(s.via), err)
 	}
@@ -137,13 +139,14 @@ func (d *dialer) exchangeHellos(s *dialedStream, peer *atomic.Pointer[peerIdenti
 		return true, fmt.Errorf("refuse the link to %s: %w", d.addr, err)
 	}
 	if err := d.g.checkDuplicate(s.ctx, s.in.hello, d.addr); err != nil {
-		return true, fmt.Errorf("refuse the link to %s: %s", d.addr, status.Convert(err).Message()) // not a refusal of this process
+		// not a refusal of this process
+		return true, fmt.Errorf("refuse the link to %s: %s", d.addr, status.Convert(err).Message())
 	}
 	return true, nil
 }
 
-// exchangeMessages sends and receives messages. When it returns, all received messages have been handled. It returns the stream
-// to go on with if the link was renewed.
+// exchangeMessages sends and receives messages. When it returns, all received messages have been handled. It returns
+// the stream to go on with if the link was renewed.
 func (d *dialer) exchangeMessages(s *dialedStream) (next *dialedStream, err error) {
 	broken := make(chan struct{})
 	renewing, stopRenewing := context.WithCancel(d.g.ctx)
@@ -184,7 +187,8 @@ func (d *dialer) exchangeMessages(s *dialedStream) (next *dialedStream, err erro
 		switch cause := context.Cause(s.ctx); {
 		case cause != nil && !errors.Is(cause, context.Canceled):
 			why = cause
-		case errors.Is(why, io.EOF) && next == nil: // a stream that is renewed may end before the replies to what came on it are sent
+		case errors.Is(why, io.EOF) && next == nil:
+			// a stream that is renewed may end before the replies to what came on it are sent
 			why = errEnded
 		}
 		err = fmt.Errorf("link to %s: %w", d.addr, why)
@@ -219,8 +223,8 @@ type sender interface{ SendMsg(m any) error }
 
 var errBroken = errors.New("the stream is broken")
 
-// pump sends the frames of an outbox to a peer. It returns errBroken when broken is closed or sending fails, nil when the outbox is
-// closed and empty, and errIdle when the link was not used for idle; 0 is no limit.
+// pump sends the frames of an outbox to a peer. It returns errBroken when broken is closed or sending fails, nil when
+// the outbox is closed and empty, and errIdle when the link was not used for idle; 0 is no limit.
 func (g *GRPC) pump(out *outbox, stream sender, to *wire.Hello, broken <-chan struct{}, idle time.Duration) error {
 	sent := &g.trafficOf(to).sent
 	var checkIdle <-chan time.Time

@@ -19,7 +19,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/identity"
 )
 
-// keySet is what was read from the files of contract.LinkTLS: a certificate with its key, and whom to trust. It does not change.
+// keySet is what was read from the files of contract.LinkTLS: a certificate with its key, and whom to trust. It does
+// not change.
 type keySet struct {
 	cert        *tls.Certificate
 	ends        time.Time // when the certificate expires
@@ -27,9 +28,9 @@ type keySet struct {
 	trust       *identity.Trust
 }
 
-// keyring holds the key set in use. The files are read again for every new connection and every few seconds, so rotating them
-// needs no restart. While certificate and key do not match each other, or the trust file does not cover them, as in the middle
-// of a rotation, the last certificate that did stays in use.
+// keyring holds the key set in use. The files are read again for every new connection and every few seconds, so
+// rotating them needs no restart. While certificate and key do not match each other, or the trust file does not cover
+// them, as in the middle of a rotation, the last certificate that did stays in use.
 type keyring struct {
 	files contract.LinkTLS
 	// check returns why this process must not use a certificate of an identity.
@@ -50,8 +51,8 @@ func newKeyring(files contract.LinkTLS, check func(contract.Identity) error, log
 	return k, nil
 }
 
-// reload reads the files if they have changed. What is wrong with the certificate does not keep a new trust file from being used,
-// and the other way round: to distrust somebody must not wait.
+// reload reads the files if they have changed. What is wrong with the certificate does not keep a new trust file from
+// being used, and the other way round: to distrust somebody must not wait.
 func (k *keyring) reload() error {
 	var content [3][]byte
 	sum := sha256.New()
@@ -106,8 +107,8 @@ func (k *keyring) useCertificate(set *keySet, certPEM, keyPEM []byte) error {
 	return nil
 }
 
-// verifyOwn returns who a certificate belongs to, or why it is not one for this process. It must chain to the trust file, since peers have the same
-// one; whether it has expired is for the peers to judge.
+// verifyOwn returns who a certificate belongs to, or why it is not one for this process. It must chain to the trust
+// file, since peers have the same one; whether it has expired is for the peers to judge.
 func (k *keyring) verifyOwn(cert *tls.Certificate, trust *identity.Trust) (own identity.Peer, err error) {
 	chain := make([]*x509.Certificate, len(cert.Certificate))
 	for i, der := range cert.Certificate {
@@ -168,8 +169,9 @@ func (g *GRPC) serverCredentials() credentials.TransportCredentials {
 	})}
 }
 
-// clientCredentials returns credentials for one connection to an address, with the current keys. The peer is known by its identity,
-// not by a host name: accept gets who it is. The host of the address is only the server name, by which edges route.
+// clientCredentials returns credentials for one connection to an address, with the current keys. The peer is known by
+// its identity, not by a host name: accept gets who it is. The host of the address is only the server name, by which
+// edges route.
 func (g *GRPC) clientCredentials(addr string, accept func(*peerIdentity) error) credentials.TransportCredentials {
 	set := g.keys.load()
 	host, _, _ := net.SplitHostPort(addr) // dialing returns the error

@@ -13,14 +13,16 @@ import (
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // testTopology has two data centers in one ring, and a third one in another ring.
 func testTopology(t testing.TB) *topology.Topology {
 	t.Helper()
-	dcs := []topology.DataCenter{{Name: "a", Coordinators: 2, Shards: 1, Caches: 1}, {Name: "b", Coordinators: 2, Shards: 1}, {Name: "c", Coordinators: 1, Shards: 1}}
-	top, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, nil)
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 2, Shards: 1, Caches: 1},
+		{Name: "b", Coordinators: 2, Shards: 1}, {Name: "c", Coordinators: 1, Shards: 1}}
+	top, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}},
+		{Name: "two", DCs: []topology.DC{2}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,8 @@ func idOf(n topology.Node) contract.Identity {
 	if n.Part == topology.Sidecar {
 		member = "shop"
 	}
-	return contract.Identity{TrustDomain: "eu", StoreID: "s", DataCenter: string(rune('a' + n.DC)), Role: contract.Role(n.Part.String()), Member: member}
+	return contract.Identity{TrustDomain: "eu", StoreID: "s", DataCenter: string(rune('a' + n.DC)),
+		Role: contract.Role(n.Part.String()), Member: member}
 }
 
 // keys are the TLS files of one process.
@@ -54,7 +57,8 @@ type keys struct {
 // newKeys makes the files for an identity: a certificate of ca, and a bundle of ca and more.
 func newKeys(t *testing.T, id contract.Identity, ca *authority.Authority, trusted ...*authority.Authority) *keys {
 	dir := t.TempDir()
-	k := &keys{contract.LinkTLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), Trust: filepath.Join(dir, "trust.yaml")}, id}
+	k := &keys{contract.LinkTLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"),
+		Trust: filepath.Join(dir, "trust.yaml")}, id}
 	k.renew(t, ca)
 	k.trust(t, append(trusted, ca)...)
 	return k
@@ -93,7 +97,8 @@ func (k *keys) issue(t *testing.T, ca *authority.Authority, notBefore time.Time,
 func (k *keys) trust(t *testing.T, authorities ...*authority.Authority) {
 	t.Helper()
 	domain := authorities[len(authorities)-1].TrustDomain()
-	file := contract.Trust{StoreID: "s", DataCenters: map[string]string{"a": domain, "b": domain, "c": domain}, Bundles: map[string]string{}}
+	file := contract.Trust{StoreID: "s", DataCenters: map[string]string{"a": domain, "b": domain, "c": domain},
+		Bundles: map[string]string{}}
 	for _, ca := range authorities {
 		file.Bundles[ca.TrustDomain()] += string(ca.CertificatePEM())
 	}
@@ -176,10 +181,12 @@ func TestOnlyTrustedCertificatesAreAccepted(t *testing.T) {
 func TestAProcessDoesNotStartWithTheCertificateOfAnother(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	for name, id := range map[string]contract.Identity{
-		"role": idOf(sidecarA), "index": idOf(topology.Node{Part: topology.Coordinator, Index: 1}), "data center": idOf(topology.Node{Part: topology.Coordinator, DC: 1}),
+		"role": idOf(sidecarA), "index": idOf(topology.Node{Part: topology.Coordinator, Index: 1}),
+		"data center": idOf(topology.Node{Part: topology.Coordinator, DC: 1}),
 	} {
 		k := newKeys(t, id, ca)
-		c := Config{Process: "p", Nodes: []topology.Node{coordinatorA}, Handler: newRecorder().handle, Resolve: newDirectory().resolve, TLS: &k.LinkTLS}
+		c := Config{Process: "p", Nodes: []topology.Node{coordinatorA}, Handler: newRecorder().handle,
+			Resolve: newDirectory().resolve, TLS: &k.LinkTLS}
 		authorized(t)(&c, nil)
 		if g, err := newGRPC(c, quick()); err == nil {
 			g.Close()
@@ -221,7 +228,9 @@ func TestMismatchedFilesLeaveThePreviousKeysInUse(t *testing.T) {
 		awaitServing(t, a, middlemanB)
 		a.Send(numbered(coordinatorA, middlemanB, uint64(i)))
 		b.wait(t, i+1)
-		waitFor(t, "the invalid files to be reported", func() bool { return strings.Count(b.log.String(), "keeping the previous ones") > i })
+		waitFor(t, "the invalid files to be reported", func() bool {
+			return strings.Count(b.log.String(), "keeping the previous ones") > i
+		})
 		a.Close()
 		a = startWith(t, d, coordinatorA, ka)
 	}

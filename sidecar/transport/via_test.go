@@ -10,10 +10,11 @@ import (
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// regions are two processes in different regions: each dials the other one by its name, through the egress of its own region.
+// regions are two processes in different regions: each dials the other one by its name, through the egress of its own
+// region.
 type regions struct {
 	d    *directory
 	ca   *authority.Authority
@@ -51,7 +52,8 @@ func (r *regions) start(t *testing.T, n topology.Node, via func() string, change
 
 func startRegions(t *testing.T, changes ...change) *regions {
 	t.Helper()
-	r := &regions{d: newDirectory(), ca: newAuthority(t, "eu"), ofA: newEgress(t), ofB: newEgress(t), dialsOfA: make(chan string, 10_000)}
+	r := &regions{d: newDirectory(), ca: newAuthority(t, "eu"), ofA: newEgress(t), ofB: newEgress(t),
+		dialsOfA: make(chan string, 10_000)}
 	r.viaA.Store(&r.ofA.addr)
 	record := func(c *Config, tm *timings) {
 		dial := newNameCache(nil, 0, nil).dialTCP(tm.connect)
@@ -88,7 +90,8 @@ func TestPartsOfOtherRegionsAreDialedByNameThroughTheEgress(t *testing.T) {
 			t.Errorf("it has dialed %s instead of the egress", addr)
 		}
 	}
-	if l := r.a.Stats().Links; len(l) != 2 || l[0].Address != addressOf(middlemanB) && l[1].Address != addressOf(middlemanB) {
+	if l := r.a.Stats().Links; len(l) != 2 || l[0].Address != addressOf(middlemanB) &&
+		l[1].Address != addressOf(middlemanB) {
 		t.Errorf("the links are not known by the address of the part: %+v", l)
 	}
 }
@@ -192,7 +195,8 @@ func TestAProxyIsNotTakenForTheProcessBehindIt(t *testing.T) {
 	port := portOf(t, r.b.addr)
 	// b dials a through an egress; a dials b directly, and finds the egress at the port of b first.
 	r.d.set("localhost:"+port, middlemanB)
-	impostor := startWith(t, newDirectory(), middlemanA, newKeys(t, idOf(middlemanA), r.ca), func(c *Config, _ *timings) { c.Nodes = []topology.Node{middlemanA} })
+	impostor := startWith(t, newDirectory(), middlemanA, newKeys(t, idOf(middlemanA), r.ca),
+		func(c *Config, _ *timings) { c.Nodes = []topology.Node{middlemanA} })
 	r.a.config.dialTCP = func(ctx context.Context, addr string) (net.Conn, error) {
 		if addr == "127.0.0.1:"+port { // where b connects from
 			addr = impostor.addr

@@ -31,7 +31,8 @@ func TestEachKindOfViolationOfAPeerIsLoggedOnceAMinuteWithTheNumberOfOthers(t *t
 		v.add(ViolationSender, "10.0.0.1:"+fmt.Sprint(40000+i), fmt.Errorf("sender%d", i), now, log)
 		v.add(ViolationKind, "10.0.0.1:"+fmt.Sprint(50000+i), fmt.Errorf("kind%d", i), now.Add(time.Second), log)
 	}
-	want := []string{"peer=10.0.0.1 violation=sender error=sender0 suppressed=0", "peer=10.0.0.1 violation=kind error=kind0 suppressed=0"}
+	want := []string{"peer=10.0.0.1 violation=sender error=sender0 suppressed=0",
+		"peer=10.0.0.1 violation=kind error=kind0 suppressed=0"}
 	if got := logged(&b); !slices.Equal(got, want) {
 		t.Errorf("at once: %q", got)
 	}
@@ -51,7 +52,8 @@ func TestEachKindOfViolationOfAPeerIsLoggedOnceAMinuteWithTheNumberOfOthers(t *t
 	if len(v.lines) != 0 {
 		t.Errorf("%d are remembered", len(v.lines))
 	}
-	if got := logged(&b); got[len(got)-1] != "peer=10.0.0.1 violation=kind error=kind5 suppressed=0" || len(got) != len(want)+1 {
+	if got := logged(&b); got[len(got)-1] != "peer=10.0.0.1 violation=kind error=kind5 suppressed=0" ||
+		len(got) != len(want)+1 {
 		t.Errorf("at the end: %q", got)
 	}
 }
@@ -65,14 +67,16 @@ func TestThoseWhoAreTooManyDoNotHideAnotherKindOfViolation(t *testing.T) {
 	}
 	v.add(ViolationSender, "spiffe://eu/s/dc/a/sidecar/shop", errors.New("y"), now, log)
 	lines := logged(&b)
-	if len(lines) != maxViolators+2 || lines[maxViolators+1] != "peer=spiffe://eu/s/dc/a/sidecar/shop violation=sender error=y suppressed=0" {
+	if len(lines) != maxViolators+2 || lines[maxViolators+
+		1] != "peer=spiffe://eu/s/dc/a/sidecar/shop violation=sender error=y suppressed=0" {
 		t.Errorf("%d lines, the last ones %q", len(lines), lines[len(lines)-2:])
 	}
 	if len(v.lines) > maxViolators+int(numViolations) {
 		t.Errorf("%d are remembered", len(v.lines))
 	}
 	v.flush(now.Add(violationLogInterval), log)
-	if !slices.Contains(logged(&b), fmt.Sprintf("peer=others violation=certificate error=x suppressed=%d", maxViolators-2)) {
+	if !slices.Contains(logged(&b), fmt.Sprintf("peer=others violation=certificate error=x suppressed=%d",
+		maxViolators-2)) {
 		t.Error("the others are not counted")
 	}
 }

@@ -60,7 +60,8 @@ func (g *GRPC) authorize(m *causal.Message, peer *wire.Hello) authorize.Reason {
 	if g.config.Topology == nil {
 		return authorize.Permitted
 	}
-	if len(peer.Nodes) != 1 || peer.Nodes[0] != m.From && peer.Nodes[0].Group() != m.From { // a member speaks for its node, too
+	if len(peer.Nodes) != 1 || peer.Nodes[0] != m.From && peer.Nodes[0].Group() != m.From {
+		// a member speaks for its node, too
 		return authorize.ForeignNode
 	}
 	return authorize.Check(m, g.config.Topology())
@@ -101,9 +102,9 @@ func (g *GRPC) refuseViolation(a *acceptor, v Violation, err error) error {
 // errRemoved is wrapped by the refusal of a peer that was removed.
 var errRemoved = errors.New("it was removed, or its configuration is older than that")
 
-// checkPlaces returns why a peer is refused that runs a node which the topology does not have. A peer with a later topology is not: this process
-// will learn of that one, and meanwhile it may be the one to hear of a new part's writes. One with an earlier topology was removed, which is no
-// offense (errRemoved).
+// checkPlaces returns why a peer is refused that runs a node which the topology does not have. A peer with a later
+// topology is not: this process will learn of that one, and meanwhile it may be the one to hear of a new part's writes.
+// One with an earlier topology was removed, which is no offense (errRemoved).
 func (g *GRPC) checkPlaces(h *wire.Hello) error {
 	if g.config.Topology == nil {
 		return nil

@@ -9,19 +9,21 @@ import (
 const maxRetainedBuffer = 2 << 20
 
 // Append adds the payloads as consecutive records and returns the index of the last one once all of them are durable.
-// One call is one write and one sync: a caller that has several records passes them together. Calls that overlap run one
-// after another. The payloads are not retained.
+// One call is one write and one sync: a caller that has several records passes them together. Calls that overlap run
+// one after another. The payloads are not retained.
 //
-// After any error other than ErrFull, ErrTooLarge, ErrReplay and ErrClosed, the records may or may not be in the log the
-// next time it is opened. After ErrNoSpace the same payloads may be appended again, and no others.
+// After any error other than ErrFull, ErrTooLarge, ErrReplay and ErrClosed, the records may or may not be in the log
+// the next time it is opened. After ErrNoSpace the same payloads may be appended again, and no others.
 func (l *Log) Append(payloads [][]byte) (last uint64, err error) {
 	var size int64
 	for _, p := range payloads {
 		size += recordSize(p)
 	}
 	if limit := l.opts.SegmentBytes - segmentHeaderSize; size > limit {
-		return 0, fmt.Errorf("%w: %d bytes in one append, the segment size allows %d; raise the segment size or split the append",
-			ErrTooLarge, size, limit)
+		return 0,
+			fmt.Errorf(
+				"%w: %d bytes in one append, the segment size allows %d; raise the segment size or split the append",
+				ErrTooLarge, size, limit)
 	}
 	if err := l.reserve(); err != nil {
 		return 0, err
@@ -83,8 +85,8 @@ func (l *Log) write(payloads [][]byte, size int64) (last uint64, err error) {
 		return 0, err
 	}
 	l.unfinished = unfinished{}
-	// No retry: after a failed sync the kernel may have dropped the dirty pages, and a second sync would succeed without
-	// having written them.
+	// No retry: after a failed sync the kernel may have dropped the dirty pages, and a second sync would succeed
+	// without having written them.
 	if err := l.active.SyncData(); err != nil {
 		return 0, fmt.Errorf("sync records %d to %d: %w", first, last, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// BenchmarkAppend appends records of 300 bytes to the real disk, and truncates behind them. CAUSALSTORE_BENCH_DIR selects
-// the disk; the default is that of the temporary directory.
+// BenchmarkAppend appends records of 300 bytes to the real disk, and truncates behind them. CAUSALSTORE_BENCH_DIR
+// selects the disk; the default is that of the temporary directory.
 func BenchmarkAppend(b *testing.B) {
 	for _, records := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("records=%d", records), func(b *testing.B) {

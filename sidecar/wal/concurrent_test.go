@@ -27,18 +27,19 @@ func TestAppendOfManyRecordsIsOneWriteAndOneSync(t *testing.T) {
 	var l *Log
 	var writes, syncs int
 	var duringSync uint64
-	l = mustOpen(t, testDir, Options{SegmentBytes: 1 << 20, FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		switch op.Kind {
-		case errorfs.OpFileWrite:
-			writes++
-		case errorfs.OpFileSyncData:
-			syncs++
-			if l != nil {
-				duringSync = l.LastIndex()
+	l = mustOpen(t, testDir, Options{SegmentBytes: 1 << 20,
+		FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch op.Kind {
+			case errorfs.OpFileWrite:
+				writes++
+			case errorfs.OpFileSyncData:
+				syncs++
+				if l != nil {
+					duringSync = l.LastIndex()
+				}
 			}
-		}
-		return nil
-	}))})
+			return nil
+		}))})
 	writes, syncs = 0, 0
 	var payloads [][]byte
 	for id := range uint64(100) {
@@ -80,13 +81,15 @@ func TestConcurrentAppendsNeverExceedTheLimit(t *testing.T) {
 	wg.Wait()
 	headers := int64(len(segmentsOf(t, opts.FS))) * segmentHeaderSize
 	if l.Bytes()-headers > opts.MaxBytes || l.Bytes() != headers+stored.Load()*recordSize(payloadOf(1, 200)) {
-		t.Errorf("%d bytes with %d records, %d of them headers; the limit is %d", l.Bytes(), stored.Load(), headers, opts.MaxBytes)
+		t.Errorf("%d bytes with %d records, %d of them headers; the limit is %d", l.Bytes(), stored.Load(), headers,
+			opts.MaxBytes)
 	}
 	if l.Bytes()+recordSize(payloadOf(1, 200)) <= opts.MaxBytes {
 		t.Errorf("appends were refused with %d bytes of at most %d in use", l.Bytes(), opts.MaxBytes)
 	}
 	if stored.Load() == 0 || refused.Load() == 0 || l.LastIndex() != uint64(stored.Load()) {
-		t.Errorf("%d appends succeeded and %d were refused, the last index is %d", stored.Load(), refused.Load(), l.LastIndex())
+		t.Errorf("%d appends succeeded and %d were refused, the last index is %d", stored.Load(), refused.Load(),
+			l.LastIndex())
 	}
 	mustClose(t, l)
 }

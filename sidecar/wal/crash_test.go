@@ -91,8 +91,8 @@ func openOn(fs vfs.FS) (*Log, error) {
 	return Open(testDir, opts)
 }
 
-// verifyCrash opens the disk that a crash left, and checks the log against the ledger. Two further crashes are tried: one
-// at a random step of the recovery, and one right after the replay in which all unsynced data is lost.
+// verifyCrash opens the disk that a crash left, and checks the log against the ledger. Two further crashes are tried:
+// one at a random step of the recovery, and one right after the replay in which all unsynced data is lost.
 func verifyCrash(t testing.TB, disk *vfs.MemFS, g *ledger, r *rand.Rand, what string) {
 	t.Helper()
 	g = g.clone()
@@ -167,8 +167,8 @@ func truncateSome(t testing.TB, l *Log, g *ledger, r *rand.Rand) {
 	}
 }
 
-// seeds returns how many of n seeds a test plays. With the race detector a seed takes seven times as long, and what it may find is in
-// each of them; make test plays all without it as well (BOTH in the Makefile).
+// seeds returns how many of n seeds a test plays. With the race detector a seed takes seven times as long, and what it
+// may find is in each of them; make test plays all without it as well (BOTH in the Makefile).
 func seeds(n uint64) uint64 {
 	if raceDetector {
 		return (n + 11) / 12

@@ -48,7 +48,8 @@ func setWatermark(t testing.TB, fs vfs.FS, index uint64) {
 	}
 }
 
-// newDisk returns a file system with a closed log of the records 1 to last, one write each, with payloads of size bytes.
+// newDisk returns a file system with a closed log of the records 1 to last, one write each, with payloads of size
+// bytes.
 func newDisk(t testing.TB, last uint64, size int) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -58,7 +59,8 @@ func newDisk(t testing.TB, last uint64, size int) *vfs.MemFS {
 	return fs
 }
 
-// wantCorrupt checks that opening the log fails with a CorruptError for the given segment and offset, and changes nothing.
+// wantCorrupt checks that opening the log fails with a CorruptError for the given segment and offset, and changes
+// nothing.
 func wantCorrupt(t testing.TB, fs vfs.FS, first uint64, offset int64, what string) {
 	t.Helper()
 	before := fmt.Sprint(fs)
@@ -91,7 +93,8 @@ func wantCut(t testing.TB, fs vfs.FS, last uint64, what string) {
 		t.Fatalf("%s: %v", what, err)
 	}
 	wantIDs(t, replayed(t, l), sequence(1, last))
-	if !strings.Contains(logged.String(), "cutting them off") || !strings.Contains(logged.String(), fmt.Sprintf("lastIndex=%d", last)) {
+	if !strings.Contains(logged.String(), "cutting them off") ||
+		!strings.Contains(logged.String(), fmt.Sprintf("lastIndex=%d", last)) {
 		t.Fatalf("%s: the cut was not logged: %q", what, logged.String())
 	}
 	mustAppend(t, l, last+1, last+1, 33)
@@ -160,7 +163,8 @@ func TestOpenDetectsADamagedByteInEveryRecord(t *testing.T) {
 				bad := bytes.Clone(data)
 				bad[at] ^= mask
 				replaceSegment(t, fs, first, bad)
-				wantCorrupt(t, fs, first, int64(segmentHeaderSize+record*width), fmt.Sprintf("byte %d of segment %d ^ %#x", at, first, mask))
+				wantCorrupt(t, fs, first, int64(segmentHeaderSize+record*width),
+					fmt.Sprintf("byte %d of segment %d ^ %#x", at, first, mask))
 			}
 		}
 		replaceSegment(t, fs, first, data)
@@ -239,7 +243,8 @@ func TestOpenIgnoresForeignFilesUnlessTheyLookLikeSegments(t *testing.T) {
 	if _, err := fs.Stat(fs.PathJoin(testDir, segmentName(7)+stagedSuffix)); err == nil {
 		t.Error("the incomplete segment was not removed")
 	}
-	for _, name := range []string{"1.log", "00000000000000000000.log", "00000000000000000001-copy.log", "99999999999999999999.log"} {
+	for _, name := range []string{"1.log", "00000000000000000000.log", "00000000000000000001-copy.log",
+		"99999999999999999999.log"} {
 		fs := newDisk(t, 5, 60)
 		if _, err := fs.Create(fs.PathJoin(testDir, name), diskCategory); err != nil {
 			t.Fatal(err)
@@ -262,8 +267,10 @@ func TestOpenNamesTheFormatOfALogItDoesNotRead(t *testing.T) {
 		t.Fatalf("open: %v", err)
 	}
 	f := new(FormatError)
-	if !errors.As(err, &f) || f.Found != 3 || f.Supported != formatVersion || f.Segment != fs.PathJoin(testDir, segmentName(1)) ||
-		!strings.Contains(err.Error(), "reads format version 2") || !strings.Contains(err.Error(), "Run the release that wrote it") {
+	if !errors.As(err, &f) || f.Found != 3 || f.Supported != formatVersion ||
+		f.Segment != fs.PathJoin(testDir, segmentName(1)) ||
+		!strings.Contains(err.Error(), "reads format version 2") ||
+		!strings.Contains(err.Error(), "Run the release that wrote it") {
 		t.Fatalf("open: %v, want the segment, both versions and what to do", err)
 	}
 	if after := fmt.Sprint(fs); after != before {
@@ -284,7 +291,8 @@ func TestOpenTreatsALaterPartOfATornWriteAsTorn(t *testing.T) {
 	l := mustOpen(t, testDir, opts)
 	mustAppend(t, l, 1, 3, 50)
 	synced := int(l.Bytes())
-	if _, err := l.Append([][]byte{payloadOf(4, 3000), payloadOf(5, 3000), payloadOf(6, 3000), payloadOf(7, 3000)}); err != nil {
+	if _, err := l.Append([][]byte{payloadOf(4, 3000), payloadOf(5, 3000), payloadOf(6, 3000),
+		payloadOf(7, 3000)}); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, l)

@@ -80,7 +80,8 @@ func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 		verifyCrash(t, disk.CrashClone(crashOf(r)), g, r, what)
 		verifyCrash(t, disk, g, r, what+", without a crash")
 	}
-	for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpRename,
+	for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileSync,
+		errorfs.OpFileSyncData, errorfs.OpRename,
 		errorfs.OpOpenDir, errorfs.OpRemove, errorfs.OpLock, errorfs.OpMkdirAll} {
 		if kinds[kind] == 0 {
 			t.Errorf("no fault was injected into operations of kind %d", kind)
@@ -88,7 +89,8 @@ func TestFailedDiskOperationMakesTheLogUnusableAndLosesNothing(t *testing.T) {
 	}
 }
 
-// runUntilFault appends and truncates until the disk fails, or 40 times. The log remains usable if only a segment could not be removed.
+// runUntilFault appends and truncates until the disk fails, or 40 times. The log remains usable if only a segment could
+// not be removed.
 func runUntilFault(t *testing.T, l *Log, g *ledger, r *rand.Rand, next uint64, fault *failingDisk) (usable bool) {
 	t.Helper()
 	for range 40 {
@@ -145,14 +147,15 @@ func TestFailedSyncFailsAllWaitingAppends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		syncing, fail := make(chan struct{}), make(chan struct{})
 		broken := false
-		l := mustOpen(t, testDir, smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpFileSyncData && broken {
-				close(syncing) // a second sync would panic here
-				<-fail
-				return errorfs.ErrInjected
-			}
-			return nil
-		}))))
+		l := mustOpen(t, testDir,
+			smallOptions(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind == errorfs.OpFileSyncData && broken {
+					close(syncing) // a second sync would panic here
+					<-fail
+					return errorfs.ErrInjected
+				}
+				return nil
+			}))))
 		mustAppend(t, l, 1, 3, 20)
 		broken = true
 		results := make(chan error, 11)

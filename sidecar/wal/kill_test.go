@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// childDir is an environment variable. If it is set, the test binary appends to the log in that directory until it is killed.
+// childDir is an environment variable. If it is set, the test binary appends to the log in that directory until it is
+// killed.
 const childDir = "CAUSALSTORE_WAL_TEST_DIR"
 
 var killOptions = Options{SegmentBytes: 64 << 10, MaxBytes: 256 << 20}
@@ -28,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// appendUntilKilled prints "shown index id" for each replayed record, and for each record that it appends "try id" before
-// and "ack index id" after the append.
+// appendUntilKilled prints "shown index id" for each replayed record, and for each record that it appends "try id"
+// before and "ack index id" after the append.
 func appendUntilKilled(dir string) error {
 	l, err := Open(dir, killOptions)
 	if err != nil {
@@ -99,13 +100,15 @@ func TestKill9LosesNoAcknowledgedRecord(t *testing.T) {
 				acks++
 			case scan(line, "shown %d %d", &index, &id):
 				if want, ok := g.acked[index]; ok && want != id || !g.tried[id] {
-					t.Fatalf("round %d: the process replayed %d as record %d, and %d was acknowledged", round, id, index, want)
+					t.Fatalf("round %d: the process replayed %d as record %d, and %d was acknowledged", round, id,
+						index, want)
 				}
 				g.acked[index] = id
 			}
 			if acks >= killAfter && !killed {
 				if acks > 0 && round%5 == 0 {
-					if _, err := Open(dir, killOptions); err == nil || !strings.Contains(err.Error(), "one coordinator at a time") {
+					if _, err := Open(dir, killOptions); err == nil ||
+						!strings.Contains(err.Error(), "one coordinator at a time") {
 						t.Fatalf("open of a log that another process has open: %v", err)
 					}
 				}

@@ -145,8 +145,8 @@ func garbleSector(r *rand.Rand, sector []byte) {
 	}
 }
 
-// damage damages a copy of what a life has left, and says how. beyond reports whether only what was never acknowledged is
-// affected.
+// damage damages a copy of what a life has left, and says how. beyond reports whether only what was never acknowledged
+// is affected.
 func (e *life) damage(t *testing.T, r *rand.Rand) (disk *vfs.MemFS, how string, beyond bool) {
 	disk = copyOf(e.left)
 	firsts := segmentsOf(t, disk)
@@ -180,7 +180,8 @@ func (e *life) damage(t *testing.T, r *rand.Rand) (disk *vfs.MemFS, how string, 
 	}
 }
 
-// checkDamaged opens a damaged log. It returns whether that was refused, and an error if an acknowledged record is missing.
+// checkDamaged opens a damaged log. It returns whether that was refused, and an error if an acknowledged record is
+// missing.
 func (e *life) checkDamaged(t *testing.T, disk *vfs.MemFS, beyond, acceptLostTail bool) (refused bool, err error) {
 	opts := crashOptions
 	opts.FS, opts.acceptLostTail = disk, acceptLostTail
@@ -197,7 +198,8 @@ func (e *life) checkDamaged(t *testing.T, disk *vfs.MemFS, beyond, acceptLostTai
 	defer mustClose(t, l)
 	index, ids := firstIndex(l), replayed(t, l)
 	if index > e.known.needed {
-		return false, fmt.Errorf("the log begins with record %d, and record %d was not truncated", index, e.known.needed)
+		return false, fmt.Errorf("the log begins with record %d, and record %d was not truncated", index,
+			e.known.needed)
 	}
 	for i, id := range ids {
 		if want, ok := e.known.acked[index+uint64(i)]; ok && id != want {
@@ -205,7 +207,8 @@ func (e *life) checkDamaged(t *testing.T, disk *vfs.MemFS, beyond, acceptLostTai
 		}
 	}
 	if l.LastIndex() < e.certain {
-		return false, fmt.Errorf("the log ends with record %d, and record %d was acknowledged", l.LastIndex(), e.certain)
+		return false, fmt.Errorf("the log ends with record %d, and record %d was acknowledged",
+			l.LastIndex(), e.certain)
 	}
 	return false, nil
 }
@@ -242,7 +245,8 @@ func TestAcknowledgedRecordsAreRecoveredOrTheOpenFails(t *testing.T) {
 		}
 		t.Logf("seeded fault %v: %d opened, %d refused, %d violations", broken, opened, refused, violations)
 		if opened == 0 || refused == 0 || violations > 0 != broken {
-			t.Errorf("with the seeded fault %v: %d opened, %d refused, %d violations", broken, opened, refused, violations)
+			t.Errorf("with the seeded fault %v: %d opened, %d refused, %d violations", broken, opened, refused,
+				violations)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 //	header:  magic [8] | version u32 | checksum u32 | first index u64 | salt u64
 //	record:  length u32 | ordinal u32 | index u64 | payload checksum u32 | checksum u32 | payload
 //
-// The checksum of a segment header covers the other header fields. The checksum of a record covers the salt of its segment
-// and the preceding fields, one of which is the checksum of the payload. The ordinal is the number of records before this
-// one in the same write.
+// The checksum of a segment header covers the other header fields. The checksum of a record covers the salt of its
+// segment and the preceding fields, one of which is the checksum of the payload. The ordinal is the number of records
+// before this one in the same write.
 //
 // Why a record identifies the write it belongs to: a crash may leave any part of an unsynced write, even a later part
-// without an earlier one, so an intact record after a damaged one proves nothing by itself. But a write starts only after
-// the previous one was synced. So a record whose write started after the damaged record proves that the damaged record
-// was durable. This is how recovery tells a disk that lost data from a crash.
+// without an earlier one, so an intact record after a damaged one proves nothing by itself. But a write starts only
+// after the previous one was synced. So a record whose write started after the damaged record proves that the damaged
+// record was durable. This is how recovery tells a disk that lost data from a crash.
 //
 // Why a salt, and a checksum of the fields alone: payloads come from clients and may contain anything, even a copy of a
 // log. Within a damaged write they must not pass for records, nor make the search for records slow.
@@ -67,7 +67,8 @@ func parseSegmentHeader(data []byte, path string, first uint64) (salt uint32, er
 	case binary.LittleEndian.Uint32(data[8:]) != formatVersion:
 		return 0, &FormatError{Segment: path, Found: binary.LittleEndian.Uint32(data[8:]), Supported: formatVersion}
 	case binary.LittleEndian.Uint64(data[16:]) != first:
-		problem = fmt.Sprintf("it begins with record %d, its name says %d", binary.LittleEndian.Uint64(data[16:]), first)
+		problem = fmt.Sprintf("it begins with record %d, its name says %d",
+			binary.LittleEndian.Uint64(data[16:]), first)
 	}
 	if problem != "" {
 		return 0, &CorruptError{File: path, Problem: problem}
@@ -100,7 +101,8 @@ type recordHeader struct {
 // writeFirst returns the index of the first record of the write that the record belongs to.
 func (h recordHeader) writeFirst() uint64 { return h.index - uint64(h.ordinal) }
 
-// parseRecordHeader decodes the header at the beginning of data. ok is false if it is incomplete or its checksum is wrong.
+// parseRecordHeader decodes the header at the beginning of data. ok is false if it is incomplete or its checksum is
+// wrong.
 func parseRecordHeader(data []byte, salt uint32) (h recordHeader, ok bool) {
 	if len(data) < recordHeaderSize {
 		return recordHeader{}, false
@@ -128,7 +130,8 @@ type damage struct {
 
 // scanRecords calls fn for each record of a segment whose header is intact. It returns the offset at which the intact
 // records end, and the index of the record after them. The payload passed to fn is a part of data.
-func scanRecords(data []byte, salt uint32, first uint64, fn func(index uint64, payload []byte) error) (end int64, next uint64, bad *damage, err error) {
+func scanRecords(data []byte, salt uint32, first uint64, fn func(index uint64, payload []byte) error) (end int64,
+	next uint64, bad *damage, err error) {
 	off, index := segmentHeaderSize, first
 	for off < len(data) {
 		h, ok := parseRecordHeader(data[off:], salt)

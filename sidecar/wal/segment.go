@@ -47,8 +47,9 @@ func (l *Log) listSegments() ([]uint64, error) {
 		}
 		first, err := strconv.ParseUint(digits, 10, 64)
 		if err != nil || first == 0 || name != segmentName(first) {
-			return nil, fmt.Errorf("file %s is no segment: a segment is named by the index of its first record in 20 digits; "+
-				"move it out of the directory", l.opts.FS.PathJoin(l.dir, name))
+			return nil,
+				fmt.Errorf("file %s is no segment: a segment is named by the index of its first record in 20 digits; "+
+					"move it out of the directory", l.opts.FS.PathJoin(l.dir, name))
 		}
 		firsts = append(firsts, first)
 	}
@@ -88,8 +89,9 @@ func (l *Log) installStaged(f vfs.File, staged, path string, content []byte) (vf
 	return nil, errors.Join(err, f.Close())
 }
 
-// installSegment durably makes a segment that consists of a header, and leaves it open for appends. If there is a spare file, it becomes the
-// segment: what is behind the header are records with the salt of another segment, and with lower indices.
+// installSegment durably makes a segment that consists of a header, and leaves it open for appends. If there is a spare
+// file, it becomes the segment: what is behind the header are records with the salt of another segment, and with lower
+// indices.
 func (l *Log) installSegment(first uint64, header []byte) (vfs.File, error) {
 	path := l.segmentPath(first)
 	if !l.hasSpare {
@@ -103,8 +105,8 @@ func (l *Log) installSegment(first uint64, header []byte) (vfs.File, error) {
 	return l.installStaged(f, l.sparePath(), path, header)
 }
 
-// retireSegment durably removes a segment, or makes it the spare file if there is none: where a file system has blocks already, a sync need
-// not wait for its metadata.
+// retireSegment durably removes a segment, or makes it the spare file if there is none: where a file system has blocks
+// already, a sync need not wait for its metadata.
 func (l *Log) retireSegment(first uint64) (removed bool, err error) {
 	path := l.segmentPath(first)
 	if l.hasSpare {
@@ -155,7 +157,8 @@ func (l *Log) startSegment(first uint64) error {
 	if l.active != nil {
 		if err := l.active.Close(); err != nil {
 			l.active = nil
-			return errors.Join(fmt.Errorf("close the predecessor of segment %s: %w", segmentName(first), err), f.Close())
+			return errors.Join(fmt.Errorf("close the predecessor of segment %s: %w", segmentName(first), err),
+				f.Close())
 		}
 	}
 	l.mu.Lock()

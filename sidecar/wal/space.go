@@ -39,7 +39,9 @@ func (u *unfinished) continueWrite(buf []byte) ([]byte, error) {
 		return buf, nil
 	}
 	if !bytes.Equal(u.buf, buf) {
-		return nil, errors.New("the append before met a full disk, and a part of it is in the log: append the same records first")
+		return nil,
+			errors.New(
+				"the append before met a full disk, and a part of it is in the log: append the same records first")
 	}
 	return buf[u.written:], nil
 }
@@ -53,8 +55,9 @@ func (u *unfinished) stop(buf []byte, n int) {
 }
 
 // rewriteInPlace is how recoverLast makes the intact part of the last segment, data[:end], durable if there is no space
-// for a second copy of it. It writes the bytes that are there already, which needs no space; a crash meanwhile leaves them
-// as they are. What was cut off is filled with zeros: a later append must not make an old record behind it valid again.
+// for a second copy of it. It writes the bytes that are there already, which needs no space; a crash meanwhile leaves
+// them as they are. What was cut off is filled with zeros: a later append must not make an old record behind it valid
+// again.
 func (l *Log) rewriteInPlace(first uint64, data []byte, end int64) (err error) {
 	path := l.segmentPath(first)
 	f, err := l.opts.FS.OpenReadWrite(path, diskCategory)

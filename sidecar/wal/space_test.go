@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// smallDisk is a file system with little space. A write that does not fit is written in part. Writing over what is there
-// needs no space.
+// smallDisk is a file system with little space. A write that does not fit is written in part. Writing over what is
+// there needs no space.
 type smallDisk struct {
 	vfs.FS
 	mu   sync.Mutex

@@ -11,8 +11,8 @@ func (l *Log) TruncateBefore(index uint64) error {
 		return err
 	}
 	defer l.release()
-	// Segments are removed oldest first, each one durably before the next: if a crash undid the removal of an older segment but not that of a
-	// newer one, the log would have a hole.
+	// Segments are removed oldest first, each one durably before the next: if a crash undid the removal of an older
+	// segment but not that of a newer one, the log would have a hole.
 	for len(l.segments) > 1 && l.segments[1].first <= index {
 		oldest := l.segments[0]
 		removed, err := l.retireSegment(oldest.first)

@@ -123,7 +123,8 @@ func TestFullLogRefusesAppendsUntilItIsTruncated(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		if headers := int64(len(segmentsOf(t, opts.FS))) * segmentHeaderSize; l.Bytes()-headers > opts.MaxBytes {
-			t.Fatalf("round %d: %d bytes, %d of them headers; the limit is %d", round, l.Bytes(), headers, opts.MaxBytes)
+			t.Fatalf("round %d: %d bytes, %d of them headers; the limit is %d", round, l.Bytes(), headers,
+				opts.MaxBytes)
 		}
 		if err := l.TruncateBefore(next); err != nil {
 			t.Fatal(err)
@@ -147,7 +148,8 @@ func TestAppendLargerThanASegmentIsRefused(t *testing.T) {
 	l := mustOpen(t, testDir, smallOptions(vfs.NewMem()))
 	defer mustClose(t, l)
 	big := make([]byte, 1<<10-segmentHeaderSize-recordHeaderSize+1)
-	if _, err := l.Append([][]byte{big}); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "raise the segment size") {
+	if _, err := l.Append([][]byte{big}); !errors.Is(err, ErrTooLarge) ||
+		!strings.Contains(err.Error(), "raise the segment size") {
 		t.Fatalf("one byte too large: %v", err)
 	}
 	if last, err := l.Append([][]byte{big[1:]}); err != nil || last != 1 {
@@ -204,7 +206,9 @@ func TestANewSegmentUsesTheFileOfARemovedOne(t *testing.T) {
 	l = mustOpen(t, testDir, smallOptions(fs)) // with older records behind the last ones
 	wantIDs(t, replayed(t, l), sequence(first, next-1))
 	mustClose(t, l)
-	if names, err := fs.List(testDir); err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, stagedSuffix) }) {
+	if names, err := fs.List(testDir); err != nil || slices.ContainsFunc(names, func(n string) bool {
+		return strings.HasSuffix(n, stagedSuffix)
+	}) {
 		t.Fatalf("after the log was opened again: %q, %v", names, err)
 	}
 }

@@ -1,18 +1,18 @@
-// Package wal implements the durable write buffer of a coordinator (PROTOCOL §4): an append-only log of opaque records in
-// the segment files of one directory. A record that Append has acknowledged survives any crash of the process or the
+// Package wal implements the durable write buffer of a coordinator (PROTOCOL §4): an append-only log of opaque records
+// in the segment files of one directory. A record that Append has acknowledged survives any crash of the process or the
 // machine under the same index. No acknowledged record is dropped, and an append that does not fit is refused.
 //
-// The log does not group appends: its one writer, the coordinator's, collects everything that was accepted during a sync
-// and passes it to the next Append.
+// The log does not group appends: its one writer, the coordinator's, collects everything that was accepted during a
+// sync and passes it to the next Append.
 //
 // Failure model: the process or the machine may stop at any step. Bytes that were not synced may then be on the disk in
-// part, in any order, or not at all. After a failed write or sync the log refuses all further calls, because the contents
-// of the disk are unknown. A full disk is no such failure: Append returns ErrNoSpace until there is space. Open needs none
-// if there is a log already. Open detects a disk that lost or changed synced data, and fails rather than open a log
-// with a hole or without its end: a file beside the segments says how far the log was acknowledged. Two losses go
-// undetected: of the last records together with a power cut, because that file is synced only when a segment starts and
-// when the log is opened or closed; and of everything, if the directory comes back as it was earlier. Only a copy on
-// another machine would help there, and this release keeps none (PROTOCOL §8).
+// part, in any order, or not at all. After a failed write or sync the log refuses all further calls, because the
+// contents of the disk are unknown. A full disk is no such failure: Append returns ErrNoSpace until there is space.
+// Open needs none if there is a log already. Open detects a disk that lost or changed synced data, and fails rather
+// than open a log with a hole or without its end: a file beside the segments says how far the log was acknowledged. Two
+// losses go undetected: of the last records together with a power cut, because that file is synced only when a segment
+// starts and when the log is opened or closed; and of everything, if the directory comes back as it was earlier. Only a
+// copy on another machine would help there, and this release keeps none (PROTOCOL §8).
 package wal
 
 import (
@@ -37,14 +37,17 @@ const (
 const maxSegmentBytes = 1 << 30
 
 var (
-	// ErrFull is returned by Append when the records would take the log past Options.MaxBytes. TruncateBefore frees space.
+	// ErrFull is returned by Append when the records would take the log past Options.MaxBytes. TruncateBefore frees
+	// space.
 	ErrFull = errors.New("write buffer full")
 	// ErrTooLarge is returned by Append for records that do not fit into one segment together.
 	ErrTooLarge = errors.New("records too large for the write buffer log")
 	// ErrClosed is returned by every method after Close.
 	ErrClosed = errors.New("write buffer log is closed")
-	// ErrReplay is returned by Replay after the first Append, and by all methods that use the segments while Replay runs.
-	ErrReplay = errors.New("write buffer log can be replayed only before the first append, and not be used during the replay")
+	// ErrReplay is returned by Replay after the first Append, and by all methods that use the segments while Replay
+	// runs.
+	ErrReplay = errors.New(
+		"write buffer log can be replayed only before the first append, and not be used during the replay")
 )
 
 // Options configure a log. The zero value selects the defaults.
@@ -54,8 +57,8 @@ type Options struct {
 	// SegmentBytes is the maximum size of a segment file, and so of one Append. Space is freed one segment at a time.
 	// Default DefaultSegmentBytes.
 	SegmentBytes int64
-	// MaxBytes limits the total size of the segments. It is at least two segments, so that a log whose records may all be
-	// truncated has room again. Segment headers, 32 bytes each, may come on top. Default DefaultMaxBytes.
+	// MaxBytes limits the total size of the segments. It is at least two segments, so that a log whose records may all
+	// be truncated has room again. Segment headers, 32 bytes each, may come on top. Default DefaultMaxBytes.
 	MaxBytes int64
 	// Logger receives what recovery cuts off, and errors. Default: nothing is logged.
 	Logger *slog.Logger
@@ -135,16 +138,16 @@ type Log struct {
 	hasSpare bool
 	// unfinished is the write that the last Append could not complete because the disk was full.
 	unfinished unfinished
-	// watermark is open for writing. slot is a buffer for its content, and watermarkStuck is set while there is no space to
-	// write it.
+	// watermark is open for writing. slot is a buffer for its content, and watermarkStuck is set while there is no
+	// space to write it.
 	watermark      vfs.File
 	slot           [watermarkSlotSize]byte
 	watermarkStuck bool
 }
 
-// Open opens the log in dir, or creates an empty one. It verifies every record. A tail that a crash left incomplete is cut
-// off: the watermark says that it contains no acknowledged record. Any other damage is a *CorruptError, and a log of another format a
-// *FormatError. A directory can be open only once at a time.
+// Open opens the log in dir, or creates an empty one. It verifies every record. A tail that a crash left incomplete is
+// cut off: the watermark says that it contains no acknowledged record. Any other damage is a *CorruptError, and a log
+// of another format a *FormatError. A directory can be open only once at a time.
 func Open(dir string, opts Options) (*Log, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -240,8 +243,9 @@ func (l *Log) checkUsable() error {
 	case l.closed:
 		return ErrClosed
 	case l.failed != nil:
-		return fmt.Errorf("write buffer log %s is unusable after a disk error; check the disk and restart the process, "+
-			"which recovers everything that is durable: %w", l.dir, l.failed)
+		return fmt.Errorf(
+			"write buffer log %s is unusable after a disk error; check the disk and restart the process, "+
+				"which recovers everything that is durable: %w", l.dir, l.failed)
 	case l.replaying:
 		return ErrReplay
 	}
@@ -252,7 +256,8 @@ func (l *Log) checkUsable() error {
 func (l *Log) fail(err error) error {
 	if l.failed == nil {
 		l.failed = err
-		l.opts.Logger.Error("write buffer log failed and is unusable until the process restarts", "dir", l.dir, "err", err)
+		l.opts.Logger.Error("write buffer log failed and is unusable until the process restarts", "dir", l.dir,
+			"err", err)
 	}
 	return l.failed
 }

@@ -17,7 +17,8 @@ import (
 
 const testDir = "/data/wal"
 
-// payloadOf returns a payload that identifies itself: every byte is derived from id and the size, so a change is detected.
+// payloadOf returns a payload that identifies itself: every byte is derived from id and the size, so a change is
+// detected.
 func payloadOf(id uint64, size int) []byte {
 	p := make([]byte, max(size, 16))
 	binary.LittleEndian.PutUint64(p, id)
@@ -61,7 +62,8 @@ func mustClose(t testing.TB, l *Log) {
 	}
 }
 
-// mustAppend appends the payloads with the ids from first to last, one call each, and checks that the index equals the id.
+// mustAppend appends the payloads with the ids from first to last, one call each, and checks that the index equals the
+// id.
 func mustAppend(t testing.TB, l *Log, first, last uint64, size int) {
 	t.Helper()
 	for id := first; id <= last; id++ {
@@ -270,7 +272,8 @@ func TestDirectoryCannotBeOpenedTwice(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "wal")
 			l := mustOpen(t, dir, Options{FS: fs})
 			_, err := Open(dir+"/../wal", Options{FS: fs})
-			if err == nil || !strings.Contains(err.Error(), "one coordinator at a time") || !strings.Contains(err.Error(), dir) {
+			if err == nil || !strings.Contains(err.Error(), "one coordinator at a time") ||
+				!strings.Contains(err.Error(), dir) {
 				t.Fatalf("second open: %v", err)
 			}
 			mustAppend(t, l, 1, 1, 20)

@@ -9,15 +9,17 @@ import (
 	"os"
 )
 
-// The watermark (PROTOCOL, Logs that have lost their end) is the index up to which the log was acknowledged, in a file beside
-// the segments. The segments alone do not tell a torn tail, the rest of a write that was never acknowledged, from a lost one:
-// both are records that are missing or damaged at the end. A log that ends below its watermark has lost acknowledged records.
-// No watermark is above what was durable when it was written, so a crash never makes an intact log look like a damaged one.
+// The watermark (PROTOCOL, Logs that have lost their end) is the index up to which the log was acknowledged, in a file
+// beside the segments. The segments alone do not tell a torn tail, the rest of a write that was never acknowledged,
+// from a lost one: both are records that are missing or damaged at the end. A log that ends below its watermark has
+// lost acknowledged records. No watermark is above what was durable when it was written, so a crash never makes an
+// intact log look like a damaged one.
 //
-// The file has two slots in different blocks. The first one is written before the file gets its name, and never again. The
-// second one is overwritten by each append, after its sync and before it returns, and not synced: an append has one sync. So
-// it survives the end of the process, and a power cut may leave it older or torn. The file is replaced when the log is opened
-// and when a segment starts, so after a power cut too the watermark covers all segments but the last one.
+// The file has two slots in different blocks. The first one is written before the file gets its name, and never again.
+// The second one is overwritten by each append, after its sync and before it returns, and not synced: an append has one
+// sync. So it survives the end of the process, and a power cut may leave it older or torn. The file is replaced when
+// the log is opened and when a segment starts, so after a power cut too the watermark covers all segments but the last
+// one.
 //
 //	slot: magic [8] | checksum u32 | zero u32 | index u64
 const (
@@ -65,7 +67,8 @@ func (l *Log) readWatermark() (index uint64, found bool, err error) {
 	first, ok := parseWatermark(data)
 	second, ok2 := parseWatermark(data[min(len(data), watermarkSlot2):])
 	if !ok && !ok2 {
-		return 0, true, &CorruptError{File: path, Problem: "it says how far the log was acknowledged, and fails its checksums"}
+		return 0, true,
+			&CorruptError{File: path, Problem: "it says how far the log was acknowledged, and fails its checksums"}
 	}
 	if ok2 { // if not, a power cut may have left it so
 		index = second
@@ -76,16 +79,17 @@ func (l *Log) readWatermark() (index uint64, found bool, err error) {
 	return index, true, nil
 }
 
-// checkWatermark returns an error if the log was acknowledged beyond the record before next, the first one that is missing
-// or bad. In the last segment the intact records end at the offset end.
+// checkWatermark returns an error if the log was acknowledged beyond the record before next, the first one that is
+// missing or bad. In the last segment the intact records end at the offset end.
 func (l *Log) checkWatermark(segment string, end int64, next uint64, bad *damage) error {
 	acknowledged, found, err := l.readWatermark()
 	if err != nil {
 		return err
 	}
 	if !found {
-		return &CorruptError{File: l.watermarkPath(), Problem: fmt.Sprintf("it is gone. It says how far the log was acknowledged, "+
-			"and so whether records are missing after record %d, the last one that is there", next-1)}
+		return &CorruptError{File: l.watermarkPath(),
+			Problem: fmt.Sprintf("it is gone. It says how far the log was acknowledged, "+
+				"and so whether records are missing after record %d, the last one that is there", next-1)}
 	}
 	if next > acknowledged || l.opts.acceptLostTail {
 		return nil
@@ -94,12 +98,13 @@ func (l *Log) checkWatermark(segment string, end int64, next uint64, bad *damage
 	if bad != nil {
 		problem = bad.problem
 	}
-	return &CorruptError{File: segment, Offset: end, Problem: fmt.Sprintf("%s. The log goes to record %d, and was acknowledged up to record %d: "+
-		"%d acknowledged records are lost or damaged", problem, next-1, acknowledged, acknowledged-next+1)}
+	return &CorruptError{File: segment, Offset: end,
+		Problem: fmt.Sprintf("%s. The log goes to record %d, and was acknowledged up to record %d: "+
+			"%d acknowledged records are lost or damaged", problem, next-1, acknowledged, acknowledged-next+1)}
 }
 
-// installWatermark replaces the file durably by one that says that the log was acknowledged up to index. On a full disk the
-// file remains as it is: a watermark that is too low is only less of use.
+// installWatermark replaces the file durably by one that says that the log was acknowledged up to index. On a full disk
+// the file remains as it is: a watermark that is too low is only less of use.
 func (l *Log) installWatermark(index uint64) error {
 	fs, path := l.opts.FS, l.watermarkPath()
 	slot := encodeWatermark(&l.slot, index)
@@ -139,7 +144,8 @@ func (l *Log) raiseWatermark(index uint64) error {
 	case isNoSpace(err): // some file systems need space to overwrite
 		if !l.watermarkStuck {
 			l.watermarkStuck = true
-			l.opts.Logger.Warn("no space to record how far the log is acknowledged", "file", l.watermarkPath(), "err", err)
+			l.opts.Logger.Warn("no space to record how far the log is acknowledged", "file", l.watermarkPath(),
+				"err", err)
 		}
 	default:
 		return fmt.Errorf("write to %s that records up to %d are acknowledged: %w", l.watermarkPath(), index, err)

@@ -58,7 +58,8 @@ func TestOpenDetectsACutAtEveryByteOfTheLastSegment(t *testing.T) {
 		whole := (cut - segmentHeaderSize) / width
 		wantCorrupt(t, fs, tail, int64(segmentHeaderSize+whole*width), fmt.Sprintf("cut at byte %d", cut))
 		_, err := Open(testDir, smallOptions(fs))
-		if want := fmt.Sprintf("goes to record %d, and was acknowledged up to record %d", int(tail)-1+whole, last); !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("goes to record %d, and was acknowledged up to record %d", int(tail)-1+whole,
+			last); !strings.Contains(err.Error(), want) {
 			t.Fatalf("cut at byte %d: %v, want %q", cut, err, want)
 		}
 	}
@@ -73,7 +74,8 @@ func TestOpenDetectsThatSegmentsAreGoneFromTheEnd(t *testing.T) {
 	firsts := segmentsOf(t, fs)
 	for i := len(firsts) - 1; i > 0; i-- {
 		removeFile(t, fs, segmentName(firsts[i]))
-		wantCorrupt(t, fs, firsts[i-1], int64(len(contentOf(t, fs, firsts[i-1]))), fmt.Sprintf("without the segments from %d on", firsts[i]))
+		wantCorrupt(t, fs, firsts[i-1], int64(len(contentOf(t, fs, firsts[i-1]))),
+			fmt.Sprintf("without the segments from %d on", firsts[i]))
 	}
 	removeFile(t, fs, segmentName(firsts[0]))
 	_, err := Open(testDir, smallOptions(fs))
@@ -115,7 +117,8 @@ func TestOpenNeedsAWatermark(t *testing.T) {
 			first, ok := parseWatermark(repaired)
 			second, ok2 := parseWatermark(repaired[watermarkSlot2:])
 			if !ok || !ok2 || first != 5 || second != 5 {
-				t.Fatalf("byte %d, bit %d: the watermark was repaired to %d %v, %d %v", at+bit/8, bit%8, first, ok, second, ok2)
+				t.Fatalf("byte %d, bit %d: the watermark was repaired to %d %v, %d %v", at+bit/8, bit%8, first, ok,
+					second, ok2)
 			}
 		}
 	}
@@ -137,7 +140,8 @@ func TestAFailedSyncDoesNotRaiseTheWatermark(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, l)
-	if index, ok := parseWatermark(watermarkOf(t, disk)[watermarkSlot2:]); !bytes.Equal(watermarkOf(t, disk), before) || !ok || index != 3 {
+	if index, ok := parseWatermark(watermarkOf(t, disk)[watermarkSlot2:]); !bytes.Equal(watermarkOf(t, disk), before) ||
+		!ok || index != 3 {
 		t.Fatalf("the watermark is %d, %v", index, ok)
 	}
 	// The record was never acknowledged, so it may be missing.

@@ -1,5 +1,5 @@
-// Command bundle builds the page from its sources with npm and esbuild: go run ./internal/bundle web. The type checker runs first.
-// Without npm it says so and leaves the bundle as it is committed.
+// Command bundle builds the page from its sources with npm and esbuild: go run ./internal/bundle web. The type checker
+// runs first. Without npm it says so and leaves the bundle as it is committed.
 package main
 
 import (
@@ -17,7 +17,8 @@ func main() {
 		os.Exit(2)
 	}
 	if _, err := exec.LookPath("npm"); err != nil {
-		fmt.Fprintln(os.Stderr, "npm is not installed: the page stays as it is committed, unchecked (Debian: apt-get install nodejs npm)")
+		fmt.Fprintln(os.Stderr,
+			"npm is not installed: the page stays as it is committed, unchecked (Debian: apt-get install nodejs npm)")
 		return
 	}
 	if err := bundle(os.Args[1]); err != nil {

@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Install returns the folder of the packages that the lock file names. They are kept in the cache of CausalStore's tools, by lock file.
+// Install returns the folder of the packages that the lock file names. They are kept in the cache of CausalStore's
+// tools, by lock file.
 func Install(web string) (string, error) {
 	lock, err := os.ReadFile(filepath.Join(web, "package-lock.json"))
 	if err != nil {

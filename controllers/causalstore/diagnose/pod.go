@@ -1,5 +1,6 @@
-// Package diagnose says why a pod does not serve, from what Kubernetes reports about it and from the pod's own readiness
-// report. It is pure. The operator puts the causes into the status of a store, and the kubectl plugin shows them.
+// Package diagnose says why a pod does not serve, from what Kubernetes reports about it and from the pod's own
+// readiness report. It is pure. The operator puts the causes into the status of a store, and the kubectl plugin shows
+// them.
 package diagnose
 
 import (
@@ -59,7 +60,8 @@ const (
 // IsReported reports whether only the part itself knows a cause with this reason.
 func IsReported(r Reason) bool {
 	switch r {
-	case ReasonNotReady, ReasonDataLost, ReasonDuplicate, ReasonStorageFull, ReasonStorageFailing, ReasonLogFull, ReasonWithdrawn:
+	case ReasonNotReady, ReasonDataLost, ReasonDuplicate, ReasonStorageFull, ReasonStorageFailing, ReasonLogFull,
+		ReasonWithdrawn:
 		return true
 	}
 	return false
@@ -109,17 +111,19 @@ func cause(reason Reason, lasting bool, format string, args ...any) Cause {
 	return Cause{reason, text, lasting}
 }
 
-// Of returns why a pod that is not ready does not serve. The report is the pod's own, or nil if it is unknown. The message is
-// empty if nobody but the pod itself knows.
+// Of returns why a pod that is not ready does not serve. The report is the pod's own, or nil if it is unknown. The
+// message is empty if nobody but the pod itself knows.
 func Of(p *corev1.Pod, report *contract.Readiness, now time.Time) Cause {
 	if p.DeletionTimestamp != nil {
 		// The API server sets DeletionTimestamp to the end of the grace period; a kubelet that runs is done by then.
 		if late := now.Sub(p.DeletionTimestamp.Time); late > nodeSilence {
-			return cause(ReasonNodeGone, true, "it should have stopped %s ago, and node %s has not confirmed it", late.Round(time.Second), orNone(p.Spec.NodeName))
+			return cause(ReasonNodeGone, true, "it should have stopped %s ago, and node %s has not confirmed it",
+				late.Round(time.Second), orNone(p.Spec.NodeName))
 		}
 		return cause(ReasonTerminating, false, "it stops")
 	}
-	// A process that answers knows more than Kubernetes does. A storage that does not answer may be a container that ended.
+	// A process that answers knows more than Kubernetes does. A storage that does not answer may be a container that
+	// ended.
 	if report != nil && IsLasting(Reason(report.State)) {
 		return cause(Reason(report.State), true, "%s", report.Reason)
 	}
@@ -160,7 +164,8 @@ func ofContainer(s *corev1.ContainerStatus, now time.Time) (Cause, bool) {
 		return Cause{}, false
 	}
 	if ended := lastEnd(s); ended != nil && ended.Reason == string(ReasonOOMKilled) {
-		return cause(ReasonOOMKilled, true, "container %s used more memory than its limit, %s; raise the limit", s.Name, restarts(s)), true
+		return cause(ReasonOOMKilled, true, "container %s used more memory than its limit, %s; raise the limit", s.Name,
+			restarts(s)), true
 	}
 	waiting := s.State.Waiting
 	if waiting == nil {
@@ -170,14 +175,17 @@ func ofContainer(s *corev1.ContainerStatus, now time.Time) (Cause, bool) {
 		return Cause{}, false
 	}
 	switch waiting.Reason {
-	case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-		return cause(ReasonImage, true, "container %s: %s of image %s: %s", s.Name, waiting.Reason, s.Image, waiting.Message), true
+	case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+		"RegistryUnavailable", "SignatureValidationFailed":
+		return cause(ReasonImage, true, "container %s: %s of image %s: %s", s.Name, waiting.Reason, s.Image,
+			waiting.Message), true
 	case "CrashLoopBackOff":
 		if ended := lastEnd(s); ended != nil {
 			return cause(ReasonCrashing, true, "container %s %s, %s", s.Name, describeEnd(ended), restarts(s)), true
 		}
 		return cause(ReasonCrashing, true, "container %s: %s", s.Name, waiting.Message), true
-	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PostStartHookError":
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError",
+		"PostStartHookError":
 		return cause(ReasonContainer, true, "container %s: %s: %s", s.Name, waiting.Reason, waiting.Message), true
 	}
 	return Cause{}, false
@@ -212,9 +220,10 @@ func restarts(s *corev1.ContainerStatus) string {
 	return fmt.Sprintf("restarted %d times", s.RestartCount)
 }
 
-// volumeZone are words of the scheduler when a volume cannot be reached from the nodes that a pod may run on. They differ
-// between versions of Kubernetes.
-var volumeZone = []string{"volume node affinity conflict", "didn't match PersistentVolume's node affinity", "had no available volume zone"}
+// volumeZone are words of the scheduler when a volume cannot be reached from the nodes that a pod may run on. They
+// differ between versions of Kubernetes.
+var volumeZone = []string{"volume node affinity conflict", "didn't match PersistentVolume's node affinity",
+	"had no available volume zone"}
 
 // ofScheduling returns why no node takes a pod.
 func ofScheduling(p *corev1.Pod) (Cause, bool) {
@@ -226,11 +235,15 @@ func ofScheduling(p *corev1.Pod) (Cause, bool) {
 			if !strings.Contains(c.Message, words) {
 				continue
 			}
-			if strings.Contains(c.Message, "unschedulable") { // of nodes that are cordoned, the scheduler does not say whether they reach it
-				return cause(ReasonUnschedulable, true, "a node is cordoned, and others cannot reach its volume %s; kubectl uncordon that node: %s",
+			if strings.Contains(c.Message, "unschedulable") {
+				// of nodes that are cordoned, the scheduler does not say whether they reach it
+				return cause(ReasonUnschedulable, true,
+					"a node is cordoned, and others cannot reach its volume %s; kubectl uncordon that node: %s",
 					strings.Join(Claims(p), ", "), c.Message), true
 			}
-			return cause(ReasonVolumeZone, true, "its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(Claims(p), ", "), c.Message), true
+			return cause(ReasonVolumeZone, true,
+				"its volume %s cannot be reached from the nodes that it may run on: %s", strings.Join(Claims(p), ", "),
+				c.Message), true
 		}
 		return cause(ReasonUnschedulable, true, "%s", cmp.Or(c.Message, c.Reason)), true
 	}

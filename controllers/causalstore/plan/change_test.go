@@ -82,14 +82,20 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", func(*plan.Observed) {}, nil},
-		{"image", spec(func(s *v1alpha1.CausalStoreSpec) { s.Image = "registry.example.com/causalstore:v2" }), everything},
+		{"image", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Image = "registry.example.com/causalstore:v2"
+		}), everything},
 		{"storage image", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Image = "redis:8" }), shards},
 		{"coordinator memory", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Coordinators.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("3Gi")}
 		}), coordinators},
-		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Zones.Frontend = []string{"a", "d"} }),
+		{"front zones", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Zones.Frontend = []string{"a", "d"}
+		}),
 			coordinators},
-		{"labels of pods", spec(func(s *v1alpha1.CausalStoreSpec) { s.Pods.Labels = v1alpha1.Labels{"team": "shop"} }), everything},
+		{"labels of pods", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Pods.Labels = v1alpha1.Labels{"team": "shop"}
+		}), everything},
 		{"annotations of pods", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Pods.Annotations = v1alpha1.Annotations{"team": "shop"}
 		}), everything},
@@ -98,23 +104,35 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 			s.Pods.NodeAffinity = []v1alpha1.NodeRequirement{{Key: "spot", Operator: corev1.NodeSelectorOpDoesNotExist}}
 		}), everything},
 		{"spread", spec(func(s *v1alpha1.CausalStoreSpec) {
-			s.Pods.TopologySpreadConstraints = []v1alpha1.SpreadConstraint{{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}}
+			s.Pods.TopologySpreadConstraints = []v1alpha1.SpreadConstraint{{TopologyKey: "rack", MaxSkew: 1,
+				WhenUnsatisfiable: corev1.DoNotSchedule}}
 		}), everything},
 		{"node selector that the data center overrides", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Pods.NodeSelector = v1alpha1.NodeSelector{"pool": "other"}
 		}), nil},
-		{"exclusion of a data center", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[1].Exclusions = 1 }), nil},
+		{"exclusion of a data center", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[1].Exclusions = 1
+		}), nil},
 		{"pods of another data center", spec(func(s *v1alpha1.CausalStoreSpec) {
-			s.DataCenters[1].Pods = v1alpha1.PodSettings{PriorityClassName: "important", Labels: v1alpha1.Labels{"team": "shop"}}
+			s.DataCenters[1].Pods = v1alpha1.PodSettings{PriorityClassName: "important",
+				Labels: v1alpha1.Labels{"team": "shop"}}
 		}), nil},
 		{"annotations of the service account", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.ServiceAccount.Annotations = v1alpha1.Annotations{"example.com/role": "reader"}
 		}), nil},
-		{"placement", spec(func(s *v1alpha1.CausalStoreSpec) { s.Placement = v1alpha1.PlacementSingleZone }), everything},
-		{"the default placement, named", spec(func(s *v1alpha1.CausalStoreSpec) { s.Placement = v1alpha1.PlacementZones }), nil},
+		{"placement", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Placement = v1alpha1.PlacementSingleZone
+		}), everything},
+		{"the default placement, named", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.Placement = v1alpha1.PlacementZones
+		}), nil},
 		{"room for data", spec(func(s *v1alpha1.CausalStoreSpec) { s.Storage.Volume.Size = "99Gi" }), nil},
-		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Volume.Size = "99Gi" }), coordinators},
-		{"near copies", spec(func(s *v1alpha1.CausalStoreSpec) { s.NearCopies = &v1alpha1.NearCopies{MaxBytes: "8Mi"} }), coordinators},
+		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Coordinators.Volume.Size = "99Gi"
+		}), coordinators},
+		{"near copies", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.NearCopies = &v1alpha1.NearCopies{MaxBytes: "8Mi"}
+		}), coordinators},
 		{"reads", spec(func(s *v1alpha1.CausalStoreSpec) { s.Session.Reads = v1alpha1.ReadsLatest }), coordinators},
 		{"pause, deletion policy, access", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.Paused, s.DeletionPolicy, s.Access = true, v1alpha1.DeletionDelete, v1alpha1.Access{}
@@ -125,11 +143,15 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		{"coordinators, here and elsewhere", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Coordinators.Replicas, s.DataCenters[1].Coordinators.Replicas = 3, 3
 		}), nil},
-		{"fewer coordinators", spec(func(s *v1alpha1.CausalStoreSpec) { s.DataCenters[0].Coordinators.Replicas = 1 }), nil},
+		{"fewer coordinators", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.DataCenters[0].Coordinators.Replicas = 1
+		}), nil},
 		{"another region", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[1].Coordinators.Volume.Size, s.DataCenters[1].Edge.Address = "9Gi", "other.example.com:1"
 		}), nil},
-		{"asked to", func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} },
+		{"asked to", func(in *plan.Observed) {
+			in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"}
+		},
 			everything},
 	} {
 		t.Run(c.about, func(t *testing.T) {
@@ -172,7 +194,8 @@ func TestPodsOfOperatorsThatCountedCoordinatorsDoNotRestart(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
 	in = executed(in, planned(t, in))
 	cc := &in.StatefulSets[0]
-	cc.Annotations["causalstore.io/inputs"], cc.Spec.Template.Annotations["causalstore.io/inputs"] = "947b2069f4e9a8eb", "947b2069f4e9a8eb"
+	cc.Annotations["causalstore.io/inputs"], cc.Spec.Template.Annotations["causalstore.io/inputs"] = "947b2069f4e9a8eb",
+		"947b2069f4e9a8eb"
 	b, err := json.Marshal(cc.Spec.Template)
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +241,8 @@ func TestTheEpochGrowsWithTheLayoutAndNeverFalls(t *testing.T) {
 	in.Store.Spec.DataCenters[1].Caches.Replicas = 2
 	second := planned(t, in)
 	if second.Record.Epoch != 2 || second.Record.RestartEpoch != 1 {
-		t.Errorf("with another number of caches the epoch is %d, want 2, and the restart epoch %d, want 1", second.Record.Epoch, second.Record.RestartEpoch)
+		t.Errorf("with another number of caches the epoch is %d, want 2, and the restart epoch %d, want 1",
+			second.Record.Epoch, second.Record.RestartEpoch)
 	}
 	in = executed(in, second)
 	in.Record = nil
@@ -272,7 +296,8 @@ func TestVolumesGrowAroundTheirPods(t *testing.T) {
 	}
 	in.Store.Spec.Storage.Volume.Size = "20Gi"
 	p := planned(t, in)
-	if d := cmp.Diff([]plan.ClaimSize{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}}, p.GrowClaims); d != "" {
+	if d := cmp.Diff([]plan.ClaimSize{{Claim: "data-orders-us-east-1-shard-0-0", Size: resource.MustParse("20Gi")}},
+		p.GrowClaims); d != "" {
 		t.Errorf("claims that grow (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(shards, p.Recreate); d != "" {

@@ -9,11 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// EndingClaim is a claim that somebody has deleted while a part uses it. Kubernetes keeps it, and its volume, for as long as the pod is there, and
-// removes both when that goes: a restart, which is harmless otherwise, then takes the data. The deletion cannot be taken back.
+// EndingClaim is a claim that somebody has deleted while a part uses it. Kubernetes keeps it, and its volume, for as
+// long as the pod is there, and removes both when that goes: a restart, which is harmless otherwise, then takes the
+// data. The deletion cannot be taken back.
 type EndingClaim struct {
 	Claim string
 	// Pod is the one that uses it, and Node where that runs, if it does.
@@ -29,8 +30,8 @@ func IsBound(c *corev1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeName != "" || c.Status.Phase == corev1.ClaimBound || c.Status.Phase == corev1.ClaimLost
 }
 
-// EndingClaims returns the claims of parts that are to stay, and are being deleted, by name. Those of parts that have left are deleted by the operator
-// itself, and are not among them.
+// EndingClaims returns the claims of parts that are to stay, and are being deleted, by name. Those of parts that have
+// left are deleted by the operator itself, and are not among them.
 func EndingClaims(in Observed) (all []EndingClaim) {
 	for i := range in.Claims {
 		c := &in.Claims[i]
@@ -55,7 +56,8 @@ func PodOfClaim(c client.Object) string {
 	return pod
 }
 
-// isUsed reports whether a claim is of a part that the spec asks for, or that still runs: one that leaves has what it has not handed over.
+// isUsed reports whether a claim is of a part that the spec asks for, or that still runs: one that leaves has what it
+// has not handed over.
 func (in *Observed) isUsed(c *corev1.PersistentVolumeClaim) bool {
 	if !IsClaimOfStore(in.Store.Name, c) {
 		return false
@@ -68,7 +70,8 @@ func (in *Observed) isUsed(c *corev1.PersistentVolumeClaim) bool {
 		if IsOfEtcd(c) {
 			return in.HasEtcd(dc)
 		}
-		part, groups, field := topology.Coordinator, int(dc.Coordinators.Replicas), c.Name[strings.LastIndex(c.Name, "-")+1:]
+		part, groups, field := topology.Coordinator, int(dc.Coordinators.Replicas),
+			c.Name[strings.LastIndex(c.Name, "-")+1:]
 		if shard, ok := c.Labels[LabelShard]; ok {
 			part, groups, field = topology.Middleman, int(dc.Shards), shard
 		}
@@ -76,7 +79,8 @@ func (in *Observed) isUsed(c *corev1.PersistentVolumeClaim) bool {
 		if err != nil {
 			return false
 		}
-		return n < groups && Member(c) <= WantedMembers(&in.Store.Spec, dc, part) || in.runs(dc.Name, part, n, Member(c))
+		return n < groups && Member(c) <= WantedMembers(&in.Store.Spec, dc, part) ||
+			in.runs(dc.Name, part, n, Member(c))
 	}
 	return false
 }
@@ -103,7 +107,9 @@ func (in *Observed) runs(name string, part topology.Part, group, member int) boo
 func checkClaimsOf(in Observed, p *corev1.Pod) Decision {
 	for _, c := range EndingClaims(in) {
 		if c.Pod == p.Name {
-			return deny(ReasonClaimTerminating, "claim %s is being deleted: its volume goes with pod %s (docs/disasters.md, A claim is being deleted)", c.Claim, c.Pod)
+			return deny(ReasonClaimTerminating,
+				"claim %s is being deleted: its volume goes with pod %s (docs/disasters.md, A claim is being deleted)",
+				c.Claim, c.Pod)
 		}
 	}
 	return allow()

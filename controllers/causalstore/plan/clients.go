@@ -20,8 +20,8 @@ import (
 
 // ClientSecrets are what the Secrets hold that spec.clients names.
 type ClientSecrets struct {
-	// Users is the file of users for fronts and sidecars. If the Secret is missing or cannot be used, it is the last one that could;
-	// without one nobody can connect.
+	// Users is the file of users for fronts and sidecars. If the Secret is missing or cannot be used, it is the last
+	// one that could; without one nobody can connect.
 	Users string
 	// UsersVersion tells versions of the Secret apart.
 	UsersVersion string
@@ -32,15 +32,16 @@ type ClientSecrets struct {
 // KeyUsersFile is the file of users in the Secret that UsersName names.
 const KeyUsersFile = "users.acl"
 
-// UsersName is the name of the Secret with the digests of the passwords of clients. The passwords themselves stay in the Secret
-// that spec.clients.usersSecret names.
+// UsersName is the name of the Secret with the digests of the passwords of clients. The passwords themselves stay in
+// the Secret that spec.clients.usersSecret names.
 func UsersName(store string) string { return store + "-acl" }
 
-// AnnotationUsers on a pod is the last version of the users that it was notified of, as AnnotationEpoch is for the topology.
+// AnnotationUsers on a pod is the last version of the users that it was notified of, as AnnotationEpoch is for the
+// topology.
 const AnnotationUsers = "causalstore.io/users"
 
-// UsersOf reads a Secret with users: a key for each, with a password on each line. Errors name the user, and nothing of the
-// value.
+// UsersOf reads a Secret with users: a key for each, with a password on each line. Errors name the user, and nothing of
+// the value.
 func UsersOf(data map[string][]byte) ([]contract.User, error) {
 	var users []contract.User
 	for _, name := range slices.Sorted(maps.Keys(data)) {
@@ -60,9 +61,11 @@ func UsersOf(data map[string][]byte) ([]contract.User, error) {
 		case !contract.ValidUserName(name):
 			return nil, fmt.Errorf("key %q is not the name of a user", name)
 		case len(u.Passwords) == 0:
-			return nil, fmt.Errorf("user %s has no password; write one as the value of the key, or remove the key", name)
+			return nil, fmt.Errorf("user %s has no password; write one as the value of the key, or remove the key",
+				name)
 		case len(u.Passwords) > contract.MaxPasswords:
-			return nil, fmt.Errorf("user %s has %d passwords (lines); give at most %d, the new one and the old one", name, len(u.Passwords), contract.MaxPasswords)
+			return nil, fmt.Errorf("user %s has %d passwords (lines); give at most %d, the new one and the old one",
+				name, len(u.Passwords), contract.MaxPasswords)
 		}
 		users = append(users, u)
 	}
@@ -122,15 +125,16 @@ func (b *builder) clientObjects() []client.Object {
 	return all
 }
 
-// podsToNotifyOfUsers returns the pods with fronts whose kubelets do not know of the newest users. Kubelets update the files of a
-// Secret when anything of the pod changes, and otherwise only every minute or two.
+// podsToNotifyOfUsers returns the pods with fronts whose kubelets do not know of the newest users. Kubelets update the
+// files of a Secret when anything of the pod changes, and otherwise only every minute or two.
 func (b *builder) podsToNotifyOfUsers() (names []string) {
 	if b.spec.Clients.UsersSecret == "" || !b.spec.Clients.Front.IsEnabled() || b.in.Clients.UsersVersion == "" {
 		return nil
 	}
 	for i := range b.in.Pods {
 		p := &b.in.Pods[i]
-		if isCoordinator(p) && p.DeletionTimestamp == nil && p.Annotations[AnnotationUsers] != b.in.Clients.UsersVersion {
+		if isCoordinator(p) && p.DeletionTimestamp == nil &&
+			p.Annotations[AnnotationUsers] != b.in.Clients.UsersVersion {
 			names = append(names, p.Name)
 		}
 	}

@@ -55,13 +55,15 @@ func TestFrontsServeUsersWithTLS(t *testing.T) {
 	pod := named[*appsv1.StatefulSet](t, p, "try-here-cc").Spec.Template.Spec
 	front := pod.Containers[1]
 	args := strings.Join(front.Args, " ")
-	for _, want := range []string{"--listen-redis=none", "--listen-redis-tls=:6380", "--redis-tls-cert=/etc/causalstore-redis-tls/tls.crt", "--redis-tls-key=/etc/causalstore-redis-tls/tls.key",
+	for _, want := range []string{"--listen-redis=none", "--listen-redis-tls=:6380",
+		"--redis-tls-cert=/etc/causalstore-redis-tls/tls.crt", "--redis-tls-key=/etc/causalstore-redis-tls/tls.key",
 		"--redis-tls-client-ca=/etc/causalstore-client-ca/ca.crt", "--users-file=/etc/causalstore-users/users.acl"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("the front lacks %s: %s", want, args)
 		}
 	}
-	for name, secret := range map[string]string{"users": "try-acl", "redis-tls": "certificate", "redis-client-ca": "authorities"} {
+	for name, secret := range map[string]string{"users": "try-acl", "redis-tls": "certificate",
+		"redis-client-ca": "authorities"} {
 		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 		if i < 0 || pod.Volumes[i].Secret.SecretName != secret {
 			t.Errorf("volume %s is not of Secret %s: %+v", name, secret, pod.Volumes)
@@ -72,11 +74,13 @@ func TestFrontsServeUsersWithTLS(t *testing.T) {
 			t.Errorf("volume %s: optional is %t", name, optional)
 		}
 		mounts := func(m corev1.VolumeMount) bool { return m.Name == name }
-		if !slices.ContainsFunc(front.VolumeMounts, mounts) || slices.ContainsFunc(pod.Containers[0].VolumeMounts, mounts) {
+		if !slices.ContainsFunc(front.VolumeMounts, mounts) ||
+			slices.ContainsFunc(pod.Containers[0].VolumeMounts, mounts) {
 			t.Errorf("volume %s is not mounted in the front alone", name)
 		}
 	}
-	if got := string(named[*corev1.Secret](t, p, "try-acl").Data[plan.KeyUsersFile]); got != "user app off ~* &* +@all\n" {
+	if got := string(
+		named[*corev1.Secret](t, p, "try-acl").Data[plan.KeyUsersFile]); got != "user app off ~* &* +@all\n" {
 		t.Errorf("users: %q", got)
 	}
 	for _, name := range []string{"try", "try-here"} {
@@ -89,7 +93,8 @@ func TestFrontsServeUsersWithTLS(t *testing.T) {
 		t.Errorf("the policy admits to %v", got)
 	}
 	both := withClients(t, func(c *v1alpha1.Clients) { c.Front.TLS.Plaintext = true })
-	if got := frontPolicy(t, both); !slices.Equal(got, []int32{6379, 6380}) || len(named[*corev1.Service](t, both, "try").Spec.Ports) != 2 {
+	if got := frontPolicy(t, both); !slices.Equal(got, []int32{6379, 6380}) ||
+		len(named[*corev1.Service](t, both, "try").Spec.Ports) != 2 {
 		t.Errorf("with plaintext the policy admits to %v", got)
 	}
 }
@@ -100,7 +105,8 @@ func TestNothingOfTheFrontRemainsWhenItIsOff(t *testing.T) {
 	if n := len(named[*appsv1.StatefulSet](t, p, "try-here-cc").Spec.Template.Spec.Containers); n != 1 {
 		t.Errorf("the pods of coordinators have %d containers", n)
 	}
-	for _, o := range [][2]string{{"Service", "try"}, {"Service", "try-here"}, {"NetworkPolicy", "try-front"}, {"Secret", "try-acl"}} {
+	for _, o := range [][2]string{{"Service", "try"}, {"Service", "try-here"}, {"NetworkPolicy", "try-front"},
+		{"Secret", "try-acl"}} {
 		if has(p, o[0], o[1]) {
 			t.Errorf("there is a %s %s", o[0], o[1])
 		}
@@ -113,10 +119,12 @@ func TestNothingOfTheFrontRemainsWhenItIsOff(t *testing.T) {
 	}
 }
 
-// Pods restart only for what is in their containers: which users there are is not, nor whether sidecars ask for passwords.
+// Pods restart only for what is in their containers: which users there are is not, nor whether sidecars ask for
+// passwords.
 func TestOnlyWhatFrontsNeedRestartsThem(t *testing.T) {
 	template := func(change func(*v1alpha1.Clients)) string {
-		return named[*appsv1.StatefulSet](t, withClients(t, change), "try-here-cc").Spec.Template.Annotations["causalstore.io/inputs"]
+		return named[*appsv1.StatefulSet](t, withClients(t, change),
+			"try-here-cc").Spec.Template.Annotations["causalstore.io/inputs"]
 	}
 	before := template(nil)
 	for what, c := range map[string]struct {
@@ -140,7 +148,8 @@ func TestPodsAreNotifiedOfNewUsers(t *testing.T) {
 	in.Store.Spec.Clients.UsersSecret, in.Clients.UsersVersion = "people", "8"
 	for i, version := range []string{"", "7", "8"} {
 		p := corev1.Pod{}
-		p.Name, p.Labels = fmt.Sprint("try-here-cc-", i), map[string]string{plan.LabelComponent: plan.ComponentCoordinator, plan.LabelDataCenter: "here"}
+		p.Name, p.Labels = fmt.Sprint("try-here-cc-", i),
+			map[string]string{plan.LabelComponent: plan.ComponentCoordinator, plan.LabelDataCenter: "here"}
 		p.Annotations = map[string]string{plan.AnnotationUsers: version}
 		in.Pods = append(in.Pods, p)
 	}
@@ -153,7 +162,8 @@ func TestASecretWithUsersIsReadWithoutShowingIt(t *testing.T) {
 	users, err := plan.UsersOf(map[string][]byte{"report": []byte("secret\r\n\nolder"),
 		"app": []byte("#2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b")})
 	hash := func(p string) contract.PasswordHash { return contract.HashPassword([]byte(p)) }
-	want := []contract.User{{Name: "app", Passwords: []contract.PasswordHash{hash("secret")}}, {Name: "report", Passwords: []contract.PasswordHash{hash("secret"), hash("older")}}}
+	want := []contract.User{{Name: "app", Passwords: []contract.PasswordHash{hash("secret")}},
+		{Name: "report", Passwords: []contract.PasswordHash{hash("secret"), hash("older")}}}
 	if d := cmp.Diff(want, users); err != nil || d != "" {
 		t.Errorf("%v\n%s", err, d)
 	}
@@ -163,7 +173,8 @@ func TestASecretWithUsersIsReadWithoutShowingIt(t *testing.T) {
 		"user app has 3 passwords":  {"app": []byte("hunter\nhunter2\nhunter3")},
 		"is not the name of a user": {"a b": []byte("hunter")},
 	} {
-		if _, err := plan.UsersOf(data); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter") {
+		if _, err := plan.UsersOf(data); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/edge"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Ports of the pods.
@@ -22,17 +22,16 @@ const (
 	PortFrontHTTP = 7481
 )
 
-// Files and folders inside of containers.
-// PartsFile is the key, in the ConfigMap of a data center, of the configuration of its parts, ShardsFile that of middlemen that keep a log, and
-// SidecarFile that of injected sidecars.
+// Files and folders inside of containers. PartsFile is the key, in the ConfigMap of a data center, of the configuration
+// of its parts, ShardsFile that of middlemen that keep a log, and SidecarFile that of injected sidecars.
 const (
 	PartsFile   = "causalstore.yaml"
 	ShardsFile  = "shards.yaml"
 	SidecarFile = "sidecar.yaml"
 )
 
-// The folders of injected sidecars with the files of a ConfigMap, and with a certificate: one for each data center that a sidecar may
-// choose when it starts.
+// The folders of injected sidecars with the files of a ConfigMap, and with a certificate: one for each data center that
+// a sidecar may choose when it starts.
 func SidecarConfigDir(dc string) string { return configDir + "/" + dc }
 func sidecarTLSDir(dc string) string    { return tlsDir + "/" + dc }
 
@@ -47,25 +46,29 @@ const (
 	socketFile = socketDir + "/redis.sock"
 )
 
-// configMap holds the configuration file of a data center's parts, that of the fronts in its coordinators' pods, and that of sidecars. A
-// front serves many clients, which must not share a session, so each connection has one of its own. Running parts apply
-// changes of addresses and counts (contract.AppliesLive).
+// configMap holds the configuration file of a data center's parts, that of the fronts in its coordinators' pods, and
+// that of sidecars. A front serves many clients, which must not share a session, so each connection has one of its own.
+// Running parts apply changes of addresses and counts (contract.AppliesLive).
 func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) {
 	c := contract.Config{
 		DataCenter: dc.Name, Topology: &b.layout, Addresses: b.addresses(dc, edge.PortEgressParts),
-		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope), Reads: contract.Reads(b.spec.Session.Reads)},
+		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope),
+			Reads: contract.Reads(b.spec.Session.Reads)},
 		Binding: contract.Binding(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
 	}
 	trust := configDir + "/" + TrustFile
 	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}
 	front, sidecar := c, c
-	front.TLS = &contract.LinkTLS{Cert: tlsDir + "/" + SidecarCertificate + ".crt", Key: tlsDir + "/" + SidecarCertificate + ".key", Trust: trust}
-	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt", Key: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
+	front.TLS = &contract.LinkTLS{Cert: tlsDir + "/" + SidecarCertificate + ".crt",
+		Key: tlsDir + "/" + SidecarCertificate + ".key", Trust: trust}
+	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt",
+		Key:   sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
 	front.Session.Scope = contract.ScopeConnection
 	front.NearCopies, sidecar.NearCopies = nearCopies(b.spec), nearCopies(b.spec)
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
-	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc), b.register(dc, topology.Coordinator)
+	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc),
+		b.register(dc, topology.Coordinator)
 	files := map[string]contract.Config{PartsFile: c, frontFile: front, SidecarFile: sidecar}
 	if r := b.register(dc, topology.Middleman); r != nil {
 		shards, volume := c, b.spec.Storage.LogVolume().Size.Quantity()
@@ -96,13 +99,15 @@ func (b *builder) storageConfig() contract.Storage {
 		return contract.Storage{Engine: contract.EngineEmbedded, Embedded: contract.EmbeddedStorage{Dir: dataDir}}
 	}
 	return contract.Storage{Engine: contract.EngineRedis,
-		Redis: contract.RedisStorage{Socket: socketFile, Username: storageUser, PasswordFile: keysDir + "/" + keyStorage}}
+		Redis: contract.RedisStorage{Socket: socketFile, Username: storageUser,
+			PasswordFile: keysDir + "/" + keyStorage}}
 }
 
 // limits gives a log three quarters of its volume, and a cache three quarters of its memory.
 func limits(dc *v1alpha1.DataCenter) contract.Limits {
 	volume, memory := dc.Coordinators.Volume.Size.Quantity(), dc.Caches.Memory.Quantity()
-	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3), CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
+	return contract.Limits{LogBytes: contract.Bytes(volume.Value() / 4 * 3),
+		CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
 }
 
 func nearCopies(s *v1alpha1.CausalStoreSpec) contract.NearCopies {
@@ -113,8 +118,8 @@ func nearCopies(s *v1alpha1.CausalStoreSpec) contract.NearCopies {
 	return contract.NearCopies{MaxBytes: contract.Bytes(most.Value())}
 }
 
-// addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in this cluster, or names
-// of parts, which an egress of their own data center knows.
+// addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in
+// this cluster, or names of parts, which an egress of their own data center knows.
 func (b *builder) addresses(from *v1alpha1.DataCenter, egress int) map[string]contract.Addresses {
 	all := map[string]contract.Addresses{}
 	for i := range b.spec.DataCenters {
@@ -148,8 +153,10 @@ func (b *builder) podAddresses(dc *v1alpha1.DataCenter) contract.Addresses {
 	})
 }
 
-// partsOf returns an address for every part that a data center has by the layout, of coordinators and middlemen for each of their members.
-func (b *builder) partsOf(dc *v1alpha1.DataCenter, address func(role contract.Role, index, member int) string) (a contract.Addresses) {
+// partsOf returns an address for every part that a data center has by the layout, of coordinators and middlemen for
+// each of their members.
+func (b *builder) partsOf(dc *v1alpha1.DataCenter,
+	address func(role contract.Role, index, member int) string) (a contract.Addresses) {
 	counts := b.counts(dc)
 	eachMember(counts, topology.Coordinator, func(i, member int) {
 		a.Coordinators = append(a.Coordinators, address(contract.RoleCoordinator, i, member))

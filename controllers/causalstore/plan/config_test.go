@@ -20,7 +20,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/sidecar/identity"
 	"github.com/causalstore/causalstore/sidecar/process"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // pod is a folder with the files that a container of a part has.
@@ -34,12 +34,13 @@ type pod struct {
 	dir, tls string
 }
 
-// newPod writes the files of a container that has the given Secret with certificates, and, for injected sidecars, of a data center in
-// folders of its own.
+// newPod writes the files of a container that has the given Secret with certificates, and, for injected sidecars, of a
+// data center in folders of its own.
 func newPod(t *testing.T, in plan.Observed, by *authority.Authority, config, secret, folder string) *pod {
 	t.Helper()
 	p := &pod{T: t, plan: planned(t, in), in: in, by: by, config: config, dir: t.TempDir()}
-	p.rename = strings.NewReplacer("/etc/causalstore-keys", p.dir, "/etc/causalstore-tls", p.dir+"/tls", "/etc/causalstore/", p.dir+"/")
+	p.rename = strings.NewReplacer("/etc/causalstore-keys", p.dir, "/etc/causalstore-tls", p.dir+"/tls",
+		"/etc/causalstore/", p.dir+"/")
 	p.tls = filepath.Join(p.dir, "tls", folder)
 	if err := os.MkdirAll(p.tls, 0o700); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,8 @@ func (p *pod) load(file string, part topology.Part, role contract.Role, member s
 		p.Fatalf("%s, %s: %v", p.config, part, err)
 	}
 	peer, err := known.Verify([]*x509.Certificate{pair.Leaf}, time.Now(), x509.ExtKeyUsageClientAuth)
-	if err != nil || peer.Identity.Role != role || peer.Identity.Member != member || peer.Identity.DataCenter != c.DataCenter {
+	if err != nil || peer.Identity.Role != role || peer.Identity.Member != member ||
+		peer.Identity.DataCenter != c.DataCenter {
 		p.Errorf("%s, %s: peers take it for %s: %v", p.config, part, peer.Identity, err)
 	}
 	return c
@@ -108,7 +110,8 @@ func (p *pod) load(file string, part topology.Part, role contract.Role, member s
 
 // Package process reads each file as in a pod, for each part that gets it, with the secrets in place.
 func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
-	for _, c := range []struct{ file, region, dc string }{{"one.yaml", "local", "here"}, {"regions.yaml", "us-east", "us-east-1"}} {
+	for _, c := range []struct{ file, region, dc string }{{"one.yaml", "local", "here"},
+		{"regions.yaml", "us-east", "us-east-1"}} {
 		in := observed(t, c.file, c.region)
 		authorities := map[string]*authority.Authority{}
 		for region, domain := range in.Trust.Domains {
@@ -119,17 +122,21 @@ func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 			authorities[region], in.Trust.Bundles[domain] = a, string(a.CertificatePEM())
 		}
 		config := plan.DataCenterName(in.Store.Name, c.dc)
-		for part, role := range map[topology.Part]contract.Role{topology.Coordinator: contract.RoleCoordinator, topology.Middleman: contract.RoleMiddleman} {
+		for part, role := range map[topology.Part]contract.Role{topology.Coordinator: contract.RoleCoordinator,
+			topology.Middleman: contract.RoleMiddleman} {
 			p := newPod(t, in, authorities[c.region], config, fmt.Sprintf("%s-%s-tls", config, role), "")
 			if got := p.load(plan.PartsFile, part, role, "0"); got.Listen.GRPC != fmt.Sprintf(":%d", plan.PortParts) {
-				t.Errorf("%s, %s: it would listen at %q; the port of the pods is %d", c.file, part, got.Listen.GRPC, plan.PortParts)
+				t.Errorf("%s, %s: it would listen at %q; the port of the pods is %d", c.file, part, got.Listen.GRPC,
+					plan.PortParts)
 			}
 		}
 		front := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc), "")
-		if got := front.load("front.yaml", topology.Sidecar, contract.RoleSidecar, in.Store.Namespace); got.Session.Scope != contract.ScopeConnection {
+		if got := front.load("front.yaml", topology.Sidecar, contract.RoleSidecar,
+			in.Store.Namespace); got.Session.Scope != contract.ScopeConnection {
 			t.Errorf("the front has scope %s; its clients must not share a session", got.Session.Scope)
 		}
-		injected := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc), c.dc)
+		injected := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc),
+			c.dc)
 		injected.load(filepath.Join(c.dc, plan.SidecarFile), topology.Sidecar, contract.RoleSidecar, in.Store.Namespace)
 	}
 }
@@ -141,7 +148,8 @@ func TestAddressesAreHostNamesThatTheServicesPublish(t *testing.T) {
 	for _, o := range p.Apply {
 		if s, ok := o.(*appsv1.StatefulSet); ok {
 			for i := range *s.Spec.Replicas {
-				names = append(names, fmt.Sprintf("%s-%d.%s.%s.svc:%d", s.Name, i, s.Spec.ServiceName, s.Namespace, plan.PortParts))
+				names = append(names, fmt.Sprintf("%s-%d.%s.%s.svc:%d", s.Name, i, s.Spec.ServiceName, s.Namespace,
+					plan.PortParts))
 			}
 		}
 	}

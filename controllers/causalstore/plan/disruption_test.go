@@ -25,7 +25,8 @@ func budgets(p plan.Plan) (all []*policyv1.PodDisruptionBudget) {
 	return all
 }
 
-// evict evicts a pod as the API server decides it with the numbers of Kubernetes' disruption controller, and says why not.
+// evict evicts a pod as the API server decides it with the numbers of Kubernetes' disruption controller, and says why
+// not.
 func evict(t *testing.T, in *plan.Observed, p plan.Plan, name string) error {
 	t.Helper()
 	i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == name })
@@ -57,13 +58,15 @@ func evict(t *testing.T, in *plan.Observed, p plan.Plan, name string) error {
 		}
 	}
 	if matching != 1 {
-		t.Fatalf("%d budgets have pod %s; Kubernetes evicts no pod with several, and without one nothing protects it", matching, name)
+		t.Fatalf("%d budgets have pod %s; Kubernetes evicts no pod with several, and without one nothing protects it",
+			matching, name)
 	}
 	setPod(in, name, "new", false) // its StatefulSet makes it again, and it waits
 	return nil
 }
 
-// whole is a store whose coordinators and shards have two members each, all of which serve. The first members of all are on node-a and node-b.
+// whole is a store whose coordinators and shards have two members each, all of which serve. The first members of all
+// are on node-a and node-b.
 func whole(t *testing.T) *plan.Observed {
 	t.Helper()
 	in := withEtcd(t)
@@ -77,15 +80,17 @@ func whole(t *testing.T) *plan.Observed {
 	return &in
 }
 
-// TestANodeWithAMemberOfEachGroupIsDrainedAtOnceAndNoGroupLosesItsLastOne: with one budget for all shards of a data center, the second eviction waited
-// for the pod of the first, which a volume on the drained node kept from starting anywhere.
+// TestANodeWithAMemberOfEachGroupIsDrainedAtOnceAndNoGroupLosesItsLastOne: with one budget for all shards of a data
+// center, the second eviction waited for the pod of the first, which a volume on the drained node kept from starting
+// anywhere.
 func TestANodeWithAMemberOfEachGroupIsDrainedAtOnceAndNoGroupLosesItsLastOne(t *testing.T) {
 	in := whole(t)
 	p := planned(t, *in)
 	var first, second []string
 	for i := range in.Pods {
 		switch q := &in.Pods[i]; {
-		case q.Labels[plan.LabelComponent] != plan.ComponentCoordinator && q.Labels[plan.LabelComponent] != plan.ComponentShard:
+		case q.Labels[plan.LabelComponent] != plan.ComponentCoordinator &&
+			q.Labels[plan.LabelComponent] != plan.ComponentShard:
 		case plan.Member(q) == 1:
 			first = append(first, q.Name)
 		default:
@@ -125,7 +130,9 @@ func TestPartsWithOneMemberGoOneAfterTheOther(t *testing.T) {
 func deleteClaim(in *plan.Observed, pod string) {
 	i := slices.IndexFunc(in.Pods, func(p corev1.Pod) bool { return p.Name == pod })
 	at := metav1.NewTime(time.Unix(1000, 0))
-	in.Claims = append(in.Claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-" + pod, Labels: in.Pods[i].Labels, DeletionTimestamp: &at}})
+	in.Claims = append(in.Claims,
+		corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-" + pod, Labels: in.Pods[i].Labels,
+			DeletionTimestamp: &at}})
 }
 
 // TestNothingTakesAPodWhoseClaimIsBeingDeleted: Kubernetes deletes the volume with the pod.
@@ -139,7 +146,8 @@ func TestNothingTakesAPodWhoseClaimIsBeingDeleted(t *testing.T) {
 			setPod(in, pod, "old", true)
 			deleteClaim(in, pod)
 			p := planned(t, *in)
-			if len(p.Restart) > 0 || p.Rollout.Next.Reason != plan.ReasonClaimTerminating || !strings.Contains(p.Rollout.Next.Message, "data-"+pod) {
+			if len(p.Restart) > 0 || p.Rollout.Next.Reason != plan.ReasonClaimTerminating ||
+				!strings.Contains(p.Rollout.Next.Message, "data-"+pod) {
 				t.Errorf("restarts %v: %+v", p.Restart, p.Rollout.Next)
 			}
 			if evict(t, in, p, pod) == nil {
@@ -164,7 +172,9 @@ func TestOnlyClaimsOfPartsThatStayCount(t *testing.T) {
 		t.Fatal("there is one already")
 	}
 	deleteClaim(in, "orders-us-east-1-shard-1-0")
-	in.Claims = append(in.Claims, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-other", DeletionTimestamp: in.Claims[len(in.Claims)-1].DeletionTimestamp}})
+	in.Claims = append(in.Claims,
+		corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-other",
+			DeletionTimestamp: in.Claims[len(in.Claims)-1].DeletionTimestamp}})
 	if ending() != 1 {
 		t.Errorf("%+v", plan.EndingClaims(*in))
 	}

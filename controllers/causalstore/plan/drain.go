@@ -17,14 +17,16 @@ type Measure struct {
 	Incomplete int64
 	// Published says whether the lags are known yet.
 	Published bool
-	// Answering says of each data center that a first coordinator has probed whether its middlemen answer. Other coordinators
-	// probe none. A coordinator without incomplete writes has no lag, so this alone tells that a ring can be reached.
+	// Answering says of each data center that a first coordinator has probed whether its middlemen answer. Other
+	// coordinators probe none. A coordinator without incomplete writes has no lag, so this alone tells that a ring can
+	// be reached.
 	Answering map[string]bool
 	// Follows says that the coordinator is one member of a group, and does not serve it.
 	Follows bool
 	// Exclusions is what it does about data centers that were excluded, by their names.
 	Exclusions map[string]Exclusion
-	// Members is how many of the MembersWanted that the group should have are in it, and MembersLeaving how many others are.
+	// Members is how many of the MembersWanted that the group should have are in it, and MembersLeaving how many others
+	// are.
 	Members, MembersWanted, MembersLeaving int
 }
 
@@ -37,8 +39,9 @@ const (
 	maxDrainWait = 5 * time.Minute
 )
 
-// Exclusion is what a coordinator does about an excluded data center: it goes by the exclusion with the number Applied, and completes writes
-// without some of its shards. LastCopy: it does not go by the newest one, because nobody else may have the data.
+// Exclusion is what a coordinator does about an excluded data center: it goes by the exclusion with the number Applied,
+// and completes writes without some of its shards. LastCopy: it does not go by the newest one, because nobody else may
+// have the data.
 type Exclusion struct {
 	Applied, Without, Shards int32
 	LastCopy                 bool

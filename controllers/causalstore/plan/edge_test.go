@@ -47,9 +47,11 @@ func configuredBy(t *testing.T, p plan.Plan, file string) *contract.Config {
 func TestPartsOfOtherRegionsAreDialedByTheirNamesThroughTheEgress(t *testing.T) {
 	const id = "1c8f6a52-93f4-4f7e-8c0a-5b1f6d2e7a90"
 	p := planned(t, regions(t))
-	want := contract.Addresses{Coordinators: []string{"coordinator-0.eu-west-1." + id + ":7400"}, Middlemen: []string{"middleman-0.eu-west-1." + id + ":7400"},
-		Caches: []string{"cache-0.eu-west-1." + id + ":7400"}}
-	for file, egress := range map[string]string{plan.PartsFile: "7503", "front.yaml": "7503", plan.SidecarFile: "7500"} {
+	want := contract.Addresses{Coordinators: []string{"coordinator-0.eu-west-1." + id + ":7400"},
+		Middlemen: []string{"middleman-0.eu-west-1." + id + ":7400"},
+		Caches:    []string{"cache-0.eu-west-1." + id + ":7400"}}
+	for file, egress := range map[string]string{plan.PartsFile: "7503", "front.yaml": "7503",
+		plan.SidecarFile: "7500"} {
 		c := configuredBy(t, p, file)
 		want.Via = edgeName + ".shop.svc:" + egress
 		if d := cmp.Diff(want, c.Addresses["eu-west-1"]); d != "" {
@@ -75,12 +77,15 @@ func TestMembersOfShardsAreDialedByTheirNamesThroughEdges(t *testing.T) {
 	in.Store.Spec.Storage.Replicas = 2
 	p := planned(t, in)
 	id := in.Store.Spec.ID
-	if got, want := configured(t, p).Addresses["eu-west-1"].Middlemen, []string{"middleman-0.eu-west-1." + id + ":7400", "middleman-0-2.eu-west-1." + id + ":7400"}; !slices.Equal(got, want) {
+	if got, want := configured(t, p).Addresses["eu-west-1"].Middlemen,
+		[]string{"middleman-0.eu-west-1." + id + ":7400", "middleman-0-2.eu-west-1." + id + ":7400"}; !slices.Equal(got,
+		want) {
 		t.Errorf("middlemen of the other region: %v, want %v", got, want)
 	}
 	files := named[*corev1.ConfigMap](t, p, edgeName).Data
 	all := strings.Join(slices.Collect(maps.Values(files)), "\n")
-	for _, text := range []string{"middleman-1-2.us-east-1." + id, "orders-us-east-1-s1-m2-0.orders-us-east-1-parts.shop.svc"} {
+	for _, text := range []string{"middleman-1-2.us-east-1." + id,
+		"orders-us-east-1-s1-m2-0.orders-us-east-1-parts.shop.svc"} {
 		if !strings.Contains(all, text) {
 			t.Errorf("the configuration of the edge does not have %s", text)
 		}
@@ -91,12 +96,16 @@ func TestMembersOfShardsAreDialedByTheirNamesThroughEdges(t *testing.T) {
 func input(in plan.Observed) edge.Input {
 	bundle := func(region string) string { return in.Trust.Bundles[in.Trust.Domains[region]] }
 	part := func(name, pod string) edge.Part {
-		return edge.Part{Name: name + ".us-east-1." + in.Store.Spec.ID, Address: pod + ".orders-us-east-1-parts.shop.svc:7400"}
+		return edge.Part{Name: name + ".us-east-1." + in.Store.Spec.ID,
+			Address: pod + ".orders-us-east-1-parts.shop.svc:7400"}
 	}
-	return edge.Input{StoreID: in.Store.Spec.ID, DataCenter: "us-east-1", TrustDomain: "us-east.1", Bundle: bundle("us-east"),
-		Parts: []edge.Part{part("coordinator-0", "orders-us-east-1-cc-0"), part("coordinator-1", "orders-us-east-1-cc-1"),
+	return edge.Input{StoreID: in.Store.Spec.ID, DataCenter: "us-east-1", TrustDomain: "us-east.1",
+		Bundle: bundle("us-east"),
+		Parts: []edge.Part{part("coordinator-0", "orders-us-east-1-cc-0"),
+			part("coordinator-1", "orders-us-east-1-cc-1"),
 			part("middleman-0", "orders-us-east-1-shard-0-0"), part("middleman-1", "orders-us-east-1-shard-1-0")},
-		Peers: []edge.Peer{{DataCenter: "eu-west-1", Address: "edge.eu-west-1.example.com:15443", TrustDomain: "eu-west.1", Bundle: bundle("eu-west")}}}
+		Peers: []edge.Peer{{DataCenter: "eu-west-1", Address: "edge.eu-west-1.example.com:15443",
+			TrustDomain: "eu-west.1", Bundle: bundle("eu-west")}}}
 }
 
 // expectEdge checks the configuration of the edge of us-east-1.
@@ -143,9 +152,11 @@ func TestAnEdgeFollowsTheLayoutWithoutARestart(t *testing.T) {
 	in.Store.Spec.DataCenters[0].Shards = 3
 	after := planned(t, in)
 	want := input(in)
-	want.Parts = append(want.Parts, edge.Part{Name: "middleman-2.us-east-1." + in.Store.Spec.ID, Address: "orders-us-east-1-shard-2-0.orders-us-east-1-parts.shop.svc:7400"})
+	want.Parts = append(want.Parts, edge.Part{Name: "middleman-2.us-east-1." + in.Store.Spec.ID,
+		Address: "orders-us-east-1-shard-2-0.orders-us-east-1-parts.shop.svc:7400"})
 	expectEdge(t, named[*corev1.ConfigMap](t, after, edgeName).Data, want)
-	if d := cmp.Diff(named[*appsv1.Deployment](t, before, edgeName), named[*appsv1.Deployment](t, after, edgeName)); d != "" {
+	if d := cmp.Diff(named[*appsv1.Deployment](t, before, edgeName),
+		named[*appsv1.Deployment](t, after, edgeName)); d != "" {
 		t.Errorf("the edge restarts (-before +after):\n%s", d)
 	}
 }
@@ -155,25 +166,34 @@ func TestAnEdgeRestartsForWhatItDoesNotWatch(t *testing.T) {
 		change func(*plan.Observed)
 		want   bool
 	}{
-		"nothing":         {func(*plan.Observed) {}, false},
-		"the address":     {func(in *plan.Observed) { in.Store.Spec.DataCenters[1].Edge.Address = "other.example.com:443" }, false},
-		"a bundle":        {func(in *plan.Observed) { in.Trust.Bundles["eu-west.1"] += in.Trust.Bundles["eu-west.1"] }, false},
+		"nothing": {func(*plan.Observed) {}, false},
+		"the address": {func(in *plan.Observed) {
+			in.Store.Spec.DataCenters[1].Edge.Address = "other.example.com:443"
+		}, false},
+		"a bundle": {func(in *plan.Observed) {
+			in.Trust.Bundles["eu-west.1"] += in.Trust.Bundles["eu-west.1"]
+		}, false},
 		"trust":           {func(in *plan.Observed) { delete(in.Trust.Domains, "eu-west") }, false},
 		"access":          {func(in *plan.Observed) { in.Store.Spec.Access.Namespaces = nil }, false},
 		"number of pods":  {func(in *plan.Observed) { in.Store.Spec.DataCenters[0].Edge.Replicas = 3 }, false},
 		"the store image": {func(in *plan.Observed) { in.Store.Spec.Image = "causalstore:v2" }, false},
 		"the image":       {func(in *plan.Observed) { in.EdgeImage = "envoy:v2" }, true},
 		"resources": {func(in *plan.Observed) {
-			in.Store.Spec.DataCenters[0].Edge.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
+			in.Store.Spec.DataCenters[0].Edge.Resources.Limits = corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("2Gi"),
+			}
 		}, true},
-		"the annotation": {func(in *plan.Observed) { in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"} }, true},
-		"a pod setting":  {func(in *plan.Observed) { in.Store.Spec.Pods.PriorityClassName = "important" }, true},
+		"the annotation": {func(in *plan.Observed) {
+			in.Store.Annotations = map[string]string{plan.AnnotationRestart: "now"}
+		}, true},
+		"a pod setting": {func(in *plan.Observed) { in.Store.Spec.Pods.PriorityClassName = "important" }, true},
 	} {
 		in := regions(t)
 		before := planned(t, in)
 		in = executed(in, before)
 		c.change(&in)
-		was, is := named[*appsv1.Deployment](t, before, edgeName), named[*appsv1.Deployment](t, planned(t, in), edgeName)
+		was, is := named[*appsv1.Deployment](t, before, edgeName),
+			named[*appsv1.Deployment](t, planned(t, in), edgeName)
 		if d := cmp.Diff(was.Spec.Template, is.Spec.Template); (d != "") != c.want {
 			t.Errorf("a change of %s: restarts %t, want %t:\n%s", what, d != "", c.want, d)
 		}
@@ -195,7 +215,8 @@ func TestOnlyDataCentersWithPartsInOtherClustersHaveAnEdge(t *testing.T) {
 	if all := edges(p); len(all) > 0 {
 		t.Errorf("the other data center is in this cluster, and there is an edge: %v", all)
 	}
-	if to := configured(t, p).Addresses["eu-west-1"]; to.Via != "" || to.Middlemen[0] != "orders-eu-west-1-shard-0-0.orders-eu-west-1-parts.shop.svc:7400" {
+	if to := configured(t, p).Addresses["eu-west-1"]; to.Via != "" ||
+		to.Middlemen[0] != "orders-eu-west-1-shard-0-0.orders-eu-west-1-parts.shop.svc:7400" {
 		t.Errorf("its parts are dialed at %+v", to)
 	}
 	one := observed(t, "one.yaml", "local")
@@ -214,14 +235,16 @@ func TestWithoutAnImageAnEdgeHasNoPodsAndARunningOneStays(t *testing.T) {
 		t.Error("the plan has pods without an image, or lacks the Service")
 	}
 	in = executed(in, before)
-	if d := cmp.Diff(named[*appsv1.Deployment](t, before, edgeName), named[*appsv1.Deployment](t, planned(t, in), edgeName)); d != "" {
+	if d := cmp.Diff(named[*appsv1.Deployment](t, before, edgeName),
+		named[*appsv1.Deployment](t, planned(t, in), edgeName)); d != "" {
 		t.Errorf("a running edge changes because the operator has no image (-before +after):\n%s", d)
 	}
 }
 
 func TestPodsOfAnEdgeAreReplacedOneByOneAfterANewOneIsReady(t *testing.T) {
 	d := named[*appsv1.Deployment](t, planned(t, regions(t)), edgeName).Spec
-	if u := d.Strategy.RollingUpdate; u.MaxUnavailable.IntValue() != 0 || u.MaxSurge.IntValue() != 1 || *d.Replicas != 2 {
+	if u := d.Strategy.RollingUpdate; u.MaxUnavailable.IntValue() != 0 || u.MaxSurge.IntValue() != 1 ||
+		*d.Replicas != 2 {
 		t.Errorf("an edge may be without pods: %+v", d.Strategy)
 	}
 	c, grace := d.Template.Spec.Containers[0], *d.Template.Spec.TerminationGracePeriodSeconds
@@ -242,13 +265,15 @@ func TestTheServiceOfAnEdgeIsAsTheSpecSays(t *testing.T) {
 	in := regions(t)
 	of := &in.Store.Spec.DataCenters[0].Edge.Service
 	is := func() *corev1.Service { return named[*corev1.Service](t, planned(t, in), "orders-us-east-1-ingress") }
-	if s := is(); s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.Ports[0].Port != 15443 || s.Spec.Ports[0].TargetPort.IntValue() != edge.PortIngress ||
+	if s := is(); s.Spec.Type != corev1.ServiceTypeLoadBalancer || s.Spec.Ports[0].Port != 15443 ||
+		s.Spec.Ports[0].TargetPort.IntValue() != edge.PortIngress ||
 		s.Annotations["example.com/internal"] != "true" || s.Spec.LoadBalancerClass != nil {
 		t.Errorf("the default is %+v with annotations %v", s.Spec, s.Annotations)
 	}
 	of.Port, of.NodePort, of.LoadBalancerClass = 443, 30443, "example.com/internal"
 	s := is()
-	if s.Spec.Ports[0].Port != 443 || s.Spec.Ports[0].NodePort != 30443 || *s.Spec.LoadBalancerClass != "example.com/internal" {
+	if s.Spec.Ports[0].Port != 443 || s.Spec.Ports[0].NodePort != 30443 ||
+		*s.Spec.LoadBalancerClass != "example.com/internal" {
 		t.Errorf("the Service is %+v", s.Spec)
 	}
 	for want, given := range map[string]func(*corev1.Service){
@@ -259,9 +284,13 @@ func TestTheServiceOfAnEdgeIsAsTheSpecSays(t *testing.T) {
 		"lb.example.com:443": func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
 		},
-		":30443":            func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
-		"10.0.0.7:443":      func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "10.0.0.7" },
-		"[2001:db8::7]:443": func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "2001:db8::7" },
+		":30443": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
+		"10.0.0.7:443": func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "10.0.0.7"
+		},
+		"[2001:db8::7]:443": func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "2001:db8::7"
+		},
 	} {
 		s := s.DeepCopy()
 		if given(s); plan.EdgeAddress(s) != want {
@@ -275,8 +304,12 @@ func TestEveryoneReachesTheIngressClientsTheEgressAndOnlyPartsTheirs(t *testing.
 	rules := named[*networkingv1.NetworkPolicy](t, planned(t, in), edgeName).Spec.Ingress
 	want := map[int32][]networkingv1.NetworkPolicyPeer{edge.PortIngress: nil, edge.PortHTTP: nil,
 		edge.PortEgress: {{PodSelector: &metav1.LabelSelector{}}, {NamespaceSelector: in.Store.Spec.Access.Namespaces}},
-		edge.PortEgressParts: {{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{plan.LabelInstance: "orders", plan.LabelDataCenter: "us-east-1"},
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: plan.LabelComponent, Operator: metav1.LabelSelectorOpIn, Values: []string{"coordinator", "shard", "cache"}}}}}}}
+		edge.PortEgressParts: {
+			{
+				PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{plan.LabelInstance: "orders",
+					plan.LabelDataCenter: "us-east-1"},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: plan.LabelComponent,
+						Operator: metav1.LabelSelectorOpIn, Values: []string{"coordinator", "shard", "cache"}}}}}}}
 	got := map[int32][]networkingv1.NetworkPolicyPeer{}
 	for _, r := range rules {
 		for _, p := range r.Ports {
@@ -319,7 +352,8 @@ func TestAllPodsOfTheDataCenterAndNoOthersReachTheEgressForParts(t *testing.T) {
 	if sets < 3 {
 		t.Fatalf("there are %d StatefulSets", sets)
 	}
-	if app := map[string]string{plan.LabelSidecarOf: "orders", plan.LabelDataCenter: "us-east-1", plan.LabelInstance: "orders"}; admitted(app) {
+	if app := map[string]string{plan.LabelSidecarOf: "orders", plan.LabelDataCenter: "us-east-1",
+		plan.LabelInstance: "orders"}; admitted(app) {
 		t.Error("a pod with a sidecar is admitted")
 	}
 }
@@ -341,7 +375,9 @@ func TestTheServiceOfThePartsHasNoPortOfAnEdge(t *testing.T) {
 func TestPodsOfEdgesAreNotifiedOnceTheirConfigurationIsThere(t *testing.T) {
 	in := regions(t)
 	in = executed(in, planned(t, in))
-	in.EdgePods = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{plan.LabelDataCenter: "us-east-1"}}}}
+	in.EdgePods = []corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{plan.LabelDataCenter: "us-east-1"}}},
+	}
 	first := plan.EdgeNotices(in)["a"]
 	if first == "" {
 		t.Fatal("the pod is not notified")
@@ -367,11 +403,14 @@ func TestTheEdgeHasACertificateOfItsOwnRole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(secrets, func(s plan.CertificateSecret) bool { return s.Secret.Name == "orders-us-east-1-edge-tls" })
+	i := slices.IndexFunc(secrets, func(s plan.CertificateSecret) bool {
+		return s.Secret.Name == "orders-us-east-1-edge-tls"
+	})
 	if i < 0 {
 		t.Fatal("no Secret is planned")
 	}
-	want := map[string]contract.Identity{"0": {TrustDomain: "us-east.1", StoreID: in.Store.Spec.ID, DataCenter: "us-east-1", Role: contract.RoleEdge, Member: "0"}}
+	want := map[string]contract.Identity{"0": {TrustDomain: "us-east.1", StoreID: in.Store.Spec.ID,
+		DataCenter: "us-east-1", Role: contract.RoleEdge, Member: "0"}}
 	if d := cmp.Diff(want, maps.Clone(secrets[i].Identities)); d != "" {
 		t.Error(d)
 	}
@@ -384,7 +423,8 @@ func TestAPausedStoreSaysWhichEdgesWouldChange(t *testing.T) {
 		t.Errorf("nothing has changed: %q", texts)
 	}
 	in.EdgeImage = "envoy:v2"
-	if texts := strings.Join(plan.DescribePending(in, planned(t, in)), "; "); texts != "Deployments of edges to create or change: "+edgeName {
+	if texts := strings.Join(plan.DescribePending(in, planned(t, in)),
+		"; "); texts != "Deployments of edges to create or change: "+edgeName {
 		t.Error(texts)
 	}
 }

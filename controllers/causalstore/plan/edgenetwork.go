@@ -15,14 +15,17 @@ import (
 	"github.com/causalstore/causalstore/edge"
 )
 
-// egressService is what the parts of a data center and its sidecars dial, each at a port of their own. They try again by themselves.
+// egressService is what the parts of a data center and its sidecars dial, each at a port of their own. They try again
+// by themselves.
 func (b *builder) egressService(dc *v1alpha1.DataCenter) *corev1.Service {
 	port := func(name string, port int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: port, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(port)}
+		return corev1.ServicePort{Name: name, Port: port, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromInt32(port)}
 	}
-	return &corev1.Service{ObjectMeta: b.meta(EdgeName(b.store.Name, dc.Name), b.partLabels(dc, ComponentEdge)), Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Selector: b.edgeSelector(dc),
-		Ports: []corev1.ServicePort{port("egress", edge.PortEgress), port("egress-parts", edge.PortEgressParts)}}}
+	return &corev1.Service{ObjectMeta: b.meta(EdgeName(b.store.Name, dc.Name), b.partLabels(dc, ComponentEdge)),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Selector: b.edgeSelector(dc),
+			Ports: []corev1.ServicePort{port("egress", edge.PortEgress), port("egress-parts", edge.PortEgressParts)}}}
 }
 
 // ingressService is what the edges of other regions connect to.
@@ -32,10 +35,12 @@ func (b *builder) ingressService(dc *v1alpha1.DataCenter) (*corev1.Service, erro
 	if err != nil {
 		return nil, fmt.Errorf("edge.address of %s: %w", dc.Name, err)
 	}
-	s := &corev1.Service{ObjectMeta: b.meta(IngressName(b.store.Name, dc.Name), b.partLabels(dc, ComponentEdge)), Spec: corev1.ServiceSpec{
-		Type: in.Type, Selector: b.edgeSelector(dc),
-		Ports: []corev1.ServicePort{{Name: "ingress", Port: port, NodePort: in.NodePort, Protocol: corev1.ProtocolTCP,
-			TargetPort: intstr.FromInt32(edge.PortIngress)}}}}
+	s := &corev1.Service{ObjectMeta: b.meta(IngressName(b.store.Name, dc.Name), b.partLabels(dc, ComponentEdge)),
+		Spec: corev1.ServiceSpec{
+			Type: in.Type, Selector: b.edgeSelector(dc),
+			Ports: []corev1.ServicePort{{Name: "ingress", Port: port, NodePort: in.NodePort,
+				Protocol:   corev1.ProtocolTCP,
+				TargetPort: intstr.FromInt32(edge.PortIngress)}}}}
 	s.Annotations = addTo(nil, in.Annotations)
 	if in.LoadBalancerClass != "" {
 		s.Spec.LoadBalancerClass = &in.LoadBalancerClass
@@ -56,17 +61,19 @@ func ingressPort(e *v1alpha1.Edge) (int32, error) {
 	return int32(n), err
 }
 
-// edgePolicy admits to the egress for sidecars who is admitted to the parts: they dial both. Neither asks for a certificate first, so the
-// egress for the store's own parts admits no other pods. The ingress asks everyone for a certificate of an edge of the store. Health and
-// metrics are for everyone, as those of parts are.
+// edgePolicy admits to the egress for sidecars who is admitted to the parts: they dial both. Neither asks for a
+// certificate first, so the egress for the store's own parts admits no other pods. The ingress asks everyone for a
+// certificate of an edge of the store. Health and metrics are for everyone, as those of parts are.
 func (b *builder) edgePolicy(dc *v1alpha1.DataCenter) *networkingv1.NetworkPolicy {
 	parts := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{
 		MatchLabels: map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: LabelComponent, Operator: metav1.LabelSelectorOpIn,
 			Values: []string{ComponentCoordinator, ComponentShard, ComponentCache}}}}}}
-	return &networkingv1.NetworkPolicy{ObjectMeta: b.meta(EdgeName(b.store.Name, dc.Name), b.partLabels(dc, ComponentEdge)),
+	return &networkingv1.NetworkPolicy{ObjectMeta: b.meta(EdgeName(b.store.Name, dc.Name),
+		b.partLabels(dc, ComponentEdge)),
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: b.edgeSelector(dc)},
-			Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(b.admitted(), edge.PortEgress), ingress(parts, edge.PortEgressParts),
+			Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(b.admitted(), edge.PortEgress),
+				ingress(parts, edge.PortEgressParts),
 				ingress(nil, edge.PortIngress, edge.PortHTTP)},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
 }

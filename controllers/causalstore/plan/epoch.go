@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // advanceRecord decides the next layout and its epoch. The epoch grows if the layout has changed, or if it is unknown
@@ -28,8 +28,10 @@ func (b *builder) advanceRecord() error {
 	if err != nil {
 		return err
 	}
-	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout), Etcd: countFounded(in), Register: countRegisters(in, topology.Coordinator, last == nil),
-		ShardRegister: countRegisters(in, topology.Middleman, last == nil), Image: in.Image, Spec: string(spec), Operator: in.Operator, ID: in.storeID()}
+	r := Record{Epoch: 1, RestartEpoch: 1, Layout: string(layout), Served: countServed(in, last, &b.layout),
+		Etcd: countFounded(in), Register: countRegisters(in, topology.Coordinator, last == nil),
+		ShardRegister: countRegisters(in, topology.Middleman, last == nil), Image: in.Image, Spec: string(spec),
+		Operator: in.Operator, ID: in.storeID()}
 	switch seen := in.Store.Status.Topology.Epoch; {
 	case in.Record == nil && seen > 0:
 		r.Epoch, r.RestartEpoch = seen+1, seen+1
@@ -65,7 +67,8 @@ func (b *builder) podsToNotify() (pods []string) {
 	}
 	for i := range b.in.Pods {
 		p := &b.in.Pods[i]
-		if !IsOfEtcd(p) && p.Annotations[AnnotationEpoch] != strconv.FormatInt(b.record.Epoch, 10) && p.DeletionTimestamp == nil {
+		if !IsOfEtcd(p) && p.Annotations[AnnotationEpoch] != strconv.FormatInt(b.record.Epoch, 10) &&
+			p.DeletionTimestamp == nil {
 			pods = append(pods, p.Name)
 		}
 	}

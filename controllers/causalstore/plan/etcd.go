@@ -16,24 +16,26 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/etcd"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The etcd of a data center is a StatefulSet that exists if coordinators or shards of this data center have several members, or have had. Package etcd has its
-// configuration and certificates, and knows how a member starts.
+// The etcd of a data center is a StatefulSet that exists if coordinators or shards of this data center have several
+// members, or have had. Package etcd has its configuration and certificates, and knows how a member starts.
 
-// AnnotationNewEtcd on a store names a data center whose etcd has lost its data for good, and is to be founded again, empty. Coordinators
-// notice that it is another one.
+// AnnotationNewEtcd on a store names a data center whose etcd has lost its data for good, and is to be founded again,
+// empty. Coordinators notice that it is another one.
 const AnnotationNewEtcd = "causalstore.io/new-etcd"
 
 // annotationEtcdBundle on a pod of an etcd is the digest of the authorities that it accepts.
 const annotationEtcdBundle = "causalstore.io/etcd-authority"
 
-// HasEtcd reports whether the operator runs an etcd for a data center. Parts that have had several members still use it.
+// HasEtcd reports whether the operator runs an etcd for a data center. Parts that have had several members still use
+// it.
 func (in *Observed) HasEtcd(dc *v1alpha1.DataCenter) bool {
-	return dc.Region == in.Region && !dc.Etcd.IsExternal() && slices.ContainsFunc(groupParts, func(part topology.Part) bool {
-		return WantedMembers(&in.Store.Spec, dc, part) > 1 || in.usesRegister(dc.Name, part)
-	})
+	return dc.Region == in.Region && !dc.Etcd.IsExternal() &&
+		slices.ContainsFunc(groupParts, func(part topology.Part) bool {
+			return WantedMembers(&in.Store.Spec, dc, part) > 1 || in.usesRegister(dc.Name, part)
+		})
 }
 
 // IsOfEtcd reports whether a pod, or another object, is of an etcd.
@@ -65,14 +67,16 @@ func EtcdCertificates(in Observed) (all []EtcdSecrets) {
 			continue
 		}
 		secret := func(suffix string) *corev1.Secret {
-			return &corev1.Secret{ObjectMeta: b.meta(EtcdName(b.store.Name, dc.Name)+suffix, b.partLabels(dc, ComponentEtcd)), Type: corev1.SecretTypeOpaque}
+			return &corev1.Secret{ObjectMeta: b.meta(EtcdName(b.store.Name, dc.Name)+suffix,
+				b.partLabels(dc, ComponentEtcd)), Type: corev1.SecretTypeOpaque}
 		}
 		var hosts []string
 		for n := range dc.Etcd.WithDefaults().Replicas {
 			hosts = append(hosts, b.etcdHost(dc, n))
 		}
 		all = append(all, EtcdSecrets{DataCenter: dc.Name, Authority: EtcdSecret{Secret: secret("-authority")},
-			Members: EtcdSecret{secret("-tls"), etcd.MemberCertificates(hosts)}, Clients: EtcdSecret{secret("-client-tls"), etcd.ClientCertificates()}})
+			Members: EtcdSecret{secret("-tls"), etcd.MemberCertificates(hosts)},
+			Clients: EtcdSecret{secret("-client-tls"), etcd.ClientCertificates()}})
 	}
 	return all
 }
@@ -82,14 +86,16 @@ func (in *Observed) AcceptEtcdBundle(dc *v1alpha1.DataCenter, digest string) boo
 	n := int32(0)
 	for i := range in.Pods {
 		p := &in.Pods[i]
-		if IsOfEtcd(p) && p.Labels[LabelDataCenter] == dc.Name && Ready(p) && p.DeletionTimestamp == nil && p.Annotations[annotationEtcdBundle] == digest {
+		if IsOfEtcd(p) && p.Labels[LabelDataCenter] == dc.Name && Ready(p) && p.DeletionTimestamp == nil &&
+			p.Annotations[annotationEtcdBundle] == digest {
 			n++
 		}
 	}
 	return n == dc.Etcd.WithDefaults().Replicas
 }
 
-// etcd returns the objects of the etcd of a data center. Without an image it has everything but pods, and without an authority neither.
+// etcd returns the objects of the etcd of a data center. Without an image it has everything but pods, and without an
+// authority neither.
 func (b *builder) etcd(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	cluster := b.etcdCluster(dc)
 	text, err := yaml.Marshal(cluster)
@@ -109,21 +115,29 @@ func (b *builder) etcd(dc *v1alpha1.DataCenter) ([]client.Object, error) {
 	if err := b.pinTemplate(set); err != nil {
 		return nil, err
 	}
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr(intstr.FromInt32(1)),
-		UnhealthyPodEvictionPolicy: ptr(policyv1.AlwaysAllow), Selector: &metav1.LabelSelector{MatchLabels: b.etcdSelector(dc)}}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta,
+		Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr(intstr.FromInt32(1)),
+			UnhealthyPodEvictionPolicy: ptr(policyv1.AlwaysAllow),
+			Selector:                   &metav1.LabelSelector{MatchLabels: b.etcdSelector(dc)}}}
 	return append(objects, budget, set), nil
 }
 
-// EtcdsWithoutImage says, of each data center that needs an etcd which the operator is to make, that there is no image for it.
-// Coordinators and shards with several members do not start without.
+// EtcdsWithoutImage says, of each data center that needs an etcd which the operator is to make, that there is no image
+// for it. Coordinators and shards with several members do not start without.
 func EtcdsWithoutImage(in *Observed) (all []string) {
 	for i := range in.Store.Spec.DataCenters {
 		dc := &in.Store.Spec.DataCenters[i]
-		if !in.HasEtcd(dc) || cmp.Or(dc.Etcd.Image, in.EtcdImage) != "" || findStatefulSet(in.StatefulSets, EtcdName(in.Store.Name, dc.Name)) != nil {
+		if !in.HasEtcd(dc) || cmp.Or(dc.Etcd.Image, in.EtcdImage) != "" ||
+			findStatefulSet(in.StatefulSets, EtcdName(in.Store.Name, dc.Name)) != nil {
 			continue
 		}
-		all = append(all, fmt.Sprintf("data center %s: several members need an etcd, and there is no image for it: set etcd.image.repository and etcd.image.tag of the "+
-			"chart (the operator's flag --etcd-image), or dataCenters[].etcd.image; or name an etcd of your own in dataCenters[].etcd.endpoints; or set coordinators.members and storage.replicas to 1", dc.Name))
+		all = append(all,
+			fmt.Sprintf(
+				"data center %s: several members need an etcd, and there is no image for it: set "+
+					"etcd.image.repository and etcd.image.tag of the "+
+					"chart (the operator's flag --etcd-image), or dataCenters[].etcd.image; or name an etcd of your "+
+					"own in dataCenters[].etcd.endpoints; or set coordinators.members and storage.replicas to 1",
+				dc.Name))
 	}
 	return all
 }
@@ -139,7 +153,8 @@ func (b *builder) etcdImage(dc *v1alpha1.DataCenter) string {
 	return ""
 }
 
-// etcdBundle returns the digest of the authorities that members are to accept. While they are not known, an etcd that runs goes on as it is.
+// etcdBundle returns the digest of the authorities that members are to accept. While they are not known, an etcd that
+// runs goes on as it is.
 func (b *builder) etcdBundle(dc *v1alpha1.DataCenter) string {
 	if digest := b.in.EtcdBundles[dc.Name]; digest != "" {
 		return digest
@@ -150,20 +165,22 @@ func (b *builder) etcdBundle(dc *v1alpha1.DataCenter) string {
 	return ""
 }
 
-// etcdCluster is what the members are told. That the etcd has been founded is recorded, so that a member which finds no data knows that it
-// has lost it.
+// etcdCluster is what the members are told. That the etcd has been founded is recorded, so that a member which finds no
+// data knows that it has lost it.
 func (b *builder) etcdCluster(dc *v1alpha1.DataCenter) etcd.Cluster {
 	c := etcd.Cluster{Founded: b.record.Etcd[dc.Name], Config: etcd.NewConfig(b.record.ID + "-" + dc.Name)}
 	for n := range dc.Etcd.WithDefaults().Replicas {
 		url := func(port int) string { return fmt.Sprintf("https://%s:%d", b.etcdHost(dc, n), port) }
-		c.Members = append(c.Members, etcd.Member{Name: EtcdPodName(b.store.Name, dc.Name, n), PeerURL: url(etcd.PortPeers), ClientURL: url(etcd.PortClients)})
+		c.Members = append(c.Members, etcd.Member{Name: EtcdPodName(b.store.Name, dc.Name, n),
+			PeerURL: url(etcd.PortPeers), ClientURL: url(etcd.PortClients)})
 	}
 	return c
 }
 
 // etcdHost is the name of a pod of an etcd in DNS.
 func (b *builder) etcdHost(dc *v1alpha1.DataCenter, n int32) string {
-	return fmt.Sprintf("%s.%s.%s.svc", EtcdPodName(b.store.Name, dc.Name, n), EtcdName(b.store.Name, dc.Name), b.store.Namespace)
+	return fmt.Sprintf("%s.%s.%s.svc", EtcdPodName(b.store.Name, dc.Name, n), EtcdName(b.store.Name, dc.Name),
+		b.store.Namespace)
 }
 
 // countFounded returns the data centers whose etcd has once been whole.
@@ -180,7 +197,8 @@ func countFounded(in Observed) map[string]bool {
 				ready++
 			}
 		}
-		if in.Record != nil && in.Record.Etcd[dc.Name] || publishedFounded(in, dc.Name) || ready == dc.Etcd.WithDefaults().Replicas {
+		if in.Record != nil && in.Record.Etcd[dc.Name] || publishedFounded(in, dc.Name) ||
+			ready == dc.Etcd.WithDefaults().Replicas {
 			if founded == nil {
 				founded = map[string]bool{}
 			}
@@ -208,27 +226,33 @@ func (b *builder) etcdSelector(dc *v1alpha1.DataCenter) map[string]string {
 // etcdService gives every pod a DNS name, even before it is ready: members need each other to become ready.
 func (b *builder) etcdService(dc *v1alpha1.DataCenter, meta metav1.ObjectMeta) *corev1.Service {
 	port := func(name string, number int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(number)}
+		return corev1.ServicePort{Name: name, Port: number, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromInt32(number)}
 	}
-	return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone,
-		PublishNotReadyAddresses: true, Selector: b.etcdSelector(dc),
-		Ports: []corev1.ServicePort{port("clients", etcd.PortClients), port("peers", etcd.PortPeers)}}}
+	return &corev1.Service{ObjectMeta: meta,
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true, Selector: b.etcdSelector(dc),
+			Ports: []corev1.ServicePort{port("clients", etcd.PortClients), port("peers", etcd.PortPeers)}}}
 }
 
-// etcdPolicy admits the coordinators and shards of the data center, and the members themselves. Health and metrics are for everyone, as those of parts are.
+// etcdPolicy admits the coordinators and shards of the data center, and the members themselves. Health and metrics are
+// for everyone, as those of parts are.
 func (b *builder) etcdPolicy(dc *v1alpha1.DataCenter, meta metav1.ObjectMeta) *networkingv1.NetworkPolicy {
 	pods := func(component string) networkingv1.NetworkPolicyPeer {
 		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 			LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}}
 	}
 	members := []networkingv1.NetworkPolicyPeer{pods(ComponentEtcd)}
-	return &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: b.etcdSelector(dc)},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(append(members, pods(ComponentCoordinator), pods(ComponentShard)), etcd.PortClients),
-			ingress(members, etcd.PortPeers), ingress(nil, etcd.PortHTTP)},
-		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+	return &networkingv1.NetworkPolicy{ObjectMeta: meta,
+		Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: b.etcdSelector(dc)},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{ingress(append(members, pods(ComponentCoordinator),
+				pods(ComponentShard)), etcd.PortClients),
+				ingress(members, etcd.PortPeers), ingress(nil, etcd.PortHTTP)},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
 }
 
-// EtcdName is the name of the StatefulSet of a data center's etcd, of its Service, ConfigMap, budget and policy; EtcdPodName that of a pod.
+// EtcdName is the name of the StatefulSet of a data center's etcd, of its Service, ConfigMap, budget and policy;
+// EtcdPodName that of a pod.
 func EtcdName(store, dc string) string { return DataCenterName(store, dc) + "-etcd" }
 func EtcdPodName(store, dc string, n int32) string {
 	return EtcdName(store, dc) + "-" + strconv.Itoa(int(n))

@@ -36,14 +36,16 @@ func ofEtcd(p plan.Plan) (names []string) {
 }
 
 func TestTheObjectsOfMembersAndTheirEtcdMatchTheGoldenFiles(t *testing.T) {
-	for file, part := range map[string]string{"members.yaml.golden": plan.ComponentCoordinator, "shardmembers.yaml.golden": plan.ComponentShard} {
+	for file, part := range map[string]string{"members.yaml.golden": plan.ComponentCoordinator,
+		"shardmembers.yaml.golden": plan.ComponentShard} {
 		in := withEtcd(t)
 		if part == plan.ComponentShard {
 			in.Store.Spec.Storage.Replicas, in.Store.Spec.DataCenters[0].Coordinators.Members = 2, 1
 		}
 		var out bytes.Buffer
 		for _, o := range planned(t, in).Apply {
-			if plan.IsOfEtcd(o) && part == plan.ComponentCoordinator || o.GetLabels()[plan.LabelComponent] == part || o.GetName() == "try-here" {
+			if plan.IsOfEtcd(o) && part == plan.ComponentCoordinator || o.GetLabels()[plan.LabelComponent] == part ||
+				o.GetName() == "try-here" {
 				write(t, &out, o)
 			}
 		}
@@ -70,7 +72,9 @@ func TestWithoutSeveralMembersThereIsNoEtcd(t *testing.T) {
 		t.Errorf("with one member, there are %v", names)
 	}
 	in = withEtcd(t)
-	in.Store.Spec.DataCenters[0].Etcd.Endpoints, in.Store.Spec.DataCenters[0].Etcd.SecretName = []string{"https://etcd.example.com:2379"}, "etcd"
+	in.Store.Spec.DataCenters[0].Etcd.Endpoints, in.Store.Spec.DataCenters[0].Etcd.SecretName = []string{
+		"https://etcd.example.com:2379",
+	}, "etcd"
 	if names := ofEtcd(planned(t, in)); len(names) > 0 || len(plan.EtcdCertificates(in)) > 0 {
 		t.Errorf("with an etcd of somebody else, there are %v", names)
 	}
@@ -98,7 +102,8 @@ func TestAnEtcdHasNoPodsWithoutAnImageOrAnAuthority(t *testing.T) {
 	}
 }
 
-// TestWhatRestartsAnEtcd: other authorities do, since it reads them at a start; what only a member without data needs does not.
+// TestWhatRestartsAnEtcd: other authorities do, since it reads them at a start; what only a member without data needs
+// does not.
 func TestWhatRestartsAnEtcd(t *testing.T) {
 	of := func(in plan.Observed, name string) string {
 		return named[*appsv1.StatefulSet](t, planned(t, in), name).Spec.Template.Annotations["causalstore.io/inputs"]
@@ -111,7 +116,8 @@ func TestWhatRestartsAnEtcd(t *testing.T) {
 		"another authority": {func(in *plan.Observed) { in.EtcdBundles["here"] = "8899aabbccddeeff" }, true},
 		"another image":     {func(in *plan.Observed) { in.EtcdImage = "etcd:next" }, true},
 		"that it was founded": {func(in *plan.Observed) {
-			in.Record = &plan.Record{Epoch: 1, RestartEpoch: 1, Etcd: map[string]bool{"here": true}, Image: "causalstore:operator", ID: string(in.Store.UID)}
+			in.Record = &plan.Record{Epoch: 1, RestartEpoch: 1, Etcd: map[string]bool{"here": true},
+				Image: "causalstore:operator", ID: string(in.Store.UID)}
 		}, false},
 		"a larger volume": {func(in *plan.Observed) { in.Store.Spec.DataCenters[0].Etcd.Volume.Size = "4Gi" }, false},
 		"another binding": {func(in *plan.Observed) { in.Store.Spec.Binding = "Static" }, false},
@@ -133,7 +139,8 @@ func TestAnEtcdIsFoundedOnce(t *testing.T) {
 	in := withEtcd(t)
 	founded := func() bool {
 		t.Helper()
-		c, err := etcd.ParseCluster([]byte(named[*corev1.ConfigMap](t, planned(t, in), "try-here-etcd").Data[etcd.ClusterFile]))
+		c, err := etcd.ParseCluster([]byte(named[*corev1.ConfigMap](t, planned(t, in),
+			"try-here-etcd").Data[etcd.ClusterFile]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +152,9 @@ func TestAnEtcdIsFoundedOnce(t *testing.T) {
 	for n := range int32(3) {
 		in.Pods = append(in.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: plan.EtcdPodName("try", "here", n),
 			Labels: map[string]string{plan.LabelDataCenter: "here", plan.LabelComponent: plan.ComponentEtcd}},
-			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
+			Status: corev1.PodStatus{
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			}})
 		if founded() != (n == 2) {
 			t.Errorf("with %d of 3 members that serve, founded is %v", n+1, founded())
 		}

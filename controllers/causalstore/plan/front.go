@@ -9,7 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // FrontContainer is the name of the front's container in the pods of coordinators.
@@ -70,9 +70,9 @@ func (b *builder) frontPorts() (all []frontPort) {
 	return all
 }
 
-// front builds the container for clients without a sidecar, and the volumes that only it has. Those of TLS are optional for
-// the kubelet: a missing Secret must not keep the coordinator beside the front from starting. The front then refuses clients
-// with TLS, and is not ready.
+// front builds the container for clients without a sidecar, and the volumes that only it has. Those of TLS are optional
+// for the kubelet: a missing Secret must not keep the coordinator beside the front from starting. The front then
+// refuses clients with TLS, and is not ready.
 func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Volume) {
 	f := &b.spec.Clients.Front
 	plain := fmt.Sprintf("--listen-redis=:%d", PortRedis)
@@ -100,7 +100,8 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 		mount("users", UsersDir, UsersName(b.store.Name), false)
 	}
 	if t := f.TLS; t != nil {
-		args = append(args, fmt.Sprintf("--listen-redis-tls=:%d", PortRedisTLS), "--redis-tls-cert="+frontTLSDir+"/"+corev1.TLSCertKey,
+		args = append(args, fmt.Sprintf("--listen-redis-tls=:%d", PortRedisTLS),
+			"--redis-tls-cert="+frontTLSDir+"/"+corev1.TLSCertKey,
 			"--redis-tls-key="+frontTLSDir+"/"+corev1.TLSPrivateKeyKey)
 		mount("redis-tls", frontTLSDir, t.SecretName, true, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 		if t.ClientCASecretName != "" {
@@ -108,7 +109,8 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 			mount("redis-client-ca", clientCADir, t.ClientCASecretName, true, corev1.ServiceAccountRootCAKey)
 		}
 	}
-	c := b.container(FrontContainer, args, PortFrontHTTP, resourcesOr(b.spec.Clients.Front.Resources, FrontDemand), mounts...)
+	c := b.container(FrontContainer, args, PortFrontHTTP, resourcesOr(b.spec.Clients.Front.Resources, FrontDemand),
+		mounts...)
 	for _, p := range b.frontPorts() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.name, ContainerPort: p.port})
 	}
@@ -118,7 +120,8 @@ func (b *builder) front(dc *v1alpha1.DataCenter) (corev1.Container, []corev1.Vol
 // servicePorts returns the ports of Services for clients.
 func (b *builder) servicePorts() (all []corev1.ServicePort) {
 	for _, p := range b.frontPorts() {
-		all = append(all, corev1.ServicePort{Name: p.name, Port: p.port, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString(p.name)})
+		all = append(all, corev1.ServicePort{Name: p.name, Port: p.port, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromString(p.name)})
 	}
 	return all
 }

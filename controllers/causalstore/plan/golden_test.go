@@ -33,9 +33,12 @@ func observed(t *testing.T, file, region string) plan.Observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator", EdgeImage: "envoy:operator",
-		Trust: plan.Trust{Domains: map[string]string{"local": "local.1", "us-east": "us-east.1", "eu-west": "eu-west.1"},
-			Bundles: map[string]string{"local.1": "authorities of local", "us-east.1": string(authority), "eu-west.1": string(authority)}},
+	in := plan.Observed{Store: &v1alpha1.CausalStore{}, Region: region, Image: "causalstore:operator",
+		EdgeImage: "envoy:operator",
+		Trust: plan.Trust{Domains: map[string]string{"local": "local.1", "us-east": "us-east.1",
+			"eu-west": "eu-west.1"},
+			Bundles: map[string]string{"local.1": "authorities of local", "us-east.1": string(authority),
+				"eu-west.1": string(authority)}},
 		Keys: plan.Keys{Storage: "a-password-of-tests"}}
 	if err := yaml.UnmarshalStrict(b, in.Store); err != nil {
 		t.Fatal(err)
@@ -57,7 +60,8 @@ func planned(t *testing.T, in plan.Observed) plan.Plan {
 
 // With -rewrite the golden files are written instead.
 func TestPlansMatchTheGoldenFiles(t *testing.T) {
-	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"}, {"single-zone.yaml", "local"}} {
+	for _, c := range []struct{ file, region string }{{"one.yaml", "local"}, {"regions.yaml", "us-east"},
+		{"single-zone.yaml", "local"}} {
 		t.Run(c.file, func(t *testing.T) {
 			var out bytes.Buffer
 			in := observed(t, c.file, c.region)
@@ -86,14 +90,15 @@ func TestPlansMatchTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), out.String()); d != "" {
-				t.Errorf("the plan differs from the golden file (-want +got); run with -rewrite if this is intended:\n%s", d)
+				t.Errorf(
+					"the plan differs from the golden file (-want +got); run with -rewrite if this is intended:\n%s", d)
 			}
 		})
 	}
 }
 
-// write writes an object as it is applied, without the annotation with the copy of its pod template. Of the files of an edge, which
-// package edge has golden files for, it writes the names.
+// write writes an object as it is applied, without the annotation with the copy of its pod template. Of the files of an
+// edge, which package edge has golden files for, it writes the names.
 func write(t *testing.T, out *bytes.Buffer, o client.Object) {
 	t.Helper()
 	u, err := plan.Manifest(o, scheme.Scheme)

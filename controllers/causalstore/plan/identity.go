@@ -17,7 +17,8 @@ import (
 
 // Trust is what the operator knows of the authorities of regions.
 type Trust struct {
-	// Domains are the trust domains of the regions whose authority is known, Bundles the authorities by trust domain, in PEM.
+	// Domains are the trust domains of the regions whose authority is known, Bundles the authorities by trust domain,
+	// in PEM.
 	Domains map[string]string
 	Bundles map[string]string
 }
@@ -25,7 +26,8 @@ type Trust struct {
 // TrustFile is the key of contract.Trust in the ConfigMap of a data center, and the name of its file.
 const TrustFile = "trust.yaml"
 
-// SidecarCertificate is the name of the certificate of sidecars in its Secret. Those of other parts are named by their index.
+// SidecarCertificate is the name of the certificate of sidecars in its Secret. Those of other parts are named by their
+// index.
 const SidecarCertificate = "tls"
 
 // edgeMember is the member in the identity of all pods of an edge, and the name of its certificate in its Secret.
@@ -36,13 +38,14 @@ func certificatesName(store, dc string, role contract.Role) string {
 	return fmt.Sprintf("%s-%s-tls", DataCenterName(store, dc), role)
 }
 
-// SidecarCertificatesName is the name of the Secret with the certificate of the sidecars in a namespace; fronts use it too.
+// SidecarCertificatesName is the name of the Secret with the certificate of the sidecars in a namespace; fronts use it
+// too.
 func SidecarCertificatesName(store, dc string) string {
 	return certificatesName(store, dc, contract.RoleSidecar)
 }
 
-// trust returns whose certificates the parts of this region accept. A region that is not known is left out, so that parts refuse
-// whoever speaks for its data centers.
+// trust returns whose certificates the parts of this region accept. A region that is not known is left out, so that
+// parts refuse whoever speaks for its data centers.
 func (b *builder) trust() contract.Trust {
 	t := contract.Trust{StoreID: b.record.ID, DataCenters: map[string]string{}, Bundles: map[string]string{}}
 	for _, dc := range b.spec.DataCenters {
@@ -53,8 +56,8 @@ func (b *builder) trust() contract.Trust {
 	return t
 }
 
-// storeID returns the id of the store. If nobody has set it, it is the UID of the store that was the first of that name on its
-// volumes.
+// storeID returns the id of the store. If nobody has set it, it is the UID of the store that was the first of that name
+// on its volumes.
 func (in Observed) storeID() string {
 	recorded := ""
 	if in.Record != nil {
@@ -68,7 +71,9 @@ func (r *Record) ForbiddenID(s *v1alpha1.CausalStoreSpec) string {
 	if r == nil || r.ID == "" || s.ID == "" || s.ID == r.ID {
 		return ""
 	}
-	return fmt.Sprintf("spec.id: the store already has the id %s, which the certificates of its parts carry; set it to that, or remove it", r.ID)
+	return fmt.Sprintf(
+		"spec.id: the store already has the id %s, which the certificates of its parts carry; set it to that, or "+
+			"remove it", r.ID)
 }
 
 // publishedID returns the id of the store that its parts are configured with, or "".
@@ -92,8 +97,8 @@ type CertificateSecret struct {
 	Identities map[string]contract.Identity
 }
 
-// Certificates returns the Secrets with the certificates of the parts that the record tells to run in this region. They are needed
-// before the pods, and must be renewed whatever else is wrong with the store.
+// Certificates returns the Secrets with the certificates of the parts that the record tells to run in this region. They
+// are needed before the pods, and must be renewed whatever else is wrong with the store.
 func Certificates(in Observed, record Record) ([]CertificateSecret, error) {
 	domain := in.Trust.Domains[in.Region]
 	if domain == "" {
@@ -118,14 +123,16 @@ func Certificates(in Observed, record Record) ([]CertificateSecret, error) {
 			{contract.RoleMiddleman, counts.RunningMiddlemen()}} {
 			s := b.certificateSecret(dc, of.role)
 			for n := range of.count {
-				s.Identities[strconv.Itoa(n)] = contract.Identity{TrustDomain: domain, StoreID: record.ID, DataCenter: dc.Name, Role: of.role,
+				s.Identities[strconv.Itoa(n)] = contract.Identity{TrustDomain: domain, StoreID: record.ID,
+					DataCenter: dc.Name, Role: of.role,
 					Member: strconv.Itoa(n)}
 			}
 			all = append(all, s)
 		}
 		if in.HasEdge(dc) { // its pods share one
 			s := b.certificateSecret(dc, contract.RoleEdge)
-			s.Identities[edgeMember] = contract.Identity{TrustDomain: domain, StoreID: record.ID, DataCenter: dc.Name, Role: contract.RoleEdge, Member: edgeMember}
+			s.Identities[edgeMember] = contract.Identity{TrustDomain: domain, StoreID: record.ID, DataCenter: dc.Name,
+				Role: contract.RoleEdge, Member: edgeMember}
 			all = append(all, s)
 		}
 		s := b.certificateSecret(dc, contract.RoleSidecar)
@@ -136,13 +143,15 @@ func Certificates(in Observed, record Record) ([]CertificateSecret, error) {
 }
 
 func (b *builder) certificateSecret(dc *v1alpha1.DataCenter, role contract.Role) CertificateSecret {
-	return CertificateSecret{Secret: &corev1.Secret{ObjectMeta: b.meta(certificatesName(b.store.Name, dc.Name, role), b.dcLabels(dc)),
-		Type: corev1.SecretTypeOpaque}, Identities: map[string]contract.Identity{}}
+	return CertificateSecret{
+		Secret: &corev1.Secret{ObjectMeta: b.meta(certificatesName(b.store.Name, dc.Name, role), b.dcLabels(dc)),
+			Type: corev1.SecretTypeOpaque}, Identities: map[string]contract.Identity{}}
 }
 
 // SidecarIdentity is the identity of the sidecars in a namespace, and of the fronts in the store's.
 func SidecarIdentity(trustDomain, storeID, dc, namespace string) contract.Identity {
-	return contract.Identity{TrustDomain: trustDomain, StoreID: storeID, DataCenter: dc, Role: contract.RoleSidecar, Member: namespace}
+	return contract.Identity{TrustDomain: trustDomain, StoreID: storeID, DataCenter: dc, Role: contract.RoleSidecar,
+		Member: namespace}
 }
 
 // AnnotationTrust on a pod is the digest of the trust file that it was notified of, as AnnotationEpoch is the epoch.
@@ -154,8 +163,8 @@ func TrustDigest(file string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// TrustNotices returns the pods that have not been notified of the trust file in the ConfigMap of their data center, with its digest.
-// They are notified once the file is there: before, their kubelets would bring them the old one.
+// TrustNotices returns the pods that have not been notified of the trust file in the ConfigMap of their data center,
+// with its digest. They are notified once the file is there: before, their kubelets would bring them the old one.
 func TrustNotices(in Observed) map[string]string {
 	digests := map[string]string{}
 	for _, m := range in.ConfigMaps {
@@ -166,15 +175,16 @@ func TrustNotices(in Observed) map[string]string {
 	notices := map[string]string{}
 	for i := range in.Pods {
 		p := &in.Pods[i]
-		if d := digests[p.Labels[LabelDataCenter]]; d != "" && !IsOfEtcd(p) && p.Annotations[AnnotationTrust] != d && p.DeletionTimestamp == nil {
+		if d := digests[p.Labels[LabelDataCenter]]; d != "" && !IsOfEtcd(p) && p.Annotations[AnnotationTrust] != d &&
+			p.DeletionTimestamp == nil {
 			notices[p.Name] = d
 		}
 	}
 	return notices
 }
 
-// RenewTrust returns the ConfigMaps of this region's data centers and edges whose trust is not the present one, with nothing else changed:
-// for a store to which the spec is not applied at the moment.
+// RenewTrust returns the ConfigMaps of this region's data centers and edges whose trust is not the present one, with
+// nothing else changed: for a store to which the spec is not applied at the moment.
 func RenewTrust(in Observed, record Record) ([]*corev1.ConfigMap, error) {
 	layout, err := record.LayoutFile()
 	if err != nil || layout == nil || in.Trust.Domains[in.Region] == "" {
@@ -192,7 +202,8 @@ func RenewTrust(in Observed, record Record) ([]*corev1.ConfigMap, error) {
 	for _, m := range in.ConfigMaps {
 		for i := range b.spec.DataCenters {
 			dc := &b.spec.DataCenters[i]
-			if dc.Region != in.Region || m.Name != DataCenterName(b.store.Name, dc.Name) || m.Data[TrustFile] == "" || m.Data[TrustFile] == string(text) {
+			if dc.Region != in.Region || m.Name != DataCenterName(b.store.Name, dc.Name) || m.Data[TrustFile] == "" ||
+				m.Data[TrustFile] == string(text) {
 				continue
 			}
 			data := maps.Clone(m.Data)

@@ -51,7 +51,8 @@ func ReadKeys(s *corev1.Secret, fresh Keys) Keys {
 func (b *builder) keys() *corev1.Secret {
 	k := b.in.Keys
 	digest := sha256.Sum256([]byte(k.Storage))
-	users := fmt.Sprintf("user default off ~* &* +@all\nuser %s on #%s %s\n", storageUser, hex.EncodeToString(digest[:]), storageRights)
+	users := fmt.Sprintf("user default off ~* &* +@all\nuser %s on #%s %s\n", storageUser,
+		hex.EncodeToString(digest[:]), storageRights)
 	return &corev1.Secret{ObjectMeta: b.keptMeta(KeysName(b.store.Name), b.labels()), Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{keyStorage: []byte(k.Storage), keyUsers: []byte(users)}}
 }

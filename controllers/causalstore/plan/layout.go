@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // layoutOf returns the topology that a spec asks for, without an epoch. Rings list their data centers in the order of
@@ -14,7 +14,8 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 	f := topology.File{}
 	count := func(n int32) *int { i := int(n); return &i }
 	for _, dc := range s.DataCenters {
-		d := topology.FileDataCenter{Name: dc.Name, Coordinators: count(dc.Coordinators.Replicas), Caches: count(dc.Caches.Replicas),
+		d := topology.FileDataCenter{Name: dc.Name, Coordinators: count(dc.Coordinators.Replicas),
+			Caches: count(dc.Caches.Replicas),
 			Shards: count(dc.Shards)}
 		if dc.Coordinators.Members > 1 {
 			d.CoordinatorMembers = count(dc.Coordinators.Members)
@@ -42,16 +43,18 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 	return f
 }
 
-// advanceLayout sets the numbers of coordinators, shards and their members in next, which is the layout that the spec asks
-// for, to those that the parts are to run now. Changes happen one after the other: while one is in progress the layout
-// holds the numbers from before it, and no other starts. Exclusions wait for nothing. Coordinators change before members, of whichever part, and these before shards.
+// advanceLayout sets the numbers of coordinators, shards and their members in next, which is the layout that the spec
+// asks for, to those that the parts are to run now. Changes happen one after the other: while one is in progress the
+// layout holds the numbers from before it, and no other starts. Exclusions wait for nothing. Coordinators change before
+// members, of whichever part, and these before shards.
 func advanceLayout(in Observed, last, next *topology.File) (CoordinatorScaling, Resharding) {
 	requested := topology.File{DataCenters: slices.Clone(next.DataCenters)}
 	for i := range next.DataCenters {
 		dc := &next.DataCenters[i]
 		if before := findDataCenter(last, dc.Name); before != nil {
 			dc.Coordinators, dc.CoordinatorsBefore = before.Coordinators, before.CoordinatorsBefore
-			dc.CoordinatorMembers, dc.CoordinatorMembersBefore = before.CoordinatorMembers, before.CoordinatorMembersBefore
+			dc.CoordinatorMembers, dc.CoordinatorMembersBefore = before.CoordinatorMembers,
+				before.CoordinatorMembersBefore
 			dc.Shards, dc.ShardsBefore = before.Shards, before.ShardsBefore
 			dc.ShardMembers, dc.ShardMembersBefore = before.ShardMembers, before.ShardMembersBefore
 		}
@@ -110,13 +113,15 @@ func checkStatefulSets(in Observed, f *topology.File) Decision {
 		}
 		for m := range dc.Members(topology.Coordinator) {
 			name, want := coordinatorsName(in.Store.Name, dc.Name, m+1), int32(dc.RunningCoordinators())
-			if s := findStatefulSet(in.StatefulSets, name); s == nil || s.Spec.Replicas == nil || *s.Spec.Replicas != want {
+			if s := findStatefulSet(in.StatefulSets, name); s == nil || s.Spec.Replicas == nil ||
+				*s.Spec.Replicas != want {
 				return deny(ReasonStatefulSetNotScaled, "StatefulSet %s does not have %d replicas yet", name, want)
 			}
 		}
 		missing := ""
 		eachMember(dc, topology.Middleman, func(j, member int) {
-			if name := shardName(in.Store.Name, dc.Name, j, member); missing == "" && findStatefulSet(in.StatefulSets, name) == nil {
+			if name := shardName(in.Store.Name, dc.Name, j, member); missing == "" &&
+				findStatefulSet(in.StatefulSets, name) == nil {
 				missing = name
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // TestCountsChangeOneAfterTheOther plays whole changes of the numbers of shards and coordinators. The commands:
@@ -69,7 +69,9 @@ func runCommand(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	switch d.Cmd {
 	case "shards", "coordinators":
 		for _, a := range d.CmdArgs {
-			i := slices.IndexFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool { return dc.Name == a.Key })
+			i := slices.IndexFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
+				return dc.Name == a.Key
+			})
 			dc := &in.Store.Spec.DataCenters[i]
 			n := map[string]*int32{"shards": &dc.Shards, "coordinators": &dc.Coordinators.Replicas}[d.Cmd]
 			if _, err := fmt.Sscan(a.Vals[0], n); err != nil {
@@ -83,7 +85,9 @@ func runCommand(t *testing.T, in *plan.Observed, d *datadriven.TestData) {
 	case "pod":
 		setPod(in, d.CmdArgs[0].Key, d.CmdArgs[1].Key, !d.HasArg("unready"))
 	case "delete-claims":
-		in.Claims = slices.DeleteFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.DeletionTimestamp != nil })
+		in.Claims = slices.DeleteFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool {
+			return c.DeletionTimestamp != nil
+		})
 	case "log":
 		var n int64
 		if _, err := fmt.Sscan(d.CmdArgs[1].Key, &n); err != nil {
@@ -143,7 +147,8 @@ func show(t *testing.T, in plan.Observed, p plan.Plan, coordinators bool) string
 	fmt.Fprintf(&b, "epoch %d\n", p.Record.Epoch)
 	for _, dc := range c.Topology.DataCenters {
 		if coordinators {
-			fmt.Fprintf(&b, "%s: %s, %d addresses\n", dc.Name, coordinatorsOf(dc), len(c.Addresses[dc.Name].Coordinators))
+			fmt.Fprintf(&b, "%s: %s, %d addresses\n", dc.Name, coordinatorsOf(dc),
+				len(c.Addresses[dc.Name].Coordinators))
 			continue
 		}
 		fmt.Fprintf(&b, "%s: %s, %d addresses\n", dc.Name, shardsOf(dc), len(c.Addresses[dc.Name].Middlemen))
@@ -155,13 +160,16 @@ func show(t *testing.T, in plan.Observed, p plan.Plan, coordinators bool) string
 		}
 	}
 	if coordinators {
-		fmt.Fprintf(&b, "local replicas: %d; served: %d; budget: %s\n", *named[*appsv1.StatefulSet](t, p, "orders-us-east-1-cc").Spec.Replicas,
-			p.Record.Served["us-east-1"], budget(named[*policyv1.PodDisruptionBudget](t, p, "orders-us-east-1-coordinator")))
+		fmt.Fprintf(&b, "local replicas: %d; served: %d; budget: %s\n",
+			*named[*appsv1.StatefulSet](t, p, "orders-us-east-1-cc").Spec.Replicas,
+			p.Record.Served["us-east-1"],
+			budget(named[*policyv1.PodDisruptionBudget](t, p, "orders-us-east-1-coordinator")))
 	} else {
 		fmt.Fprintf(&b, "local shards: %s\n", strings.Join(sets, " "))
 	}
 	if p.Scaling.Pending() != (p.Scaling.String() != "") || p.Resharding.Pending() != (p.Resharding.String() != "") {
-		t.Errorf("scaling %+v or resharding %+v is pending without a description, or the other way round", p.Scaling, p.Resharding)
+		t.Errorf("scaling %+v or resharding %+v is pending without a description, or the other way round", p.Scaling,
+			p.Resharding)
 	}
 	for _, line := range []struct {
 		name  string
@@ -185,7 +193,8 @@ func show(t *testing.T, in plan.Observed, p plan.Plan, coordinators bool) string
 		was[s.Name] = fmt.Sprint(s.Spec.Template.Annotations)
 	}
 	for _, o := range p.Apply {
-		if s, ok := o.(*appsv1.StatefulSet); ok && was[s.Name] != "" && was[s.Name] != fmt.Sprint(s.Spec.Template.Annotations) {
+		if s, ok := o.(*appsv1.StatefulSet); ok && was[s.Name] != "" &&
+			was[s.Name] != fmt.Sprint(s.Spec.Template.Annotations) {
 			t.Errorf("the pods of %s would restart", s.Name)
 		}
 	}
@@ -194,7 +203,8 @@ func show(t *testing.T, in plan.Observed, p plan.Plan, coordinators bool) string
 
 // reasons are why a plan does not go on with a change.
 func reasons(p plan.Plan) (all []plan.Reason) {
-	for _, d := range slices.Concat(p.Scaling.Blockers, p.Scaling.Joining, []plan.Decision{p.Scaling.Start}, p.Resharding.Blockers,
+	for _, d := range slices.Concat(p.Scaling.Blockers, p.Scaling.Joining, []plan.Decision{p.Scaling.Start},
+		p.Resharding.Blockers,
 		[]plan.Decision{p.Resharding.Start}) {
 		if d.Denied() {
 			all = append(all, d.Reason)

@@ -9,12 +9,12 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The log of each coordinator is held by the members of a group (PROTOCOL, Groups), and so is the storage of each shard (Shards on groups). Each
-// member of all coordinators of a data center has a StatefulSet, whose pods are numbered as the coordinators are, and each member of each
-// shard has one.
+// The log of each coordinator is held by the members of a group (PROTOCOL, Groups), and so is the storage of each shard
+// (Shards on groups). Each member of all coordinators of a data center has a StatefulSet, whose pods are numbered as
+// the coordinators are, and each member of each shard has one.
 
 // groupParts are the parts that have groups.
 var groupParts = []topology.Part{topology.Coordinator, topology.Middleman}
@@ -38,7 +38,8 @@ type MemberScaling struct {
 	Requested []string
 	// Blockers are why members may not be removed yet, one for each group that waits.
 	Blockers []Decision
-	// Start decides whether the requested change starts; it is zero if none is requested, or another change is in progress.
+	// Start decides whether the requested change starts; it is zero if none is requested, or another change is in
+	// progress.
 	Start Decision
 }
 
@@ -92,8 +93,9 @@ func membersDiffer(f, requested *topology.File) bool {
 	})
 }
 
-// membersLeave reports whether members leave groups of this region. In other regions nobody here can ask them, and their own operators
-// wait for them; messages reach a member whose address is no longer known here by the links that it opens.
+// membersLeave reports whether members leave groups of this region. In other regions nobody here can ask them, and
+// their own operators wait for them; messages reach a member whose address is no longer known here by the links that it
+// opens.
 func membersLeave(in Observed, f *topology.File) bool {
 	return anyGroups(f, func(dc *topology.FileDataCenter, part topology.Part) bool {
 		_, before := memberFields(dc, part)
@@ -101,9 +103,9 @@ func membersLeave(in Observed, f *topology.File) bool {
 	})
 }
 
-// decideMembersStart decides whether a change of members may start. A group gets further members when it is whole, and when every
-// coordinator, or shard, runs with the register. It may always get fewer: the one that is missing may be one of those that are to go, and
-// before any disk goes finishMembersLeave asks for those that stay.
+// decideMembersStart decides whether a change of members may start. A group gets further members when it is whole, and
+// when every coordinator, or shard, runs with the register. It may always get fewer: the one that is missing may be one
+// of those that are to go, and before any disk goes finishMembersLeave asks for those that stay.
 func decideMembersStart(in Observed, f, requested *topology.File) Decision {
 	grows := false
 	for i := range f.DataCenters {
@@ -126,15 +128,17 @@ func decideMembersStart(in Observed, f, requested *topology.File) Decision {
 	return checkGroups(in, f, groupParts...)
 }
 
-// checkRegisters denies if a coordinator runs without its register, because its pod started with an older file than its template, or a shard
-// without its log, because its pod is older.
+// checkRegisters denies if a coordinator runs without its register, because its pod started with an older file than its
+// template, or a shard without its log, because its pod is older.
 func (in *Observed) checkRegisters(dc *topology.FileDataCenter, part topology.Part) Decision {
 	for j := range groupsOf(dc, part) {
 		for _, pod := range in.membersPods(dc, part, j) {
 			if slices.Contains(in.Reports[pod].RestartNeeded, contract.FieldRegister) {
-				return deny(ReasonRegisterMissing, "%s has started before its register was in its configuration; delete the pod", pod)
+				return deny(ReasonRegisterMissing,
+					"%s has started before its register was in its configuration; delete the pod", pod)
 			}
-			if m, ok := in.Measured[pod]; part == topology.Middleman && in.Measured != nil && (!ok || m.MembersWanted == 0) {
+			if m, ok := in.Measured[pod]; part == topology.Middleman && in.Measured != nil &&
+				(!ok || m.MembersWanted == 0) {
 				return deny(ReasonRegisterMissing, "%s does not report that it keeps a log yet", pod)
 			}
 		}
@@ -150,8 +154,9 @@ func (in *Observed) membersChange(f *topology.File, name string, part topology.P
 	})
 }
 
-// startMembers sets the requested numbers of members. New members join by themselves. If members leave, the layout keeps the number from
-// before until finishMembersLeave, so that all parts reach them, and they know that they leave: a primary hands over first.
+// startMembers sets the requested numbers of members. New members join by themselves. If members leave, the layout
+// keeps the number from before until finishMembersLeave, so that all parts reach them, and they know that they leave: a
+// primary hands over first.
 func startMembers(in Observed, f, requested *topology.File) {
 	for i := range f.DataCenters {
 		dc := &f.DataCenters[i]
@@ -169,9 +174,9 @@ func startMembers(in Observed, f, requested *topology.File) {
 	}
 }
 
-// finishMembersLeave ends the change of each part of a data center of this region that all surplus members have left, and returns what blocks
-// the others. Only the member that serves knows: a group has what it has acknowledged on the members of its configuration, and those that are
-// to stay must be all of them before the disks of the others may go.
+// finishMembersLeave ends the change of each part of a data center of this region that all surplus members have left,
+// and returns what blocks the others. Only the member that serves knows: a group has what it has acknowledged on the
+// members of its configuration, and those that are to stay must be all of them before the disks of the others may go.
 func finishMembersLeave(in Observed, f *topology.File) (blockers []Decision) {
 	for i := range f.DataCenters {
 		dc := &f.DataCenters[i]
@@ -213,8 +218,9 @@ func checkGroups(in Observed, f *topology.File, parts ...topology.Part) Decision
 	return allow()
 }
 
-// checkGroup denies unless exactly one of the members that are to stay serves a coordinator or shard, and says that they all have every
-// acknowledged write, and nobody else is waited for. An operator that asks no parts knows no better than their readiness.
+// checkGroup denies unless exactly one of the members that are to stay serves a coordinator or shard, and says that
+// they all have every acknowledged write, and nobody else is waited for. An operator that asks no parts knows no better
+// than their readiness.
 func (in *Observed) checkGroup(dc *topology.FileDataCenter, part topology.Part, j int) Decision {
 	if in.Measured == nil {
 		return allow()
@@ -233,11 +239,13 @@ func (in *Observed) checkGroup(dc *topology.FileDataCenter, part topology.Part, 
 	case !slices.Contains(pods[:wanted], serving[0]):
 		return deny(ReasonMemberLeaves, "%s still serves, and is to leave", serving[0])
 	case says.MembersWanted != wanted:
-		return deny(ReasonOldEpoch, "%s has not learned yet that its group is to have %s", serving[0], memberCount(wanted))
+		return deny(ReasonOldEpoch, "%s has not learned yet that its group is to have %s", serving[0],
+			memberCount(wanted))
 	case says.Members < wanted:
 		return deny(ReasonGroupNotWhole, "the group of %s has %d of %s", pods[0], says.Members, memberCount(wanted))
 	case says.MembersLeaving > 0:
-		return deny(ReasonMemberLeaves, "the group of %s still waits for %s to leave", pods[0], memberCount(says.MembersLeaving))
+		return deny(ReasonMemberLeaves, "the group of %s still waits for %s to leave", pods[0],
+			memberCount(says.MembersLeaving))
 	}
 	return allow()
 }
@@ -251,7 +259,8 @@ func (in *Observed) membersPods(dc *topology.FileDataCenter, part topology.Part,
 	return pods
 }
 
-// servingPod returns the pod of the member that serves a coordinator or shard, as far as that is known, or else of the first one.
+// servingPod returns the pod of the member that serves a coordinator or shard, as far as that is known, or else of the
+// first one.
 func (in *Observed) servingPod(name string, part topology.Part, j int) string {
 	for m := range topology.MaxMembers {
 		pod := memberPod(in.Store.Name, name, part, j, m+1)
@@ -278,7 +287,8 @@ func (s *MemberScaling) describe(in Observed, f, requested *topology.File) {
 	}
 }
 
-// IsGroupMember reports whether a pod runs a member of a group that says what the group is: a coordinator, or a shard with a register.
+// IsGroupMember reports whether a pod runs a member of a group that says what the group is: a coordinator, or a shard
+// with a register.
 func (in *Observed) IsGroupMember(p *corev1.Pod) bool {
 	part, ok := groupPart(p)
 	return ok && (part == topology.Coordinator || in.usesRegister(p.Labels[LabelDataCenter], part))

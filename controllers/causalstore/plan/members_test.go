@@ -15,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // membersRun is a store whose numbers of members change.
@@ -34,7 +34,8 @@ type membersRun struct {
 	behind string
 }
 
-// TestMembersChangeWhileAStoreRuns plays whole changes of the numbers of members of coordinators, and of shards. The commands:
+// TestMembersChangeWhileAStoreRuns plays whole changes of the numbers of members of coordinators, and of shards. The
+// commands:
 //
 //	members N                      sets the number of members in the spec
 //	coordinators N, shards N       sets the number of coordinators, or of shards
@@ -51,7 +52,8 @@ type membersRun struct {
 //	restarts [whole]               plans and carries out until nothing restarts any more, and shows what has, and what waits why; if so,
 //	                               all groups are whole all the time
 func TestMembersChangeWhileAStoreRuns(t *testing.T) {
-	for dir, part := range map[string]topology.Part{"members": topology.Coordinator, "shardmembers": topology.Middleman} {
+	for dir, part := range map[string]topology.Part{"members": topology.Coordinator,
+		"shardmembers": topology.Middleman} {
 		datadriven.Walk(t, "testdata/"+dir, func(t *testing.T, file string) { playMembers(t, file, part) })
 	}
 }
@@ -177,7 +179,8 @@ func (r *membersRun) settle(t *testing.T) {
 		r.serving, r.says, r.shards = nil, nil, counts.Shards
 		for range n {
 			r.serving = append(r.serving, 1)
-			r.says = append(r.says, plan.Measure{Members: counts.DesiredMembers(r.part), MembersWanted: counts.DesiredMembers(r.part)})
+			r.says = append(r.says, plan.Measure{Members: counts.DesiredMembers(r.part),
+				MembersWanted: counts.DesiredMembers(r.part)})
 		}
 	}
 }
@@ -230,7 +233,8 @@ func (r *membersRun) execute(p plan.Plan) {
 	r.in.Pods = nil
 	for i := range r.in.StatefulSets {
 		s := &r.in.StatefulSets[i]
-		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2, s.Annotations["causalstore.io/inputs"]
+		s.Generation, s.Status.ObservedGeneration, s.Status.UpdateRevision = 2, 2,
+			s.Annotations["causalstore.io/inputs"]
 		for n := range *s.Spec.Replicas {
 			name := fmt.Sprintf("%s-%d", s.Name, n)
 			i := slices.IndexFunc(before, func(b corev1.Pod) bool { return b.Name == name })
@@ -239,26 +243,34 @@ func (r *membersRun) execute(p plan.Plan) {
 				r.in.Pods = append(r.in.Pods, before[i])
 				continue
 			}
-			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{}}}
+			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+				Labels: map[string]string{}}}
 			for k, v := range s.Spec.Template.Labels {
 				pod.Labels[k] = v
 			}
-			pod.Labels[appsv1.PodIndexLabel], pod.Labels[appsv1.StatefulSetRevisionLabel] = fmt.Sprint(n), s.Status.UpdateRevision
-			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+			pod.Labels[appsv1.PodIndexLabel], pod.Labels[appsv1.StatefulSetRevisionLabel] = fmt.Sprint(n),
+				s.Status.UpdateRevision
+			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
+				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 			r.in.Pods = append(r.in.Pods, pod)
 			r.setReady(name, true)
 			for _, template := range s.Spec.VolumeClaimTemplates {
 				c := *template.DeepCopy()
-				if c.Name += "-" + name; !slices.ContainsFunc(r.in.Claims, func(is corev1.PersistentVolumeClaim) bool { return is.Name == c.Name }) {
+				if c.Name += "-" + name; !slices.ContainsFunc(r.in.Claims, func(is corev1.PersistentVolumeClaim) bool {
+					return is.Name == c.Name
+				}) {
 					r.in.Claims = append(r.in.Claims, c)
 				}
 			}
 		}
 	}
-	r.in.Claims = slices.DeleteFunc(r.in.Claims, func(c corev1.PersistentVolumeClaim) bool { return slices.Contains(p.DeleteClaims, c.Name) })
+	r.in.Claims = slices.DeleteFunc(r.in.Claims, func(c corev1.PersistentVolumeClaim) bool {
+		return slices.Contains(p.DeleteClaims, c.Name)
+	})
 }
 
-// show describes a plan: the configuration of the parts, the StatefulSets of the part and of etcd, and what happens to pods.
+// show describes a plan: the configuration of the parts, the StatefulSets of the part and of etcd, and what happens to
+// pods.
 func (r *membersRun) show(t *testing.T, p plan.Plan) string {
 	t.Helper()
 	var b strings.Builder
@@ -271,15 +283,18 @@ func (r *membersRun) show(t *testing.T, p plan.Plan) string {
 		t.Errorf("the parts would refuse it: %v", err)
 	}
 	counts, addresses := c.Topology.DataCenters[0].Counts(), c.Addresses["here"].Coordinators
-	n, before, component, hasRegister := counts.Coordinators, counts.CoordinatorMembersBefore, plan.ComponentCoordinator, c.Register != nil
+	n, before, component, hasRegister := counts.Coordinators, counts.CoordinatorMembersBefore,
+		plan.ComponentCoordinator, c.Register != nil
 	if r.part == topology.Middleman {
-		n, before, component, addresses = counts.Shards, counts.ShardMembersBefore, plan.ComponentShard, c.Addresses["here"].Middlemen
+		n, before, component, addresses = counts.Shards, counts.ShardMembersBefore, plan.ComponentShard,
+			c.Addresses["here"].Middlemen
 		if hasRegister {
 			t.Error("coordinators have a register, and have one member")
 		}
 		hasRegister = files[plan.ShardsFile] != ""
 	}
-	fmt.Fprintf(&b, "epoch %d: %d %ss with %d members, before %d; register: %v\n", p.Record.Epoch, n, component, counts.DesiredMembers(r.part), before, hasRegister)
+	fmt.Fprintf(&b, "epoch %d: %d %ss with %d members, before %d; register: %v\n", p.Record.Epoch, n, component,
+		counts.DesiredMembers(r.part), before, hasRegister)
 	for _, a := range addresses {
 		fmt.Fprintf(&b, "  %s\n", strings.SplitN(a, ".", 2)[0])
 	}

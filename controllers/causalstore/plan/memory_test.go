@@ -14,7 +14,8 @@ import (
 func TestARedisWithAMemoryLimitRefusesWritesBeforeItWouldBeKilled(t *testing.T) {
 	in := observed(t, "regions.yaml", "us-east")
 	storage := func() corev1.Container {
-		return named[*appsv1.StatefulSet](t, planned(t, in), "orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
+		return named[*appsv1.StatefulSet](t, planned(t, in),
+			"orders-us-east-1-shard-0").Spec.Template.Spec.Containers[1]
 	}
 	in.Store.Spec.Storage.Resources = corev1.ResourceRequirements{}
 	if args := storage().Args; slices.Contains(args, "--maxmemory") {
@@ -49,7 +50,9 @@ func TestTheFrontHasTheResourcesOfTheStore(t *testing.T) {
 	if limit := memoryLimit(c); limit != "1Gi" {
 		t.Errorf("its memory limit is %s, want 1Gi", limit)
 	}
-	if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" }); i < 0 || c.Env[i].Value != "966367638" {
+	if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool {
+		return e.Name == "GOMEMLIMIT"
+	}); i < 0 || c.Env[i].Value != "966367638" {
 		t.Errorf("the Go runtime does not stay below 1Gi: %v", c.Env)
 	}
 }

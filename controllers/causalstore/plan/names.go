@@ -19,10 +19,12 @@ const (
 	LabelMember = "causalstore.io/member"
 	// LabelRegion is the region of the operator that made the object.
 	LabelRegion = "causalstore.io/region"
-	// LabelZones on a pod is the role of the zones that it is kept in: ZonesFrontend or ZonesBackend. Other pods have none: those of an
-	// etcd, of a third member of coordinators in zones of its own, and of stores with placement SingleZone.
+	// LabelZones on a pod is the role of the zones that it is kept in: ZonesFrontend or ZonesBackend. Other pods have
+	// none: those of an etcd, of a third member of coordinators in zones of its own, and of stores with placement
+	// SingleZone.
 	LabelZones = "causalstore.io/zones"
-	// LabelZone on a pod is the zone that it is kept in, if it is kept in one. Fault injection selects pods by these two labels.
+	// LabelZone on a pod is the zone that it is kept in, if it is kept in one. Fault injection selects pods by these
+	// two labels.
 	LabelZone = "causalstore.io/zone"
 )
 
@@ -97,8 +99,8 @@ func KeysName(store string) string           { return store + "-keys" }
 // DataCenterName is the name of a data center's Service for clients, and of its ConfigMap.
 func DataCenterName(store, dc string) string { return store + "-" + dc }
 
-// EdgeName is the name of the Deployment of a data center's edge, of its ConfigMap, and of the Service through which parts dial other
-// regions; IngressName is that of the Service that other regions connect to.
+// EdgeName is the name of the Deployment of a data center's edge, of its ConfigMap, and of the Service through which
+// parts dial other regions; IngressName is that of the Service that other regions connect to.
 func EdgeName(store, dc string) string    { return DataCenterName(store, dc) + "-edge" }
 func IngressName(store, dc string) string { return DataCenterName(store, dc) + "-ingress" }
 

@@ -21,14 +21,21 @@ func Foreign(store *v1alpha1.CausalStore, planned, live client.Object, kind stri
 	case owner != nil && owner.UID == store.UID:
 		return ""
 	case owner != nil && owner.Kind == "CausalStore" && owner.Name == store.Name:
-		return fmt.Sprintf("%s %s belongs to a deleted store of the same name; wait until Kubernetes has deleted it, or delete it", kind, live.GetName())
+		return fmt.Sprintf(
+			"%s %s belongs to a deleted store of the same name; wait until Kubernetes has deleted it, or delete it",
+			kind, live.GetName())
 	case owner != nil:
-		return fmt.Sprintf("%s %s is owned by %s %s, so it is left alone; rename one of the two", kind, live.GetName(), owner.Kind, owner.Name)
+		return fmt.Sprintf("%s %s is owned by %s %s, so it is left alone; rename one of the two", kind, live.GetName(),
+			owner.Kind, owner.Name)
 	case metav1.GetControllerOf(planned) != nil:
-		return fmt.Sprintf("%s %s exists and was not made for this store (it has no owner reference to it), so it is left alone; delete or rename it, or give the store another name",
+		return fmt.Sprintf(
+			"%s %s exists and was not made for this store (it has no owner reference to it), so it is left alone; "+
+				"delete or rename it, or give the store another name",
 			kind, live.GetName())
 	case !HasLabels(store, live):
-		return fmt.Sprintf("%s %s exists without the labels of this store, so it is neither used nor changed; delete or rename it, or, if it is meant for this store: kubectl -n %s label %s %s %s",
+		return fmt.Sprintf(
+			"%s %s exists without the labels of this store, so it is neither used nor changed; delete or rename it, "+
+				"or, if it is meant for this store: kubectl -n %s label %s %s %s",
 			kind, live.GetName(), store.Namespace, strings.ToLower(kind), live.GetName(), labelArguments(store))
 	}
 	return ""
@@ -46,7 +53,8 @@ func HasLabels(store *v1alpha1.CausalStore, o client.Object) bool {
 
 func labelArguments(store *v1alpha1.CausalStore) string {
 	all := Labels(store.Name)
-	return fmt.Sprintf("%s=%s %s=%s %s=%s", LabelName, all[LabelName], LabelInstance, all[LabelInstance], LabelManagedBy, all[LabelManagedBy])
+	return fmt.Sprintf("%s=%s %s=%s %s=%s", LabelName, all[LabelName], LabelInstance, all[LabelInstance],
+		LabelManagedBy, all[LabelManagedBy])
 }
 
 // IsClaimOfStore reports whether a claim with the labels of a store also has the name that its StatefulSet gives it.

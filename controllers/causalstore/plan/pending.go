@@ -38,8 +38,8 @@ func DescribePending(in Observed, p Plan) (texts []string) {
 	return texts
 }
 
-// changedFields returns the fields of the spec that differ from the last spec that was applied. The pause itself does not
-// count.
+// changedFields returns the fields of the spec that differ from the last spec that was applied. The pause itself does
+// not count.
 func changedFields(in Observed) (fields []string) {
 	last, err := in.Record.LastSpec()
 	if err != nil || last == nil {
@@ -79,7 +79,8 @@ func changedStatefulSets(in Observed, p Plan) (created, changed []string) {
 		switch {
 		case is == nil:
 			created = append(created, want.Name)
-		case is.Annotations[annotationInputs] != want.Annotations[annotationInputs] || is.Spec.Replicas == nil || *is.Spec.Replicas != *want.Spec.Replicas:
+		case is.Annotations[annotationInputs] != want.Annotations[annotationInputs] || is.Spec.Replicas == nil ||
+			*is.Spec.Replicas != *want.Spec.Replicas:
 			changed = append(changed, want.Name)
 		}
 	}
@@ -94,7 +95,8 @@ func changedEdges(in Observed, p Plan) (names []string) {
 			continue
 		}
 		i := slices.IndexFunc(in.Deployments, func(is appsv1.Deployment) bool { return is.Name == d.Name })
-		if i < 0 || *d.Spec.Replicas != *in.Deployments[i].Spec.Replicas || !equality.Semantic.DeepDerivative(d.Spec.Template, in.Deployments[i].Spec.Template) {
+		if i < 0 || *d.Spec.Replicas != *in.Deployments[i].Spec.Replicas ||
+			!equality.Semantic.DeepDerivative(d.Spec.Template, in.Deployments[i].Spec.Template) {
 			names = append(names, d.Name)
 		}
 	}

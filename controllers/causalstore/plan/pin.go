@@ -33,7 +33,8 @@ func digest(v any) string {
 // pinTemplate keeps the pod template while the inputs are the same, so that a new version of the operator restarts
 // nothing. It keeps the template that was built, not the present one, which somebody else may have changed.
 func (b *builder) pinTemplate(s *appsv1.StatefulSet) error {
-	if was := findStatefulSet(b.in.StatefulSets, s.Name); was != nil && was.Annotations[annotationInputs] == s.Annotations[annotationInputs] {
+	if was := findStatefulSet(b.in.StatefulSets, s.Name); was != nil &&
+		was.Annotations[annotationInputs] == s.Annotations[annotationInputs] {
 		if text := was.Annotations[AnnotationTemplate]; text != "" {
 			var t corev1.PodTemplateSpec
 			if err := json.Unmarshal([]byte(text), &t); err != nil {

@@ -11,16 +11,18 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// place adds to a pod template what the spec says about the pods of a data center, and where they run. Labels and annotations
-// of the operator win; the schema refuses others with their keys.
+// place adds to a pod template what the spec says about the pods of a data center, and where they run. Labels and
+// annotations of the operator win; the schema refuses others with their keys.
 func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s workload) {
 	set := b.spec.PodsOf(dc)
-	t.Labels, t.Annotations = addTo(addTo(t.Labels, b.zoneLabels(dc, s.zones)), set.Labels), addTo(t.Annotations, set.Annotations)
+	t.Labels, t.Annotations = addTo(addTo(t.Labels, b.zoneLabels(dc, s.zones)), set.Labels),
+		addTo(t.Annotations, set.Annotations)
 	t.Spec.PriorityClassName = set.PriorityClassName
 	t.Spec.NodeSelector = addTo(nil, set.NodeSelector)
 	for _, a := range set.Tolerations {
-		t.Spec.Tolerations = append(t.Spec.Tolerations, corev1.Toleration{Key: string(a.Key), Operator: a.Operator, Value: string(a.Value),
-			Effect: a.Effect, TolerationSeconds: a.TolerationSeconds})
+		t.Spec.Tolerations = append(t.Spec.Tolerations,
+			corev1.Toleration{Key: string(a.Key), Operator: a.Operator, Value: string(a.Value),
+				Effect: a.Effect, TolerationSeconds: a.TolerationSeconds})
 	}
 	t.Spec.Affinity = b.affinity(s.zones, set.NodeAffinity)
 	if s.hasMembers {
@@ -29,8 +31,8 @@ func (b *builder) place(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s wo
 	t.Spec.TopologySpreadConstraints = b.spread(dc, s.component, set.TopologySpreadConstraints)
 }
 
-// zoneLabels returns the labels that say in which zones of a data center pods are kept. The Kubernetes scheduler chooses among several
-// zones, so only a single one has a label. The operator restarts no pod because of them.
+// zoneLabels returns the labels that say in which zones of a data center pods are kept. The Kubernetes scheduler
+// chooses among several zones, so only a single one has a label. The operator restarts no pod because of them.
 func (b *builder) zoneLabels(dc *v1alpha1.DataCenter, zones []string) map[string]string {
 	labels := map[string]string{}
 	switch of := b.spec.ZonesOf(dc); {
@@ -47,12 +49,14 @@ func (b *builder) zoneLabels(dc *v1alpha1.DataCenter, zones []string) map[string
 	return labels
 }
 
-// separateMembers keeps the members of a group off each other's hosts: each is in a StatefulSet of its own. Those of a coordinator have the
-// same number, those of a shard its label. Other pods of the component do not matter, so a data center needs only as many hosts as a group has
-// members. With one zone, hosts may be scarce, and different ones are preferred only. Members that share several zones prefer different ones.
+// separateMembers keeps the members of a group off each other's hosts: each is in a StatefulSet of its own. Those of a
+// coordinator have the same number, those of a shard its label. Other pods of the component do not matter, so a data
+// center needs only as many hosts as a group has members. With one zone, hosts may be scarce, and different ones are
+// preferred only. Members that share several zones prefer different ones.
 func (b *builder) separateMembers(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCenter, s workload) {
 	selector := map[string]string{LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: s.component}
-	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: selector}}
+	term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: selector}}
 	if shard, ok := s.labels[LabelShard]; ok {
 		selector[LabelShard] = shard
 	} else {
@@ -60,7 +64,8 @@ func (b *builder) separateMembers(t *corev1.PodTemplateSpec, dc *v1alpha1.DataCe
 	}
 	apart := &corev1.PodAntiAffinity{}
 	prefer := func(term corev1.PodAffinityTerm) {
-		apart.PreferredDuringSchedulingIgnoredDuringExecution = append(apart.PreferredDuringSchedulingIgnoredDuringExecution,
+		apart.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			apart.PreferredDuringSchedulingIgnoredDuringExecution,
 			corev1.WeightedPodAffinityTerm{Weight: 100, PodAffinityTerm: term})
 	}
 	if b.spec.SingleZone() {
@@ -91,12 +96,13 @@ func addTo[V ~string](own map[string]string, added map[string]V) map[string]stri
 	return all
 }
 
-// affinity keeps pods in their zones unconditionally: a coordinator in the zone of a shard would be lost with it. Without
-// zones, any node will do. The requirements of the spec must hold as well.
+// affinity keeps pods in their zones unconditionally: a coordinator in the zone of a shard would be lost with it.
+// Without zones, any node will do. The requirements of the spec must hold as well.
 func (b *builder) affinity(zones []string, more []v1alpha1.NodeRequirement) *corev1.Affinity {
 	var all []corev1.NodeSelectorRequirement
 	if len(zones) > 0 {
-		all = append(all, corev1.NodeSelectorRequirement{Key: b.spec.ZoneLabel, Operator: corev1.NodeSelectorOpIn, Values: zones})
+		all = append(all, corev1.NodeSelectorRequirement{Key: b.spec.ZoneLabel, Operator: corev1.NodeSelectorOpIn,
+			Values: zones})
 	}
 	for _, r := range more {
 		e := corev1.NodeSelectorRequirement{Key: string(r.Key), Operator: r.Operator}
@@ -108,24 +114,28 @@ func (b *builder) affinity(zones []string, more []v1alpha1.NodeRequirement) *cor
 	if len(all) == 0 {
 		return nil
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: all}}}}}
+	return &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: all}}}}}
 }
 
 // spread spreads the pods of a component as the spec says, or over zones and hosts as far as possible.
-func (b *builder) spread(dc *v1alpha1.DataCenter, component string, requested []v1alpha1.SpreadConstraint) []corev1.TopologySpreadConstraint {
+func (b *builder) spread(dc *v1alpha1.DataCenter, component string,
+	requested []v1alpha1.SpreadConstraint) []corev1.TopologySpreadConstraint {
 	if len(requested) == 0 {
 		keys := []v1alpha1.LabelKey{v1alpha1.LabelKey(b.spec.ZoneLabel), corev1.LabelHostname}
 		if b.spec.SingleZone() {
 			keys = keys[1:]
 		}
 		for _, key := range keys {
-			requested = append(requested, v1alpha1.SpreadConstraint{TopologyKey: key, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway})
+			requested = append(requested, v1alpha1.SpreadConstraint{TopologyKey: key, MaxSkew: 1,
+				WhenUnsatisfiable: corev1.ScheduleAnyway})
 		}
 	}
 	var all []corev1.TopologySpreadConstraint
 	for _, c := range requested {
-		all = append(all, corev1.TopologySpreadConstraint{MaxSkew: c.MaxSkew, TopologyKey: string(c.TopologyKey), WhenUnsatisfiable: c.WhenUnsatisfiable,
+		all = append(all, corev1.TopologySpreadConstraint{MaxSkew: c.MaxSkew, TopologyKey: string(c.TopologyKey),
+			WhenUnsatisfiable: c.WhenUnsatisfiable,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 				LabelInstance: b.store.Name, LabelDataCenter: dc.Name, LabelComponent: component}}})
 	}

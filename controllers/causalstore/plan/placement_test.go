@@ -26,7 +26,8 @@ func TestPodsHaveTheZoneThatTheyAreKeptInAndItsRole(t *testing.T) {
 	dc := &in.Store.Spec.DataCenters[0]
 	dc.Zones = v1alpha1.Zones{Frontend: []string{"a"}, Backend: []string{"b", "c"}}
 	got := zoneLabels(planned(t, in))
-	for component, want := range map[string][2]string{plan.ComponentCoordinator: {plan.ZonesFrontend, "a"}, plan.ComponentCache: {plan.ZonesFrontend, "a"},
+	for component, want := range map[string][2]string{plan.ComponentCoordinator: {plan.ZonesFrontend, "a"},
+		plan.ComponentCache: {plan.ZonesFrontend, "a"},
 		plan.ComponentShard: {plan.ZonesBackend, ""}} { // the scheduler chooses one of two
 		if got[component] != want {
 			t.Errorf("pods of a %s have %q, want %q", component, got[component], want)

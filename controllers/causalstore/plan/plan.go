@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Observed is the input of a plan: the store, and what exists of it in this cluster.
@@ -23,8 +23,8 @@ type Observed struct {
 	Region, Operator string
 	// Neighbors are the data centers of other regions that another operator runs in the same namespace.
 	Neighbors map[string]bool
-	// Image is the image of this operator, for stores that name none. EdgeImage is that of the edges, EtcdImage that of etcds; they may
-	// be empty.
+	// Image is the image of this operator, for stores that name none. EdgeImage is that of the edges, EtcdImage that of
+	// etcds; they may be empty.
 	Image, EdgeImage, EtcdImage string
 	// EtcdBundles are the digests of the authorities that the members of each data center's etcd are to accept.
 	EtcdBundles map[string]string
@@ -47,19 +47,20 @@ type Observed struct {
 	ConfigMaps  []corev1.ConfigMap
 	// HasVolumes is set if any claim of the store in this namespace has a volume, whatever its data center is called.
 	HasVolumes bool
-	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record has (see
-	// InvolvedPods), and those that are not ready.
+	// Reports are what parts report, by the names of their pods: those that are involved in a change that the record
+	// has (see InvolvedPods), and those that are not ready.
 	Reports map[string]Report
 	// ZoneOf is the zone of each node.
 	ZoneOf map[string]string
-	// VolumeZones are the zones in which the volume of a claim can be used, by the name of the claim. A volume that can be
-	// used anywhere, or of which it is unknown, has none.
+	// VolumeZones are the zones in which the volume of a claim can be used, by the name of the claim. A volume that can
+	// be used anywhere, or of which it is unknown, has none.
 	VolumeZones map[string][]string
 	// SameZone is the traffic distribution by which this cluster prefers endpoints in the same zone. If it is empty,
 	// PreferClose is used, which all supported versions of Kubernetes know.
 	SameZone string
 
-	// Measured are the coordinators that have answered, and the members of shards with a register, by the names of their pods.
+	// Measured are the coordinators that have answered, and the members of shards with a register, by the names of
+	// their pods.
 	Measured map[string]Measure
 	// UndrainedSince is the time since which the log of a coordinator has not been seen drained, by the name of its
 	// pod.
@@ -187,7 +188,8 @@ func (b *builder) counts(dc *v1alpha1.DataCenter) topology.DataCenter {
 // meta returns the metadata of an object that is deleted with the store.
 func (b *builder) meta(name string, labels map[string]string) metav1.ObjectMeta {
 	m := b.keptMeta(name, labels)
-	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.store, v1alpha1.GroupVersion.WithKind("CausalStore"))}
+	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.store,
+		v1alpha1.GroupVersion.WithKind("CausalStore"))}
 	return m
 }
 

@@ -29,7 +29,8 @@ type workload struct {
 	grace int64
 	// inputs are the part of the spec that the pods depend on.
 	inputs any
-	// hasMembers says that the pod may be one of several members of a group: those with its number, or of a shard those of that shard.
+	// hasMembers says that the pod may be one of several members of a group: those with its number, or of a shard those
+	// of that shard.
 	hasMembers bool
 }
 
@@ -61,7 +62,8 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.State
 		volume *v1alpha1.Volume
 	}{{dataClaim, s.volume}, {logClaim, s.log}} {
 		if of.volume != nil {
-			out.Spec.VolumeClaimTemplates = append(out.Spec.VolumeClaimTemplates, b.claimTemplate(of.name, s.labels, of.volume))
+			out.Spec.VolumeClaimTemplates = append(out.Spec.VolumeClaimTemplates,
+				b.claimTemplate(of.name, s.labels, of.volume))
 		}
 	}
 	out.Annotations = map[string]string{annotationInputs: digest(s.inputs),
@@ -69,12 +71,16 @@ func (b *builder) statefulSet(dc *v1alpha1.DataCenter, s workload) *appsv1.State
 	return out
 }
 
-func (b *builder) claimTemplate(name string, labels map[string]string, v *v1alpha1.Volume) corev1.PersistentVolumeClaim {
+func (b *builder) claimTemplate(name string, labels map[string]string,
+	v *v1alpha1.Volume) corev1.PersistentVolumeClaim {
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: b.claimLabels(labels)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: v.StorageClassName,
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: v.Size.Quantity()}},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: v.StorageClassName,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: v.Size.Quantity()},
+			},
 		},
 	}
 }
@@ -106,7 +112,8 @@ func (b *builder) pullSecrets() (all []corev1.LocalObjectReference) {
 	return all
 }
 
-// certificates returns a volume with certificates, and where a container has it. Of names, if any are given, it has only those.
+// certificates returns a volume with certificates, and where a container has it. Of names, if any are given, it has
+// only those.
 func certificates(volume, secret string, names ...string) (corev1.Volume, corev1.VolumeMount) {
 	source := &corev1.SecretVolumeSource{SecretName: secret, DefaultMode: ptr(int32(0o440))}
 	for _, name := range names {
@@ -131,16 +138,19 @@ func (b *builder) container(name string, args []string, http int32, r corev1.Res
 	mounts ...corev1.VolumeMount) corev1.Container {
 	probe := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(http)}},
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+				Port: intstr.FromInt32(http)}},
 			PeriodSeconds: period, TimeoutSeconds: 6, FailureThreshold: failures}
 	}
 	return corev1.Container{
-		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r, Env: GoMemoryLimit(r),
+		Name: name, Image: b.image(), Args: append(args, fmt.Sprintf("--listen-http=:%d", http)), Resources: r,
+		Env: GoMemoryLimit(r),
 		// The last lines of the log say why a container has ended; the operator shows them.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-		SecurityContext:          containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2), LivenessProbe: probe(contract.PathHealth, 10, 6),
-		Ports:        []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}, mounts...),
+		SecurityContext:          containerSecurity(), ReadinessProbe: probe(contract.PathReady, 2, 2),
+		LivenessProbe: probe(contract.PathHealth, 10, 6),
+		Ports:         []corev1.ContainerPort{{Name: httpPort(http), ContainerPort: http}},
+		VolumeMounts:  append([]corev1.VolumeMount{{Name: "config", MountPath: configDir, ReadOnly: true}}, mounts...),
 	}
 }
 
@@ -160,7 +170,8 @@ func podIndex() corev1.EnvVar {
 // podSecurity runs containers as nobody, who can read the Secrets that are mounted.
 func podSecurity() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
+		RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)),
+		FSGroup:             ptr(int64(nobody)),
 		FSGroupChangePolicy: ptr(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 }

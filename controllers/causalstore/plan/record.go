@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Record is what the operator must remember about a store, even when the store is deleted and created again on its old
@@ -60,12 +60,15 @@ const (
 func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 	epoch, err := strconv.ParseInt(m.Data[recordEpoch], 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s: epoch: %w; set it to the greatest epoch that a part has logged, or higher", m.Name, err)
+		return nil,
+			fmt.Errorf("ConfigMap %s: epoch: %w; set it to the greatest epoch that a part has logged, or higher",
+				m.Name, err)
 	}
 	restartEpoch := epoch // records from before shards could change do not have it
 	if text, ok := m.Data[recordRestartEpoch]; ok && text != "" {
 		if restartEpoch, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it, which restarts all pods", m.Name, recordRestartEpoch, err)
+			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it, which restarts all pods", m.Name,
+				recordRestartEpoch, err)
 		}
 	}
 	r := &Record{Epoch: epoch, RestartEpoch: restartEpoch, Layout: m.Data[recordLayout], Image: m.Data[recordImage],
@@ -75,10 +78,12 @@ func ReadRecord(m *corev1.ConfigMap) (*Record, error) {
 			return nil, fmt.Errorf("ConfigMap %s: %s: %w; remove it", m.Name, recordServed, err)
 		}
 	}
-	for key, into := range map[string]*map[string]bool{recordEtcd: &r.Etcd, recordRegister: &r.Register, recordShardRegister: &r.ShardRegister} {
+	for key, into := range map[string]*map[string]bool{recordEtcd: &r.Etcd, recordRegister: &r.Register,
+		recordShardRegister: &r.ShardRegister} {
 		if text := m.Data[key]; text != "" {
 			if err := json.Unmarshal([]byte(text), into); err != nil {
-				return nil, fmt.Errorf("ConfigMap %s: %s: %w; set it to an object such as {\"DATA-CENTER\":true}", m.Name, key, err)
+				return nil, fmt.Errorf("ConfigMap %s: %s: %w; set it to an object such as {\"DATA-CENTER\":true}",
+					m.Name, key, err)
 			}
 		}
 	}
@@ -91,12 +96,14 @@ func (b *builder) recordMap() *corev1.ConfigMap {
 	if err != nil {
 		panic(err) // unreachable: strings and numbers can always be encoded
 	}
-	m := &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()), Data: map[string]string{
-		recordEpoch: strconv.FormatInt(r.Epoch, 10), recordRestartEpoch: strconv.FormatInt(r.RestartEpoch, 10),
-		recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
-		recordOperator: r.Operator, recordID: r.ID,
-	}}
-	for key, of := range map[string]map[string]bool{recordEtcd: r.Etcd, recordRegister: r.Register, recordShardRegister: r.ShardRegister} {
+	m := &corev1.ConfigMap{ObjectMeta: b.keptMeta(RecordName(b.store.Name, b.in.Region), b.labels()),
+		Data: map[string]string{
+			recordEpoch: strconv.FormatInt(r.Epoch, 10), recordRestartEpoch: strconv.FormatInt(r.RestartEpoch, 10),
+			recordLayout: r.Layout, recordServed: string(served), recordImage: r.Image, recordSpec: r.Spec,
+			recordOperator: r.Operator, recordID: r.ID,
+		}}
+	for key, of := range map[string]map[string]bool{recordEtcd: r.Etcd, recordRegister: r.Register,
+		recordShardRegister: r.ShardRegister} {
 		if len(of) == 0 {
 			continue
 		}
@@ -129,8 +136,9 @@ func (r *Record) LastSpec() (*v1alpha1.CausalStoreSpec, error) {
 	return s, nil
 }
 
-// WithoutData returns the record of a store that has no volume any more, or never had one: what it was binds nobody. The epoch still grows, since parts in
-// other clusters may have seen it. An id that the spec names replaces the one from before.
+// WithoutData returns the record of a store that has no volume any more, or never had one: what it was binds nobody.
+// The epoch still grows, since parts in other clusters may have seen it. An id that the spec names replaces the one
+// from before.
 func (r *Record) WithoutData(s *v1alpha1.CausalStoreSpec) *Record {
 	next := &Record{Epoch: r.Epoch, RestartEpoch: r.RestartEpoch, Image: r.Image, Operator: r.Operator, ID: r.ID}
 	if s.ID != "" {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // RecoverRecord rebuilds a record that was lost from what runs: layout and epoch from the configuration of the parts of
@@ -34,7 +34,8 @@ func RecoverRecord(in Observed, configs []corev1.ConfigMap) *Record {
 	if err != nil {
 		panic(err) // unreachable: it was read from such text
 	}
-	r.Register, r.ShardRegister = publishedRegisters(in, configs, PartsFile), publishedRegisters(in, configs, ShardsFile)
+	r.Register, r.ShardRegister = publishedRegisters(in, configs, PartsFile),
+		publishedRegisters(in, configs, ShardsFile)
 	r.Layout, r.Image = string(text), cmp.Or(RunningImage(in.StatefulSets), in.Image)
 	for i := range in.StatefulSets {
 		if n, err := strconv.ParseInt(in.StatefulSets[i].Annotations[annotationRestartEpoch], 10, 64); err == nil {

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Report is the report of a part on a change of the numbers of coordinators or shards, or on why it is not ready.
@@ -23,7 +23,8 @@ func (in *Observed) currentReport(pod string) (Report, Decision) {
 	case r.Err != nil:
 		return r, deny(ReasonUnreachable, "%s is unreachable: %v", pod, r.Err)
 	case behind && r.ConfigProblem != "":
-		return r, deny(ReasonConfigRejected, "%s runs epoch %d and rejects its configuration: %s", pod, r.Epoch, r.ConfigProblem)
+		return r, deny(ReasonConfigRejected, "%s runs epoch %d and rejects its configuration: %s", pod, r.Epoch,
+			r.ConfigProblem)
 	case behind:
 		return r, deny(ReasonOldEpoch, "%s runs epoch %d, not yet epoch %d", pod, r.Epoch, in.Record.Epoch)
 	}
@@ -47,7 +48,8 @@ func (in *Observed) InvolvedPods() map[string]bool {
 			all[p.Name] = resharding || isLeaving(f, p) || decidesDepartures(f, p) || isJoining(in.Record, f, p) ||
 				in.membersChange(f, p.Labels[LabelDataCenter], topology.Coordinator)
 		case ComponentShard:
-			all[p.Name] = resharding || isLeaving(f, p) || in.membersChange(f, p.Labels[LabelDataCenter], topology.Middleman)
+			all[p.Name] = resharding || isLeaving(f, p) ||
+				in.membersChange(f, p.Labels[LabelDataCenter], topology.Middleman)
 		}
 	}
 	return all

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Resharding is the progress of a change of the numbers of shards.
@@ -94,7 +94,8 @@ func finishResharding(in Observed, f *topology.File) (blockers []Decision) {
 
 // reshardingBlockers returns the parts of this region that have not finished the change of a ring. If no data center of
 // the ring is in this region, its middlemen cannot be asked; but the coordinators here hear from them.
-func reshardingBlockers(in Observed, f *topology.File, ring string, members []topology.FileDataCenter) (blockers []Decision) {
+func reshardingBlockers(in Observed, f *topology.File, ring string,
+	members []topology.FileDataCenter) (blockers []Decision) {
 	local := false
 	for _, dc := range members {
 		if in.IsLocal(dc.Name) {

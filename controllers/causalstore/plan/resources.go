@@ -9,18 +9,18 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 )
 
-// Demand is what a container asks for unless the store says otherwise. No container has a limit of CPU: one that is throttled
-// misses the time-outs of others.
+// Demand is what a container asks for unless the store says otherwise. No container has a limit of CPU: one that is
+// throttled misses the time-outs of others.
 type Demand struct {
 	CPU, Memory string
 	// MemoryLimit bounds the container, and nine tenths of it the Go runtime. It is empty for no limit.
 	MemoryLimit string
 }
 
-// Demands of the containers, by measurements in docs/benchmarks.md; docs/kubernetes.md says how to size them and has the same
-// figures. Requests are a multiple of what idle parts take (coordinators up to 17 thousandths of a core and 17 MiB), and enough for
-// some thousand operations a second. Limits are what the bounds of each part can add up to, such as a coordinator's 256 MiB of
-// incomplete writes.
+// Demands of the containers, by measurements in docs/benchmarks.md; docs/kubernetes.md says how to size them and has
+// the same figures. Requests are a multiple of what idle parts take (coordinators up to 17 thousandths of a core and 17
+// MiB), and enough for some thousand operations a second. Limits are what the bounds of each part can add up to, such
+// as a coordinator's 256 MiB of incomplete writes.
 var (
 	CoordinatorDemand = Demand{CPU: "100m", Memory: "128Mi", MemoryLimit: "1Gi"}
 	FrontDemand       = Demand{CPU: "50m", Memory: "64Mi", MemoryLimit: "512Mi"}

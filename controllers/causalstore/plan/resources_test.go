@@ -19,7 +19,8 @@ func TestTheDocumentationHasTheDemandsOfAllContainers(t *testing.T) {
 	}
 	cache := plan.CacheDemand("1Gi")
 	cache.Memory, cache.MemoryLimit = "its `memory`", "the same"
-	for name, d := range map[string]plan.Demand{"coordinator": plan.CoordinatorDemand, "front": plan.FrontDemand, "middleman": plan.MiddlemanDemand, "edge, of stores with several regions": plan.EdgeDemand(),
+	for name, d := range map[string]plan.Demand{"coordinator": plan.CoordinatorDemand, "front": plan.FrontDemand,
+		"middleman": plan.MiddlemanDemand, "edge, of stores with several regions": plan.EdgeDemand(),
 		"Redis": plan.RedisDemand, "sidecar of an app": plan.SidecarDemand, "cache": cache} {
 		row := fmt.Sprintf("| %s | %s | %s | %s |", name, d.CPU, d.Memory, cmp.Or(d.MemoryLimit, "none"))
 		if !strings.Contains(string(b), row) {

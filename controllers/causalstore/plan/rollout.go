@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Restart is a pod to delete. A new pod of that name is kept.
@@ -33,12 +33,13 @@ type rolloutPods struct {
 }
 
 // planRestarts returns the pods to restart now: one, of one data center, once all others of the store serve and the
-// logs of the coordinators have drained. A member of a coordinator or shard restarts only while all groups of
-// its part have all of their members, and those that usually follow come first: each group then moves twice at most. Pods restart zone by
-// zone, shards before the front, so that a bad image breaks one pod in one zone. An outdated pod that does not serve restarts first, because nothing is lost by it: this is how a
-// bad image is replaced. While slots move in this region only such a pod restarts, because the copies that a middleman
-// has handed out would have to start again. Nothing waits for a coordinator that leaves, because it does not serve; it
-// restarts only if it is unreachable, which another image may repair.
+// logs of the coordinators have drained. A member of a coordinator or shard restarts only while all groups of its part
+// have all of their members, and those that usually follow come first: each group then moves twice at most. Pods
+// restart zone by zone, shards before the front, so that a bad image breaks one pod in one zone. An outdated pod that
+// does not serve restarts first, because nothing is lost by it: this is how a bad image is replaced. While slots move
+// in this region only such a pod restarts, because the copies that a middleman has handed out would have to start
+// again. Nothing waits for a coordinator that leaves, because it does not serve; it restarts only if it is unreachable,
+// which another image may repair.
 func planRestarts(in Observed, f *topology.File, resharding bool) ([]Restart, Rollout) {
 	pods, observed := classifyPods(in, f)
 	if !observed.Allowed {
@@ -50,7 +51,8 @@ func planRestarts(in Observed, f *topology.File, resharding bool) ([]Restart, Ro
 	}
 	order := rolloutOrder(in)
 	next := slices.MinFunc(pods.outdated, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(readiness(a), readiness(b)), cmp.Compare(order(a), order(b)),
+			cmp.Compare(a.Name, b.Name))
 	})
 	drained, late := checkLogs(in)
 	if part, ok := groupPart(next); ok {
@@ -76,7 +78,8 @@ func classifyPods(in Observed, f *topology.File) (pods rolloutPods, observed Dec
 			continue
 		}
 		if s.Status.ObservedGeneration != s.Generation || s.Status.UpdateRevision == "" {
-			return pods, deny(ReasonStatefulSetNotObserved, "the controller of StatefulSet %s has not observed its last change yet", s.Name)
+			return pods, deny(ReasonStatefulSetNotObserved,
+				"the controller of StatefulSet %s has not observed its last change yet", s.Name)
 		}
 		if !Ready(p) && !isSurplus(in, f, p) {
 			pods.unready = append(pods.unready, p)

@@ -50,7 +50,8 @@ func runPods(in *plan.Observed) {
 			p.Labels[appsv1.PodIndexLabel] = fmt.Sprint(n)
 			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s,
 				appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
-			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c", "orders-us-east-1-shard-1": "node-b"}[s.Name]
+			p.Spec.NodeName = map[string]string{"orders-us-east-1-shard-0": "node-c",
+				"orders-us-east-1-shard-1": "node-b"}[s.Name]
 			if p.Spec.NodeName == "" {
 				p.Spec.NodeName = "node-a"
 			}
@@ -93,7 +94,8 @@ func TestARolloutRestartsZoneByZoneShardsBeforeFront(t *testing.T) {
 	zoned, single := outdatedStore(t), outdatedStore(t)
 	single.Store.Spec.Placement = v1alpha1.PlacementSingleZone
 	for want, in := range map[string]*plan.Observed{
-		"orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1": zoned, // zone b, zone c, front
+		// zone b, zone c, front
+		"orders-us-east-1-shard-1-0 orders-us-east-1-shard-0-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1": zoned,
 		"orders-us-east-1-shard-0-0 orders-us-east-1-shard-1-0 orders-us-east-1-cc-0 orders-us-east-1-cc-1": single,
 	} {
 		if got := restartAll(t, in); got != want {
@@ -113,7 +115,8 @@ func restartAll(t *testing.T, in *plan.Observed) string {
 		}
 		order = append(order, name)
 		setPod(in, name, "new", false)
-		if got, want := nextRestart(t, in), fmt.Sprintf("pod %s is not ready", name); got != want && len(order) < len(in.Pods) {
+		if got, want := nextRestart(t, in), fmt.Sprintf("pod %s is not ready", name); got != want &&
+			len(order) < len(in.Pods) {
 			t.Fatalf("while %s restarts: %q, want %q", name, got, want)
 		}
 		setPod(in, name, "new", true)
@@ -135,7 +138,8 @@ func TestNothingRestartsWhileAPodIsMissingOrTerminating(t *testing.T) {
 	if got := nextRestart(t, in); got != "a pod is terminating" {
 		t.Errorf("while a pod terminates: %q", got)
 	}
-	setPod(in, "orders-us-east-1-cc-1", "old", false) // what terminates may be another member of the same group, or the only one of a shard
+	// what terminates may be another member of the same group, or the only one of a shard
+	setPod(in, "orders-us-east-1-cc-1", "old", false)
 	if got := nextRestart(t, in); got != "a pod is terminating" {
 		t.Errorf("a pod that is not ready, while another one terminates: %q", got)
 	}
@@ -193,7 +197,8 @@ func TestARestartWaitsForTheLogsOfAllCoordinators(t *testing.T) {
 func TestARestartWaitsForALogForALimitedTime(t *testing.T) {
 	const two = "orders-us-east-1-cc-1"
 	in := outdatedStore(t)
-	stuck := plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Hour, RingLag: map[string]time.Duration{"far": time.Hour}}
+	stuck := plan.Measure{Published: true, Incomplete: 7, StabilityLag: time.Hour,
+		RingLag: map[string]time.Duration{"far": time.Hour}}
 	setMeasure(in, two, stuck, time.Hour)
 	p := planned(t, *in)
 	if len(p.Restart) != 1 || p.Restart[0].Pod != "orders-us-east-1-shard-1-0" {

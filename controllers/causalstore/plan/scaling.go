@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // CoordinatorScaling is the progress of a change of the numbers of coordinators.
@@ -117,8 +117,10 @@ func (in *Observed) decideDeparture(dc string, j int) Decision {
 	report, decision := in.currentReport(first)
 	switch {
 	case !decision.Allowed:
-	case len(report.CoordinatorsInUse) == 0: // it counts itself, so it does not run yet, or its version does not report this
-		decision = deny(ReasonInUseUnknown, "%s does not report the coordinators in use%s", first, because(report.Reason))
+	case len(report.CoordinatorsInUse) == 0:
+		// it counts itself, so it does not run yet, or its version does not report this
+		decision = deny(ReasonInUseUnknown, "%s does not report the coordinators in use%s", first,
+			because(report.Reason))
 	case slices.Contains(report.CoordinatorsInUse, j):
 		decision = deny(ReasonCoordinatorInUse, "%s reports it as in use", first)
 	}
@@ -148,7 +150,8 @@ func (s *CoordinatorScaling) describe(in Observed, f, requested *topology.File) 
 		dc := &f.DataCenters[i]
 		local := in.IsLocal(dc.Name)
 		if dc.CoordinatorsBefore != nil && local {
-			s.ScaleDowns = append(s.ScaleDowns, fmt.Sprintf("%s from %d to %d", dc.Name, *dc.CoordinatorsBefore, *dc.Coordinators))
+			s.ScaleDowns = append(s.ScaleDowns, fmt.Sprintf("%s from %d to %d", dc.Name, *dc.CoordinatorsBefore,
+				*dc.Coordinators))
 		}
 		if n := *findDataCenter(requested, dc.Name).Coordinators; n != *dc.Coordinators {
 			s.Requested = append(s.Requested, fmt.Sprintf("%s to %d", dc.Name, n))
@@ -173,7 +176,8 @@ func (in *Observed) checkServing(pod string) Decision {
 	if !current.Allowed {
 		return current
 	}
-	return deny(ReasonNotServing, "%s is %s%s", pod, cmp.Or(string(report.Membership), "not ready"), because(report.Reason))
+	return deny(ReasonNotServing, "%s is %s%s", pod, cmp.Or(string(report.Membership), "not ready"),
+		because(report.Reason))
 }
 
 // countServed returns how many coordinators of each data center of this region have been admitted and have served,
@@ -189,9 +193,11 @@ func countServed(in Observed, last, next *topology.File) map[string]int {
 		if last != nil {
 			n = int(in.Record.ServedCoordinators(dc.Name))
 		}
-		// Of several members, one that follows is ready before the coordinator is admitted, and the one that serves is not.
+		// Of several members, one that follows is ready before the coordinator is admitted, and the one that serves is
+		// not.
 		unready := func(pod string) bool { return !isReady(in.Pods, pod) }
-		for n = min(n, *dc.Coordinators); n < *dc.Coordinators && !slices.ContainsFunc(in.membersPods(dc, topology.Coordinator, n), unready); {
+		for n = min(n, *dc.Coordinators); n < *dc.Coordinators &&
+			!slices.ContainsFunc(in.membersPods(dc, topology.Coordinator, n), unready); {
 			n++
 		}
 		all[dc.Name] = n
@@ -236,7 +242,8 @@ func isSurplus(in Observed, f *topology.File, p *corev1.Pod) bool {
 	for i := range in.Store.Spec.DataCenters {
 		if dc := &in.Store.Spec.DataCenters[i]; dc.Name == p.Labels[LabelDataCenter] {
 			part, ok := groupPart(p)
-			return isCoordinator(p) && Index(p) >= int(dc.Coordinators.Replicas) || ok && Member(p) > WantedMembers(&in.Store.Spec, dc, part)
+			return isCoordinator(p) && Index(p) >= int(dc.Coordinators.Replicas) ||
+				ok && Member(p) > WantedMembers(&in.Store.Spec, dc, part)
 		}
 	}
 	return false

@@ -36,7 +36,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	}
 	dir := t.TempDir()
 	front := ports.ForTest(t)
-	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore-tls", filepath.Join(dir, "tls"), "/etc/causalstore", filepath.Join(dir, "config"),
+	replace := []string{"/etc/causalstore-keys", filepath.Join(dir, "keys"), "/etc/causalstore-tls",
+		filepath.Join(dir, "tls"), "/etc/causalstore", filepath.Join(dir, "config"),
 		"$(POD_INDEX)", "0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortHTTP), "--listen-http=127.0.0.1:0",
 		fmt.Sprintf("--listen-http=:%d", plan.PortFrontHTTP), "--listen-http=127.0.0.1:0",
@@ -45,7 +46,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	for _, o := range p.Apply {
 		if s, ok := o.(*appsv1.StatefulSet); ok {
 			sets = append(sets, s)
-			replace = append(replace, fmt.Sprintf("%s-0.%s.%s.svc:%d", s.Name, s.Spec.ServiceName, s.Namespace, plan.PortParts),
+			replace = append(replace, fmt.Sprintf("%s-0.%s.%s.svc:%d", s.Name, s.Spec.ServiceName, s.Namespace,
+				plan.PortParts),
 				ports.ForTest(t))
 		}
 	}
@@ -59,7 +61,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 	ended := make(chan error, 8)
 	for _, s := range sets {
 		// Each pod has its own folder /data and its own certificates, so each has its own copy of the configuration.
-		own := strings.NewReplacer(filepath.Join(dir, "config"), filepath.Join(dir, s.Name, "config"), filepath.Join(dir, "tls"), filepath.Join(dir, s.Name, "tls"))
+		own := strings.NewReplacer(filepath.Join(dir, "config"), filepath.Join(dir, s.Name, "config"),
+			filepath.Join(dir, "tls"), filepath.Join(dir, s.Name, "tls"))
 		mounted := 0
 		for _, v := range s.Spec.Template.Spec.Volumes {
 			for _, c := range certificates {
@@ -77,7 +80,8 @@ func TestThePlannedContainersServeARedisClient(t *testing.T) {
 			}
 		}
 		if want := len(s.Spec.Template.Spec.Containers); mounted != want {
-			t.Errorf("the pods of %s mount %d Secrets with certificates, want one for each of %d containers", s.Name, mounted, want)
+			t.Errorf("the pods of %s mount %d Secrets with certificates, want one for each of %d containers", s.Name,
+				mounted, want)
 		}
 		for name, text := range named[*corev1.ConfigMap](t, p, "try-here").Data {
 			text = strings.ReplaceAll(own.Replace(here.Replace(text)), "/data", filepath.Join(dir, s.Name, "data"))

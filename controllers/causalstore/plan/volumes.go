@@ -18,7 +18,8 @@ type ClaimSize struct {
 }
 
 // planGrowth compares the sizes that the planned StatefulSets ask for with the present ones. The claim templates of a
-// StatefulSet are immutable, so it is recreated around its pods if one grows or is added; existing claims grow in place.
+// StatefulSet are immutable, so it is recreated around its pods if one grows or is added; existing claims grow in
+// place.
 func planGrowth(apply []client.Object, in Observed) (recreate []string, grow []ClaimSize) {
 	for _, o := range apply {
 		want, ok := o.(*appsv1.StatefulSet)
@@ -43,12 +44,14 @@ func planGrowth(apply []client.Object, in Observed) (recreate []string, grow []C
 
 // needsRecreation reports whether a StatefulSet lacks a claim template, or has it with a smaller size.
 func needsRecreation(s *appsv1.StatefulSet, template string, size resource.Quantity) bool {
-	i := slices.IndexFunc(s.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == template })
+	i := slices.IndexFunc(s.Spec.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool {
+		return c.Name == template
+	})
 	return i < 0 || size.Cmp(storageRequest(s.Spec.VolumeClaimTemplates[i])) > 0
 }
 
-// abandonedClaims returns the claims of shards, coordinators and members that have left: those of StatefulSets that are planned
-// no longer, or with fewer replicas. Without a record it is unknown whether they have left.
+// abandonedClaims returns the claims of shards, coordinators and members that have left: those of StatefulSets that are
+// planned no longer, or with fewer replicas. Without a record it is unknown whether they have left.
 func abandonedClaims(apply []client.Object, in Observed) (claims []string) {
 	for i := range in.StatefulSets {
 		s := &in.StatefulSets[i]
@@ -64,7 +67,9 @@ func abandonedClaims(apply []client.Object, in Observed) (claims []string) {
 		for n := replicas; n < *s.Spec.Replicas; n++ {
 			for _, template := range s.Spec.VolumeClaimTemplates {
 				name := fmt.Sprintf("%s-%s-%d", template.Name, s.Name, n)
-				if slices.ContainsFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name && c.DeletionTimestamp == nil }) {
+				if slices.ContainsFunc(in.Claims, func(c corev1.PersistentVolumeClaim) bool {
+					return c.Name == name && c.DeletionTimestamp == nil
+				}) {
 					claims = append(claims, name)
 				}
 			}
@@ -88,7 +93,8 @@ func isClaimOf(claim, set string) bool {
 	return isClaimOfTemplate(claim, dataClaim, set) || isClaimOfTemplate(claim, logClaim, set)
 }
 
-// isClaimOfTemplate reports whether a claim is one that a StatefulSet has made of a template. Such claims are called TEMPLATE-SET-NUMBER.
+// isClaimOfTemplate reports whether a claim is one that a StatefulSet has made of a template. Such claims are called
+// TEMPLATE-SET-NUMBER.
 func isClaimOfTemplate(claim, template, set string) bool {
 	number, ok := strings.CutPrefix(claim, template+"-"+set+"-")
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // VolumeZones returns the zones in which a volume can be used: of the zone labels that its node affinity names, or else
@@ -47,18 +47,22 @@ func selects(term corev1.NodeSelectorTerm, labels map[string]string) bool {
 	return true
 }
 
-// MisplacedVolumes returns why zones of the spec cannot be used: a part that the spec asks for has its volume in another
-// zone, and would wait for ever. A part that leaves, or whose claim is being deleted, does not count.
+// MisplacedVolumes returns why zones of the spec cannot be used: a part that the spec asks for has its volume in
+// another zone, and would wait for ever. A part that leaves, or whose claim is being deleted, does not count.
 func MisplacedVolumes(in Observed) (why []string) {
 	for i := range in.Claims {
 		c := &in.Claims[i]
 		field, zones := neededZones(in, c)
 		at := in.VolumeZones[c.Name]
-		if field == "" || len(at) == 0 || slices.ContainsFunc(at, func(z string) bool { return slices.Contains(zones, z) }) {
+		if field == "" || len(at) == 0 || slices.ContainsFunc(at, func(z string) bool {
+			return slices.Contains(zones, z)
+		}) {
 			continue
 		}
 		why = append(why, fmt.Sprintf(
-			"spec.dataCenters: %s of %s must keep %s, because the volume of claim %s can be used only there and volumes cannot move; add the zone again (a part whose data is given up gets a new volume once its claim is deleted)",
+			"spec.dataCenters: %s of %s must keep %s, because the volume of claim %s can be used only there and "+
+				"volumes cannot move; add the zone again (a part whose data is given up gets a new volume once its "+
+				"claim is deleted)",
 			field, c.Labels[LabelDataCenter], strings.Join(at, " or "), c.Name))
 	}
 	slices.Sort(why)
@@ -77,7 +81,8 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 			continue
 		}
 		if shard, ok := c.Labels[LabelShard]; ok {
-			if n, err := strconv.ParseInt(shard, 10, 32); err == nil && int32(n) < dc.Shards && Member(c) <= WantedMembers(&in.Store.Spec, dc, topology.Middleman) {
+			if n, err := strconv.ParseInt(shard, 10, 32); err == nil && int32(n) < dc.Shards &&
+				Member(c) <= WantedMembers(&in.Store.Spec, dc, topology.Middleman) {
 				return "zones.backend", dc.Zones.Backend
 			}
 			return "", nil
@@ -90,10 +95,13 @@ func neededZones(in Observed, c *corev1.PersistentVolumeClaim) (field string, zo
 		}
 		index := c.Name[strings.LastIndex(c.Name, "-")+1:]
 		m := Member(c)
-		if n, err := strconv.ParseInt(index, 10, 32); err != nil || int32(n) >= dc.Coordinators.Replicas || m > WantedMembers(&in.Store.Spec, dc, topology.Coordinator) {
+		if n, err := strconv.ParseInt(index, 10, 32); err != nil || int32(n) >= dc.Coordinators.Replicas ||
+			m > WantedMembers(&in.Store.Spec, dc, topology.Coordinator) {
 			return "", nil
 		}
-		return []string{"zones.frontend", "zones.backend", "the zones of third members (those of etcd.zones that are in neither of zones, or else zones.frontend)"}[m-1],
+		return []string{"zones.frontend", "zones.backend",
+				"the zones of third members (those of etcd.zones that are in neither of zones, or else " +
+					"zones.frontend)"}[m-1],
 			in.Store.Spec.MemberZonesOf(dc, m)
 	}
 	return "", nil

@@ -13,21 +13,27 @@ import (
 )
 
 func TestTheZonesOfAVolumeFollowFromItsNodeAffinity(t *testing.T) {
-	nodes := map[string]map[string]string{"n1": {"zone": "a", "host": "n1"}, "n2": {"zone": "b", "host": "n2"}, "n3": {"zone": "b", "host": "n3"}}
+	nodes := map[string]map[string]string{"n1": {"zone": "a", "host": "n1"}, "n2": {"zone": "b", "host": "n2"},
+		"n3": {"zone": "b", "host": "n3"}}
 	in := func(key string, values ...string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}
+		return corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+				Values: values}},
+		}
 	}
 	for name, c := range map[string]struct {
 		terms []corev1.NodeSelectorTerm
 		want  []string
 	}{
-		"anywhere":                     {nil, nil},
-		"one zone":                     {[]corev1.NodeSelectorTerm{in("zone", "c")}, []string{"c"}},
-		"two zones":                    {[]corev1.NodeSelectorTerm{in("zone", "c"), in("zone", "a")}, []string{"a", "c"}},
+		"anywhere": {nil, nil},
+		"one zone": {[]corev1.NodeSelectorTerm{in("zone", "c")}, []string{"c"}},
+		"two zones": {[]corev1.NodeSelectorTerm{in("zone", "c"), in("zone", "a")},
+			[]string{"a", "c"}},
 		"the disk of a node":           {[]corev1.NodeSelectorTerm{in("host", "n2")}, []string{"b"}},
 		"the disk of a node that died": {[]corev1.NodeSelectorTerm{in("host", "n9")}, nil},
 	} {
-		got := plan.VolumeZones(&corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: c.terms}}, "zone", nodes)
+		got := plan.VolumeZones(&corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: c.terms}},
+			"zone", nodes)
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
@@ -60,7 +66,8 @@ func TestOnlyVolumesOfPartsThatStayHoldTheirZone(t *testing.T) {
 		t.Error(why)
 	}
 	in.Claims[4].DeletionTimestamp = nil
-	if why := plan.MisplacedVolumes(in); len(why) != 1 || !strings.Contains(why[0], "zones.frontend of here must keep elsewhere") {
+	if why := plan.MisplacedVolumes(in); len(why) != 1 ||
+		!strings.Contains(why[0], "zones.frontend of here must keep elsewhere") {
 		t.Error(why)
 	}
 	in.Store.Spec.Placement = v1alpha1.PlacementSingleZone

@@ -35,7 +35,8 @@ func describeClients(c *v1alpha1.Clients) string {
 	case f.TLS == nil:
 		return fmt.Sprintf("fronts accept %s at port %d, without TLS; %s", who, plan.PortRedis, sidecars)
 	case f.TLS.Plaintext:
-		return fmt.Sprintf("fronts accept %s at port %d with TLS, and at port %d without; %s", who, plan.PortRedisTLS, plan.PortRedis, sidecars)
+		return fmt.Sprintf("fronts accept %s at port %d with TLS, and at port %d without; %s", who, plan.PortRedisTLS,
+			plan.PortRedis, sidecars)
 	}
 	return fmt.Sprintf("fronts accept %s at port %d, with TLS; %s", who, plan.PortRedisTLS, sidecars)
 }

@@ -30,7 +30,8 @@ func topologyValid(v *view) verdict {
 		if len(v.zones()) < 2 {
 			hint = "; or, because this cluster does not have two zones, set spec.placement: SingleZone"
 		}
-		return no(v1alpha1.ReasonZoneWithoutNodes, "no node has label %s with the value %s; label nodes, or correct the zones%s",
+		return no(v1alpha1.ReasonZoneWithoutNodes,
+			"no node has label %s with the value %s; label nodes, or correct the zones%s",
 			v.Store.Spec.ZoneLabel, strings.Join(empty, ", "), hint)
 	}
 	epoch := max(v.Epoch, v.Store.Status.Topology.Epoch)
@@ -40,7 +41,8 @@ func topologyValid(v *view) verdict {
 	return yes(v1alpha1.ReasonTopologyAccepted, "topology epoch %d", epoch)
 }
 
-const noZoneProtection = "nothing protects from the loss of the zone, and coordinators and shards may share a node, whose disks can then take acknowledged writes with them"
+const noZoneProtection = "nothing protects from the loss of the zone, and coordinators and shards may share a node, " +
+	"whose disks can then take acknowledged writes with them"
 
 // zones has the zones that nodes are in.
 func (v *view) zones() map[string]bool {
@@ -94,7 +96,9 @@ func injectionReady(v *view) verdict {
 	}
 	switch {
 	case v.WebhookInstalled && !v.Webhook:
-		return no(v1alpha1.ReasonWebhookNotServing, "the API server does not trust the webhook's certificate, so new pods get no sidecar; see the operator's log")
+		return no(v1alpha1.ReasonWebhookNotServing,
+			"the API server does not trust the webhook's certificate, so new pods get no sidecar; see the "+
+				"operator's log")
 	case !v.Webhook:
 		return no(v1alpha1.ReasonWebhookNotInstalled, "sidecars are not injected%s", instead)
 	}
@@ -104,9 +108,12 @@ func injectionReady(v *view) verdict {
 func paused(v *view) verdict {
 	switch {
 	case v.Store.Spec.Paused && len(v.Pending) > 0:
-		return yes(v1alpha1.ReasonChangesPending, "the operator changes nothing while spec.paused is true; what it would change: %s", strings.Join(v.Pending, "; "))
+		return yes(v1alpha1.ReasonChangesPending,
+			"the operator changes nothing while spec.paused is true; what it would change: %s",
+			strings.Join(v.Pending, "; "))
 	case v.Store.Spec.Paused:
-		return yes(v1alpha1.ReasonPaused, "the operator changes nothing while spec.paused is true, and has nothing to change")
+		return yes(v1alpha1.ReasonPaused,
+			"the operator changes nothing while spec.paused is true, and has nothing to change")
 	}
 	return no(v1alpha1.ReasonNotPaused, "the operator applies changes")
 }
@@ -157,12 +164,14 @@ func progressing(v *view) verdict {
 	case len(v.Growing) > 0:
 		return yes(v1alpha1.ReasonGrowing, "volumes are growing: %s%s", strings.Join(v.Growing, ", "), scaling)
 	case v.Rollout.Outdated > 0 && len(v.Rollout.LateLogs) > 0:
-		return yes(v1alpha1.ReasonLogNotDrained, "%s; no longer waiting for logs: %s. A coordinator replays its log when it restarts%s",
+		return yes(v1alpha1.ReasonLogNotDrained,
+			"%s; no longer waiting for logs: %s. A coordinator replays its log when it restarts%s",
 			restarts(v.Rollout), strings.Join(v.Rollout.LateLogs, "; "), scaling)
 	case v.Rollout.Outdated > 0:
 		return yes(v1alpha1.ReasonRollingOut, "%s%s", restarts(v.Rollout), scaling)
 	case v.rollingOut():
-		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.away), causes(v.problems), scaling)
+		return yes(v1alpha1.ReasonRollingOut, "the pod that restarted last is not ready yet; %s%s%s", describe(v.away),
+			causes(v.problems), scaling)
 	case v.Scaling.OnlyMembers():
 		return yes(v1alpha1.ReasonMembers, "%s", v.Scaling)
 	case v.Scaling.Pending():
@@ -172,7 +181,8 @@ func progressing(v *view) verdict {
 	case len(v.Resharding.Requested) > 0:
 		return yes(v1alpha1.ReasonMovingSlots, "%s", v.Resharding)
 	case len(v.edges.rolling) > 0:
-		return yes(v1alpha1.ReasonEdgesRolling, "the pods of edges are being replaced: %s%s", strings.Join(v.edges.rolling, ", "), causes(v.edgeProblems))
+		return yes(v1alpha1.ReasonEdgesRolling, "the pods of edges are being replaced: %s%s",
+			strings.Join(v.edges.rolling, ", "), causes(v.edgeProblems))
 	}
 	return no(v1alpha1.ReasonUpToDate, "the store is as the spec says")
 }
@@ -200,8 +210,9 @@ func restartCount(n int) string {
 	return fmt.Sprintf("%d pods have to restart", n)
 }
 
-// degraded holds if parts or edges that have served are missing, an image cannot be had, a disk has lost data, or two processes run as
-// one part. One part that restarts for a change does not count, unless it is known that it will not come back by itself.
+// degraded holds if parts or edges that have served are missing, an image cannot be had, a disk has lost data, or two
+// processes run as one part. One part that restarts for a change does not count, unless it is known that it will not
+// come back by itself.
 func degraded(v *view) verdict {
 	if without := v.problemsOf(diagnose.ReasonDataLost); len(without) > 0 {
 		return yes(v1alpha1.ReasonDataLost, "%s", dataLost(without))
@@ -209,19 +220,23 @@ func degraded(v *view) verdict {
 	if two := v.problemsOf(diagnose.ReasonDuplicate); len(two) > 0 {
 		return yes(v1alpha1.ReasonDuplicatePart, "two processes run as one part%s", causes(two))
 	}
-	images, lost := selectProblems(slices.Concat(v.problems, v.edgeProblems, v.etcdProblems), []diagnose.Reason{diagnose.ReasonImage}), v.created() && len(v.lost) > 0
+	images, lost := selectProblems(slices.Concat(v.problems, v.edgeProblems, v.etcdProblems),
+		[]diagnose.Reason{diagnose.ReasonImage}), v.created() && len(v.lost) > 0
 	if lost && v.rollingOut() && v.lostParts == 1 && !v.missingTooLong() && !v.stuck() {
 		return no(v1alpha1.ReasonNotDegraded, "one part restarts for a change")
 	}
 	for _, r := range v.rings {
 		if lost && r.Availability == v1alpha1.RingUnavailable {
-			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s%s", r.Name, r.Message, causes(v.problems))
+			return yes(v1alpha1.ReasonDataMissing, "ring %s cannot serve all data; %s%s", r.Name, r.Message,
+				causes(v.problems))
 		}
 	}
 	full := v.problemsOf(diagnose.ReasonStorageFull, diagnose.ReasonLogFull)
 	switch {
 	case len(images) > 0:
-		return yes(v1alpha1.ReasonImageMissing, "an image cannot be had; correct spec.image, spec.storage.image, or edge.image of the chart (etcd.image for etcd), or the pull secrets%s", causes(images))
+		return yes(v1alpha1.ReasonImageMissing,
+			"an image cannot be had; correct spec.image, spec.storage.image, or edge.image of the chart (etcd.image "+
+				"for etcd), or the pull secrets%s", causes(images))
 	case lost && len(full) > 0:
 		return yes(v1alpha1.ReasonDiskFull, "%s%s", describe(v.lost), causes(full))
 	case lost:
@@ -240,7 +255,8 @@ func ready(v *view) verdict {
 	case len(v.Refused) > 0 && !v.created():
 		return no(v1alpha1.ReasonSpecRefused, "%s", strings.Join(v.Refused, "; "))
 	case v.local == 0:
-		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs", v.Region)
+		return no(v1alpha1.ReasonNothingHere, "spec.dataCenters has none in region %s, which this operator runs",
+			v.Region)
 	case len(v.Conflicts) > 0:
 		return no(v1alpha1.ReasonObjectConflict, "%s", strings.Join(v.Conflicts, "; "))
 	case len(v.problemsOf(diagnose.ReasonDataLost)) > 0:

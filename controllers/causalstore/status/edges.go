@@ -16,8 +16,9 @@ import (
 // edgesView is what was observed of the edges of this region, by the names of their data centers.
 type edgesView struct {
 	all, withoutImage, withoutService, withoutAddress []string
-	short                                             []string // those of whose pods some do not serve, with the numbers
-	rolling                                           []string // those whose pods are being replaced
+	// those of whose pods some do not serve, with the numbers
+	short   []string
+	rolling []string // those whose pods are being replaced
 }
 
 // addEdge returns the state of the edge of a data center, or nil if it needs none.
@@ -35,7 +36,8 @@ func (v *view) addEdge(dc *v1alpha1.DataCenter) *v1alpha1.EdgeStatus {
 			s.Pods.Updated = d.Status.UpdatedReplicas
 		}
 		if s.Pods.Updated < s.Pods.Desired || d.Status.Replicas > s.Pods.Updated {
-			v.edges.rolling = append(v.edges.rolling, fmt.Sprintf("%s (%d of %d replaced)", dc.Name, s.Pods.Updated, s.Pods.Desired))
+			v.edges.rolling = append(v.edges.rolling,
+				fmt.Sprintf("%s (%d of %d replaced)", dc.Name, s.Pods.Updated, s.Pods.Desired))
 		}
 	} else if v.EdgeImage == "" {
 		v.edges.withoutImage = append(v.edges.withoutImage, dc.Name)
@@ -50,7 +52,8 @@ func (v *view) addEdge(dc *v1alpha1.DataCenter) *v1alpha1.EdgeStatus {
 		return s
 	}
 	if s.Address = plan.EdgeAddress(&v.Services[i]); s.Address == "" {
-		v.edges.withoutAddress = append(v.edges.withoutAddress, fmt.Sprintf("%s (type %s)", ingress, dc.Edge.Service.Type))
+		v.edges.withoutAddress = append(v.edges.withoutAddress,
+			fmt.Sprintf("%s (type %s)", ingress, dc.Edge.Service.Type))
 	}
 	return s
 }
@@ -63,20 +66,28 @@ func edgesReady(v *view) verdict {
 		return yes(v1alpha1.ReasonNoEdges, "no data center here needs an edge: all others are in this cluster")
 	case len(v.edges.withoutImage) > 0:
 		return no(v1alpha1.ReasonEdgeImageMissing,
-			"the operator has no image for the edges of these data centers, so that other regions are not reached: %s; set edge.image.repository and edge.image.tag of the chart (the operator's flag --edge-image)",
+			"the operator has no image for the edges of these data centers, so that other regions are not reached: "+
+				"%s; set edge.image.repository and edge.image.tag of the chart (the operator's flag --edge-image)",
 			strings.Join(v.edges.withoutImage, ", "))
 	case len(v.edges.withoutService) > 0 && v.Failed != nil: // for example because of a node port that is taken
-		return no(v1alpha1.ReasonEdgeWithoutAddress, "Services that could not be made, so that other regions do not reach this one: %s: %v", strings.Join(v.edges.withoutService, ", "), v.Failed)
+		return no(v1alpha1.ReasonEdgeWithoutAddress,
+			"Services that could not be made, so that other regions do not reach this one: %s: %v",
+			strings.Join(v.edges.withoutService, ", "), v.Failed)
 	case len(v.edges.short) > 0 && v.edgesServed():
-		return no(v1alpha1.ReasonEdgesMissing, "edge pods that serve: %s; without any, other regions are not reached%s", strings.Join(v.edges.short, "; "), causes(v.edgeProblems))
+		return no(v1alpha1.ReasonEdgesMissing, "edge pods that serve: %s; without any, other regions are not reached%s",
+			strings.Join(v.edges.short, "; "), causes(v.edgeProblems))
 	case len(v.edges.short) > 0:
-		return no(v1alpha1.ReasonEdgesStarting, "edge pods that serve: %s%s", strings.Join(v.edges.short, "; "), causes(v.edgeProblems))
+		return no(v1alpha1.ReasonEdgesStarting, "edge pods that serve: %s%s", strings.Join(v.edges.short, "; "),
+			causes(v.edgeProblems))
 	case len(v.edges.withoutService)+len(v.edges.withoutAddress) > 0:
 		return no(v1alpha1.ReasonEdgeWithoutAddress,
-			"Services that have been given no address, so that other regions do not reach this one: %s; see their events, or choose another edge.service.type",
+			"Services that have been given no address, so that other regions do not reach this one: %s; see their "+
+				"events, or choose another edge.service.type",
 			strings.Join(slices.Concat(v.edges.withoutService, v.edges.withoutAddress), ", "))
 	case len(untrusted) > 0:
-		return no(v1alpha1.ReasonEdgePeersUntrusted, "the edges neither admit nor connect to those of these data centers, whose regions are not trusted: %s; see PeersTrusted",
+		return no(v1alpha1.ReasonEdgePeersUntrusted,
+			"the edges neither admit nor connect to those of these data centers, whose regions are not trusted: %s; "+
+				"see PeersTrusted",
 			strings.Join(untrusted, ", "))
 	}
 	return yes(v1alpha1.ReasonEdgesServe, "all edge pods serve: those of %s", strings.Join(v.edges.all, ", "))
@@ -85,5 +96,6 @@ func edgesReady(v *view) verdict {
 // edgesServed reports whether all edges have served once, by the condition of before.
 func (v *view) edgesServed() bool {
 	c := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionEdgesReady)
-	return c != nil && !slices.Contains([]string{v1alpha1.ReasonNoEdges, v1alpha1.ReasonEdgeImageMissing, v1alpha1.ReasonEdgesStarting}, c.Reason)
+	return c != nil && !slices.Contains([]string{v1alpha1.ReasonNoEdges, v1alpha1.ReasonEdgeImageMissing,
+		v1alpha1.ReasonEdgesStarting}, c.Reason)
 }

@@ -49,17 +49,25 @@ func etcdReady(v *view) verdict {
 	short := strings.Join(slices.Concat(v.etcds.withoutQuorum, v.etcds.short), "; ")
 	switch {
 	case len(v.etcds.all) == 0:
-		return yes(v1alpha1.ReasonNoEtcd, "the operator runs no etcd: no coordinator or shard here has several members, or spec.dataCenters[].etcd.endpoints names another one")
+		return yes(v1alpha1.ReasonNoEtcd,
+			"the operator runs no etcd: no coordinator or shard here has several members, or "+
+				"spec.dataCenters[].etcd.endpoints names another one")
 	case len(v.etcds.withoutImage) > 0:
 		return no(v1alpha1.ReasonEtcdImageMissing,
-			"the operator has no image for the etcd of these data centers, whose coordinators or shards need it: %s; set etcd.image.repository and etcd.image.tag of the chart (the operator's flag --etcd-image), or spec.dataCenters[].etcd.image",
+			"the operator has no image for the etcd of these data centers, whose coordinators or shards need it: %s; "+
+				"set etcd.image.repository and etcd.image.tag of the chart (the operator's flag --etcd-image), or "+
+				"spec.dataCenters[].etcd.image",
 			strings.Join(v.etcds.withoutImage, ", "))
 	case short != "" && !v.etcdsServed():
 		return no(v1alpha1.ReasonEtcdStarting, "members of etcd that serve: %s%s", short, causes(v.etcdProblems))
 	case len(v.etcds.withoutQuorum) > 0:
-		return no(v1alpha1.ReasonEtcdWithoutQuorum, "members of etcd that serve: %s; reads and writes go on, but a coordinator or shard that fails now is not replaced by another of its members%s", short, causes(v.etcdProblems))
+		return no(v1alpha1.ReasonEtcdWithoutQuorum,
+			"members of etcd that serve: %s; reads and writes go on, but a coordinator or shard that fails now is "+
+				"not replaced by another of its members%s", short, causes(v.etcdProblems))
 	case short != "":
-		return no(v1alpha1.ReasonEtcdMissing, "members of etcd that serve: %s; with one fewer, coordinators and shards that fail are not replaced by others of their members%s", short, causes(v.etcdProblems))
+		return no(v1alpha1.ReasonEtcdMissing,
+			"members of etcd that serve: %s; with one fewer, coordinators and shards that fail are not replaced by "+
+				"others of their members%s", short, causes(v.etcdProblems))
 	}
 	return yes(v1alpha1.ReasonEtcdServes, "all members of etcd serve: those of %s", strings.Join(v.etcds.all, ", "))
 }
@@ -67,5 +75,6 @@ func etcdReady(v *view) verdict {
 // etcdsServed reports whether all etcds have served once, by the condition of before.
 func (v *view) etcdsServed() bool {
 	c := meta.FindStatusCondition(v.Store.Status.Conditions, v1alpha1.ConditionEtcdReady)
-	return c != nil && !slices.Contains([]string{v1alpha1.ReasonNoEtcd, v1alpha1.ReasonEtcdImageMissing, v1alpha1.ReasonEtcdStarting}, c.Reason)
+	return c != nil && !slices.Contains([]string{v1alpha1.ReasonNoEtcd, v1alpha1.ReasonEtcdImageMissing,
+		v1alpha1.ReasonEtcdStarting}, c.Reason)
 }

@@ -5,7 +5,8 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 )
 
-// addExclusions says of each data center that was ever excluded how far the coordinators of the others in this cluster go by that.
+// addExclusions says of each data center that was ever excluded how far the coordinators of the others in this cluster
+// go by that.
 func (v *view) addExclusions() {
 	for i := range v.dataCenters {
 		if n := v.Record.Exclusions(v.dataCenters[i].Name); n > 0 {
@@ -16,8 +17,8 @@ func (v *view) addExclusions() {
 
 func (v *view) exclusionOf(dc *v1alpha1.DataCenterStatus, count int32) *v1alpha1.ExclusionStatus {
 	x := &v1alpha1.ExclusionStatus{Count: count}
-	// Its own may be dead, which must not look as if they were late. Where there are no others they are asked, for they know whether its
-	// shards are back.
+	// Its own may be dead, which must not look as if they were late. Where there are no others they are asked, for they
+	// know whether its shards are back.
 	own := len(v.served) == 1 && dc.Here
 	for name, served := range v.served {
 		if own || name != dc.Name {
@@ -29,7 +30,8 @@ func (v *view) exclusionOf(dc *v1alpha1.DataCenterStatus, count int32) *v1alpha1
 		p := &v.Pods[i]
 		of := p.Labels[plan.LabelDataCenter]
 		m, ok := v.Measured[p.Name]
-		if !ok || m.Follows || of == dc.Name && !own || p.Labels[plan.LabelComponent] != plan.ComponentCoordinator || int32(plan.Index(p)) >= v.served[of].Desired {
+		if !ok || m.Follows || of == dc.Name && !own || p.Labels[plan.LabelComponent] != plan.ComponentCoordinator ||
+			int32(plan.Index(p)) >= v.served[of].Desired {
 			continue
 		}
 		heard = true

@@ -12,7 +12,9 @@ import (
 
 func TestTheStatusSaysHowFarAnExclusionIs(t *testing.T) {
 	says := func(x plan.Exclusion) map[string]plan.Measure {
-		return map[string]plan.Measure{plan.ComponentCoordinator: {Exclusions: map[string]plan.Exclusion{"here": x, "there": x}}}
+		return map[string]plan.Measure{
+			plan.ComponentCoordinator: {Exclusions: map[string]plan.Exclusion{"here": x, "there": x}},
+		}
 	}
 	for _, c := range []struct {
 		about, dc string
@@ -20,17 +22,26 @@ func TestTheStatusSaysHowFarAnExclusionIs(t *testing.T) {
 		fails     bool
 		want      v1alpha1.ExclusionStatus
 	}{
-		{"nobody answers", "there", map[string]plan.Measure{}, false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionUnknown}},
-		{"the coordinator does not know of it", "there", map[string]plan.Measure{plan.ComponentCoordinator: {}}, false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionPending}},
-		{"it goes by an earlier one", "there", says(plan.Exclusion{Applied: 1, Shards: 3}), false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionPending, Shards: 3}},
-		{"the last copy", "there", says(plan.Exclusion{Applied: 1, Shards: 3, LastCopy: true}), false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionLastCopy, Shards: 3}},
-		{"excluded", "there", says(plan.Exclusion{Applied: 2, Without: 3, Shards: 3}), false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionExcluded, Applied: 1, Without: 3, Shards: 3}},
-		{"back", "there", says(plan.Exclusion{Applied: 2, Shards: 3}), false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBack, Applied: 1, Shards: 3}},
-		{"this one is back without data", "here", says(plan.Exclusion{Applied: 2, Shards: 1}), true, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBackfilling, Applied: 1, Shards: 1}},
-		{"this one is back", "here", says(plan.Exclusion{Applied: 2, Shards: 1}), false, v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBack, Applied: 1, Shards: 1}},
+		{"nobody answers", "there", map[string]plan.Measure{}, false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionUnknown}},
+		{"the coordinator does not know of it", "there", map[string]plan.Measure{plan.ComponentCoordinator: {}}, false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionPending}},
+		{"it goes by an earlier one", "there", says(plan.Exclusion{Applied: 1, Shards: 3}), false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionPending, Shards: 3}},
+		{"the last copy", "there", says(plan.Exclusion{Applied: 1, Shards: 3, LastCopy: true}), false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionLastCopy, Shards: 3}},
+		{"excluded", "there", says(plan.Exclusion{Applied: 2, Without: 3, Shards: 3}), false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionExcluded, Applied: 1, Without: 3, Shards: 3}},
+		{"back", "there", says(plan.Exclusion{Applied: 2, Shards: 3}), false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBack, Applied: 1, Shards: 3}},
+		{"this one is back without data", "here", says(plan.Exclusion{Applied: 2, Shards: 1}), true,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBackfilling, Applied: 1, Shards: 1}},
+		{"this one is back", "here", says(plan.Exclusion{Applied: 2, Shards: 1}), false,
+			v1alpha1.ExclusionStatus{State: v1alpha1.ExclusionBack, Applied: 1, Shards: 1}},
 	} {
 		in := one()
-		in.Record = &plan.Record{Epoch: 2, Layout: `{"dataCenters":[{"name":"here","coordinators":1,"shards":1,"exclusions":2},{"name":"there","coordinators":1,"shards":3,"exclusions":2}]}`}
+		in.Record = &plan.Record{Epoch: 2,
+			Layout: `{"dataCenters":[{"name":"here","coordinators":1,"shards":1,"exclusions":2},{"name":"there","coordinators":1,"shards":3,"exclusions":2}]}`}
 		in.Measured = c.measured
 		if c.fails {
 			fail(&in, plan.ComponentShard)

@@ -11,14 +11,15 @@ import (
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // group is what is known of the members that hold the log of one coordinator, or the data of one shard.
 type group struct {
 	part, dataCenter string
 	index            int
-	// report is the one that counts: of the member that serves, or else of one that knows of a problem; nil if there is none.
+	// report is the one that counts: of the member that serves, or else of one that knows of a problem; nil if there is
+	// none.
 	report *contract.Group
 	serves bool
 	// unreported are the pods of the part that could not be asked, with the reason.
@@ -30,9 +31,10 @@ func (g *group) String() string { return fmt.Sprintf("%s %d of %s", g.part, g.in
 // HasGroup reports whether the part in a pod has several members, so that its report is needed.
 func (in *Observed) HasGroup(p *corev1.Pod) bool {
 	return slices.ContainsFunc(in.Store.Spec.DataCenters, func(dc v1alpha1.DataCenter) bool {
-		return dc.Name == p.Labels[plan.LabelDataCenter] && slices.ContainsFunc(groupsOf(&in.Store.Spec, &dc), func(of groups) bool {
-			return p.Labels[plan.LabelComponent] == of.component
-		})
+		return dc.Name == p.Labels[plan.LabelDataCenter] &&
+			slices.ContainsFunc(groupsOf(&in.Store.Spec, &dc), func(of groups) bool {
+				return p.Labels[plan.LabelComponent] == of.component
+			})
 	})
 }
 
@@ -45,7 +47,8 @@ type groups struct {
 
 // groupsOf returns the groups of a data center with several members each.
 func groupsOf(s *v1alpha1.CausalStoreSpec, dc *v1alpha1.DataCenter) (all []groups) {
-	for _, of := range []groups{{plan.ComponentCoordinator, dc.Coordinators.Replicas, plan.WantedMembers(s, dc, topology.Coordinator)},
+	for _, of := range []groups{{plan.ComponentCoordinator, dc.Coordinators.Replicas,
+		plan.WantedMembers(s, dc, topology.Coordinator)},
 		{plan.ComponentShard, dc.Shards, plan.WantedMembers(s, dc, topology.Middleman)}} {
 		if of.members > 1 {
 			all = append(all, of)
@@ -90,8 +93,8 @@ func (v *view) findGroup(component, dc string, index int) group {
 	return g
 }
 
-// isBetter reports whether a report counts more than the one there is: that of the member that serves in the highest epoch, then one
-// that knows of a problem, then that of the highest epoch.
+// isBetter reports whether a report counts more than the one there is: that of the member that serves in the highest
+// epoch, then one that knows of a problem, then that of the highest epoch.
 func (g *group) isBetter(r *contract.Group) bool {
 	rank := func(r *contract.Group) int {
 		switch {
@@ -142,7 +145,8 @@ func (g *group) problem() string {
 	switch r := g.report; {
 	case r.Problem == contract.GroupFrozen, r.Problem == contract.GroupLost:
 		return fmt.Sprintf("%s: %s", r.Problem, r.Reason)
-	case r.Register != nil && r.Register.UnreachableForMs != nil && *r.Register.UnreachableForMs >= registerPatience.Milliseconds():
+	case r.Register != nil && r.Register.UnreachableForMs != nil &&
+		*r.Register.UnreachableForMs >= registerPatience.Milliseconds():
 		return "its register does not answer, or takes no changes"
 	}
 	return ""
@@ -167,12 +171,13 @@ func (g *group) behind() (all []contract.GroupMember) {
 
 // memberStateTexts say for people why a member is missing.
 var memberStateTexts = map[contract.GroupMemberState]string{
-	contract.MemberJoining: "is joining: it gets the log", contract.MemberSilent: "does not answer", contract.MemberStalled: "answers, and does not make durable what it gets",
+	contract.MemberJoining: "is joining: it gets the log", contract.MemberSilent: "does not answer",
+	contract.MemberStalled: "answers, and does not make durable what it gets",
 	contract.MemberDamaged: "has a damaged disk", contract.MemberLost: "has lost its volume", "": "is missing",
 }
 
-// describeMissing says which members a group lacks, since when and why. Times are given to the minute, so that the text does not change all
-// the time.
+// describeMissing says which members a group lacks, since when and why. Times are given to the minute, so that the text
+// does not change all the time.
 func (g *group) describeMissing(now time.Time) string {
 	var members []string
 	for _, m := range g.behind() {
@@ -185,7 +190,8 @@ func (g *group) describeMissing(now time.Time) string {
 	if len(members) == 0 {
 		members = []string{"a member is about to join"} // it did when the report was made
 	}
-	return fmt.Sprintf("%s has %d of %d members, since %s: %s", g, len(g.report.Members), len(g.report.Wanted), sinceMinute(now, g.report.ShortForMs), strings.Join(members, ", "))
+	return fmt.Sprintf("%s has %d of %d members, since %s: %s", g, len(g.report.Members), len(g.report.Wanted),
+		sinceMinute(now, g.report.ShortForMs), strings.Join(members, ", "))
 }
 
 // sinceMinute returns when an age began, to the minute.
@@ -196,8 +202,8 @@ func sinceMinute(now time.Time, ageMs *int64) string {
 	return now.Add(-time.Duration(*ageMs) * time.Millisecond).UTC().Truncate(time.Minute).Format("2006-01-02 15:04 UTC")
 }
 
-// underReplicated holds if a group has fewer members than it should have, or cannot change. What is known to be wrong comes before what is
-// unknown, and what only a person can mend first.
+// underReplicated holds if a group has fewer members than it should have, or cannot change. What is known to be wrong
+// comes before what is unknown, and what only a person can mend first.
 func underReplicated(v *view) verdict {
 	var lost, frozen, away, short, unknownGroups []string
 	for i := range v.groups {
@@ -206,7 +212,8 @@ func underReplicated(v *view) verdict {
 		case g.report != nil && g.report.Problem == contract.GroupLost && !g.serves:
 			lost = append(lost, fmt.Sprintf("%s, since %s", g, sinceMinute(v.Now, g.report.ProblemForMs)))
 		case g.report != nil && g.report.Problem == contract.GroupFrozen:
-			frozen = append(frozen, fmt.Sprintf("%s, since %s: %s", g, sinceMinute(v.Now, g.report.ProblemForMs), g.report.Reason))
+			frozen = append(frozen, fmt.Sprintf("%s, since %s: %s", g, sinceMinute(v.Now, g.report.ProblemForMs),
+				g.report.Reason))
 		case g.report != nil && g.problem() != "":
 			away = append(away, fmt.Sprintf("%s, since %s", g, sinceMinute(v.Now, g.report.Register.UnreachableForMs)))
 		}
@@ -220,20 +227,29 @@ func underReplicated(v *view) verdict {
 	rest := also("groups without all of their members", short) + also("groups of which nothing is known", unknownGroups)
 	switch {
 	case len(v.groups) == 0:
-		return no(v1alpha1.ReasonNoGroups, "every part here has one member: the only copy of its log, or of its data in its ring, is on its disk")
+		return no(v1alpha1.ReasonNoGroups,
+			"every part here has one member: the only copy of its log, or of its data in its ring, is on its disk")
 	case len(lost) > 0:
-		return yes(v1alpha1.ReasonGroupLost, "the volumes of all members are gone or damaged: %s; see docs/disasters.md, The disk of a coordinator, and A shard has lost its data%s%s",
+		return yes(v1alpha1.ReasonGroupLost,
+			"the volumes of all members are gone or damaged: %s; see docs/disasters.md, The disk of a coordinator, "+
+				"and A shard has lost its data%s%s",
 			strings.Join(lost, "; "), also("frozen groups", frozen), rest)
 	case len(frozen) > 0:
-		return yes(v1alpha1.ReasonGroupFrozen, "groups that serve, and do not change until somebody accepts the register: %s; see docs/disasters.md, The register was replaced or restored%s",
+		return yes(v1alpha1.ReasonGroupFrozen,
+			"groups that serve, and do not change until somebody accepts the register: %s; see docs/disasters.md, "+
+				"The register was replaced or restored%s",
 			strings.Join(frozen, "; "), rest)
 	case len(away) > 0:
-		return yes(v1alpha1.ReasonRegisterUnreachable, "the register does not answer, so nothing can change, and a coordinator or shard that fails now is not replaced by another of its members: %s%s",
+		return yes(v1alpha1.ReasonRegisterUnreachable,
+			"the register does not answer, so nothing can change, and a coordinator or shard that fails now is not "+
+				"replaced by another of its members: %s%s",
 			strings.Join(away, "; "), rest)
 	case len(short) > 0:
-		return yes(v1alpha1.ReasonMembersMissing, "%s%s", strings.Join(short, "; "), also("groups of which nothing is known", unknownGroups))
+		return yes(v1alpha1.ReasonMembersMissing, "%s%s", strings.Join(short, "; "),
+			also("groups of which nothing is known", unknownGroups))
 	case len(unknownGroups) > 0:
-		return unknown(v1alpha1.ReasonGroupsUnknown, "groups of which no member has reported that it serves: %s", strings.Join(unknownGroups, "; "))
+		return unknown(v1alpha1.ReasonGroupsUnknown, "groups of which no member has reported that it serves: %s",
+			strings.Join(unknownGroups, "; "))
 	}
 	return no(v1alpha1.ReasonFullyReplicated, "all members of %d groups have every acknowledged write", len(v.groups))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/contract"
 )
 
-// peersConnected holds if every ring acknowledges the writes of this region, which shows that it can be reached. What is
-// known to be wrong comes before what is unknown, and a cause before its effects.
+// peersConnected holds if every ring acknowledges the writes of this region, which shows that it can be reached. What
+// is known to be wrong comes before what is unknown, and a cause before its effects.
 func peersConnected(v *view) verdict {
 	peers, unprobed := v.peersElsewhere()
 	wrong := notConnected(peers)
@@ -21,22 +21,30 @@ func peersConnected(v *view) verdict {
 	case len(v.Store.Spec.Rings) == 1 && len(wrong) == 0:
 		return yes(v1alpha1.ReasonOneRing, "there is only one ring")
 	case len(wrong) > 0:
-		return no(reasonOf(wrong), "%s%s%s", describePeers(wrong, v.created()), also("rings that do not acknowledge writes", v.behind), v.describeUnasked())
+		return no(reasonOf(wrong), "%s%s%s", describePeers(wrong, v.created()),
+			also("rings that do not acknowledge writes", v.behind), v.describeUnasked())
 	case len(v.behind) > 0:
-		return no(v1alpha1.ReasonPeersBehind, "rings that do not acknowledge writes: %s; check their data centers, the network to them, and that all regions have the same manifest (kubectl causal status with a --context for each)%s",
+		return no(v1alpha1.ReasonPeersBehind,
+			"rings that do not acknowledge writes: %s; check their data centers, the network to them, and that all "+
+				"regions have the same manifest (kubectl causal status with a --context for each)%s",
 			strings.Join(v.behind, ", "), v.describeUnasked())
 	case len(notServing) > 0:
-		return unknown(v1alpha1.ReasonPeersNotServing, "rings that do not serve all of their data now: %s%s", strings.Join(notServing, "; "), v.describeUnasked())
+		return unknown(v1alpha1.ReasonPeersNotServing, "rings that do not serve all of their data now: %s%s",
+			strings.Join(notServing, "; "), v.describeUnasked())
 	case len(v.unasked) > 0:
-		return unknown(v1alpha1.ReasonPeersUnasked, "coordinators whose lag is unknown: %s", strings.Join(v.unasked, ", "))
+		return unknown(v1alpha1.ReasonPeersUnasked, "coordinators whose lag is unknown: %s",
+			strings.Join(v.unasked, ", "))
 	case !v.measured:
-		return unknown(v1alpha1.ReasonPeersUnknown, "no coordinator in this region has reported yet how far the rings are behind")
+		return unknown(v1alpha1.ReasonPeersUnknown,
+			"no coordinator in this region has reported yet how far the rings are behind")
 	case len(unprobed) > 0:
-		return unknown(v1alpha1.ReasonPeersUnknown, "no first coordinator in this region has reported yet whether the shards of these data centers answer: %s",
+		return unknown(v1alpha1.ReasonPeersUnknown,
+			"no first coordinator in this region has reported yet whether the shards of these data centers answer: %s",
 			strings.Join(unprobed, ", "))
 	}
 	if others := otherVersions(peers); others != "" {
-		return yes(v1alpha1.ReasonPeersVersion, "every ring acknowledges the writes of this region; parts of another version run in %s", others)
+		return yes(v1alpha1.ReasonPeersVersion,
+			"every ring acknowledges the writes of this region; parts of another version run in %s", others)
 	}
 	return yes(v1alpha1.ReasonPeersAcknowledge, "every ring acknowledges the writes of this region")
 }
@@ -59,13 +67,15 @@ type peer struct {
 	why              string // stable texts only: those of other states name ports and times
 }
 
-// severities orders the known states of peers, the worst first: what somebody has to correct comes before what may pass.
-var severities = []contract.PeerState{contract.PeerOtherManifest, contract.PeerNotTrusted, contract.PeerUnresolved, contract.PeerUnreachable,
+// severities orders the known states of peers, the worst first: what somebody has to correct comes before what may
+// pass.
+var severities = []contract.PeerState{contract.PeerOtherManifest, contract.PeerNotTrusted, contract.PeerUnresolved,
+	contract.PeerUnreachable,
 	contract.PeerOtherVersion, contract.PeerConnected, ""}
 
-// peersElsewhere returns how the first coordinators here find the data centers of other regions, and those that none has probed.
-// A ring lags only while it has writes to acknowledge, so without writes the lag does not tell that it cannot be reached. What is
-// here is judged by its pods.
+// peersElsewhere returns how the first coordinators here find the data centers of other regions, and those that none
+// has probed. A ring lags only while it has writes to acknowledge, so without writes the lag does not tell that it
+// cannot be reached. What is here is judged by its pods.
 func (v *view) peersElsewhere() (all []peer, unprobed []string) {
 	away := map[string]bool{}
 	for _, dc := range v.dataCenters {
@@ -76,7 +86,8 @@ func (v *view) peersElsewhere() (all []peer, unprobed []string) {
 		for _, pod := range slices.Sorted(maps.Keys(v.Reports)) {
 			for _, of := range v.Reports[pod].Peers {
 				p.linked = p.linked || of.DataCenter == dc.Name && of.LinksUp > 0
-				if rank := slices.Index(severities, of.State); of.DataCenter == dc.Name && rank >= 0 && rank < slices.Index(severities, p.state) {
+				if rank := slices.Index(severities, of.State); of.DataCenter == dc.Name && rank >= 0 &&
+					rank < slices.Index(severities, p.state) {
 					p.state, p.version, p.why = of.State, of.Version, ""
 					if of.State == contract.PeerOtherManifest {
 						p.why = of.Error
@@ -116,7 +127,9 @@ func notConnected(peers []peer) (wrong []peer) {
 			wrong = append(wrong, p)
 		}
 	}
-	slices.SortStableFunc(wrong, func(a, b peer) int { return slices.Index(severities, a.state) - slices.Index(severities, b.state) })
+	slices.SortStableFunc(wrong, func(a, b peer) int {
+		return slices.Index(severities, a.state) - slices.Index(severities, b.state)
+	})
 	return wrong
 }
 
@@ -151,8 +164,8 @@ func dialedAt(region string, peers []peer) string {
 	return ", at edge.address " + strings.Join(all, ", ")
 }
 
-// describePeers says what is wrong with each peer, and what to do. Regions that are away are one clause each. served is whether the store
-// has served before.
+// describePeers says what is wrong with each peer, and what to do. Regions that are away are one clause each. served is
+// whether the store has served before.
 func describePeers(wrong []peer, served bool) string {
 	effect := "writes wait for it and nothing else does"
 	if !served {
@@ -164,9 +177,11 @@ func describePeers(wrong []peer, served bool) string {
 		var text string
 		switch p.state {
 		case contract.PeerOtherManifest:
-			text = p.name() + " is refused: " + cmp.Or(p.why, "it runs another list of data centers, other rings or another binding")
+			text = p.name() + " is refused: " + cmp.Or(p.why,
+				"it runs another list of data centers, other rings or another binding")
 		case contract.PeerNotTrusted:
-			text = p.name() + " and the parts here do not accept each other's certificates; see PeersTrusted here and there"
+			text = p.name() +
+				" and the parts here do not accept each other's certificates; see PeersTrusted here and there"
 		case contract.PeerUnresolved:
 			text = p.name() + ": its names, or that of the edge, do not resolve; check DNS"
 		default:
@@ -175,7 +190,8 @@ func describePeers(wrong []peer, served bool) string {
 				if others {
 					continue
 				}
-				text = fmt.Sprintf("region %s is away: %s; %s; check it and the network to it%s", p.region, strings.Join(namesIn(p.region, wrong), ", "), effect,
+				text = fmt.Sprintf("region %s is away: %s; %s; check it and the network to it%s", p.region,
+					strings.Join(namesIn(p.region, wrong), ", "), effect,
 					dialedAt(p.region, wrong))
 			} else {
 				text = p.name() + ": its shards do not answer; check them and the network to them"
@@ -215,8 +231,8 @@ func (v *view) ringOf(dc string) string {
 	return ""
 }
 
-// ringsNotServing returns the rings that cannot acknowledge every write now, as far as they are here. One that never served
-// is among them.
+// ringsNotServing returns the rings that cannot acknowledge every write now, as far as they are here. One that never
+// served is among them.
 func (v *view) ringsNotServing() (all []string) {
 	for _, r := range v.rings {
 		if r.Availability == v1alpha1.RingUnavailable {

@@ -26,13 +26,14 @@ const (
 	maxProblemsShown = 3
 )
 
-// findProblems finds out why pods do not serve. A pod that stops is no problem, unless its node does not answer; nor is a
-// coordinator that leaves, unless its containers do not run.
+// findProblems finds out why pods do not serve. A pod that stops is no problem, unless its node does not answer; nor is
+// a coordinator that leaves, unless its containers do not run.
 func (v *view) findProblems() {
 	isOfEtcd := func(p corev1.Pod) bool { return plan.IsOfEtcd(&p) }
 	parts := slices.DeleteFunc(slices.Clone(v.Pods), isOfEtcd)
 	etcds := slices.DeleteFunc(slices.Clone(v.Pods), func(p corev1.Pod) bool { return !isOfEtcd(p) })
-	v.problems, v.edgeProblems, v.etcdProblems = v.problemsOfPods(parts), v.problemsOfPods(v.EdgePods), v.problemsOfPods(etcds)
+	v.problems, v.edgeProblems, v.etcdProblems = v.problemsOfPods(parts), v.problemsOfPods(v.EdgePods),
+		v.problemsOfPods(etcds)
 	v.addUncreated()
 }
 
@@ -82,7 +83,8 @@ func (v *view) problemsOfPods(pods []corev1.Pod) (all []problem) {
 	return all
 }
 
-// unscheduled returns why no node takes a pod: the scheduler does not say that of a claim that no volume can be made for.
+// unscheduled returns why no node takes a pod: the scheduler does not say that of a claim that no volume can be made
+// for.
 func (v *view) unscheduled(p *corev1.Pod, c diagnose.Cause) diagnose.Cause {
 	for _, claim := range diagnose.Claims(p) {
 		if why := v.Unbound[claim]; why != "" {

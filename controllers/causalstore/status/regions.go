@@ -18,7 +18,8 @@ import (
 func OfRegion(published *v1alpha1.CausalStoreStatus, region string) v1alpha1.CausalStoreStatus {
 	for _, e := range published.Regions {
 		if e.Region == region {
-			return v1alpha1.CausalStoreStatus{ObservedGeneration: e.ObservedGeneration, Conditions: slices.Clone(e.Conditions),
+			return v1alpha1.CausalStoreStatus{ObservedGeneration: e.ObservedGeneration,
+				Conditions:    slices.Clone(e.Conditions),
 				HeartbeatTime: e.HeartbeatTime, Summary: e.Summary, Topology: e.Topology, Endpoint: published.Endpoint,
 				DataCenters: dataCentersOf(published.DataCenters, region), Rings: e.Rings, Problems: e.Problems}
 		}
@@ -29,7 +30,8 @@ func OfRegion(published *v1alpha1.CausalStoreStatus, region string) v1alpha1.Cau
 	return *published.DeepCopy()
 }
 
-// dataCentersOf returns the data centers as the operator of a region reports them: of those elsewhere, only that they exist.
+// dataCentersOf returns the data centers as the operator of a region reports them: of those elsewhere, only that they
+// exist.
 func dataCentersOf(published []v1alpha1.DataCenterStatus, region string) (all []v1alpha1.DataCenterStatus) {
 	for _, dc := range published {
 		if dc.Region != region {
@@ -43,9 +45,10 @@ func dataCentersOf(published []v1alpha1.DataCenterStatus, region string) (all []
 // writtenElsewhere reports whether a status without entries is by the operator of another region: one that runs data
 // centers here, or one that runs none and says so.
 func writtenElsewhere(published *v1alpha1.CausalStoreStatus, region string) bool {
-	return len(published.DataCenters) > 0 && !slices.ContainsFunc(published.DataCenters, func(dc v1alpha1.DataCenterStatus) bool {
-		return dc.Here && dc.Region == region
-	})
+	return len(published.DataCenters) > 0 && !slices.ContainsFunc(published.DataCenters,
+		func(dc v1alpha1.DataCenterStatus) bool {
+			return dc.Here && dc.Region == region
+		})
 }
 
 // Combine returns the status to publish, given what is published now and the status of one region. In a cluster with
@@ -61,7 +64,9 @@ func Combine(published, own v1alpha1.CausalStoreStatus, region string) v1alpha1.
 		}
 	}
 	entries = slices.DeleteFunc(entries, func(e v1alpha1.RegionStatus) bool {
-		return e.Region == region || !slices.ContainsFunc(own.DataCenters, func(dc v1alpha1.DataCenterStatus) bool { return dc.Region == e.Region })
+		return e.Region == region || !slices.ContainsFunc(own.DataCenters, func(dc v1alpha1.DataCenterStatus) bool {
+			return dc.Region == e.Region
+		})
 	})
 	if len(entries) == 0 {
 		own.Regions = nil
@@ -111,7 +116,8 @@ func combineDataCenters(published, own []v1alpha1.DataCenterStatus) []v1alpha1.D
 }
 
 // severity orders the availability of rings; a region that knows nothing of a ring does not count.
-var severity = map[v1alpha1.Availability]int{v1alpha1.RingUnknown: 0, v1alpha1.RingComplete: 1, v1alpha1.RingDegraded: 2, v1alpha1.RingUnavailable: 3}
+var severity = map[v1alpha1.Availability]int{v1alpha1.RingUnknown: 0, v1alpha1.RingComplete: 1,
+	v1alpha1.RingDegraded: 2, v1alpha1.RingUnavailable: 3}
 
 // Worse reports whether an availability is worse than another one. Unknown is worse than no other one.
 func Worse(a, b v1alpha1.Availability) bool { return severity[a] > severity[b] }

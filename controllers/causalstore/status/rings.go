@@ -44,8 +44,8 @@ func (v *view) addRing(r *v1alpha1.Ring) {
 	v.rings = append(v.rings, s)
 }
 
-// addRingLag sets how far a ring is behind the coordinators of this region: the worst counts. One that leaves counts while it
-// has writes that some ring lacks.
+// addRingLag sets how far a ring is behind the coordinators of this region: the worst counts. One that leaves counts
+// while it has writes that some ring lacks.
 func (v *view) addRingLag(s *v1alpha1.RingStatus) {
 	for pod, m := range v.Measured {
 		if lag, ok := m.RingLag[s.Name]; ok && m.Published && (m.Incomplete > 0 || !v.leaving[pod]) {
@@ -62,7 +62,9 @@ func (v *view) addRingLag(s *v1alpha1.RingStatus) {
 func (v *view) dynamicSwitching() v1alpha1.DynamicSwitching {
 	switch {
 	case v.Store.Spec.Binding == v1alpha1.BindingStatic:
-		return v1alpha1.DynamicSwitching{Reason: "spec.binding is Static: sessions stay with the ring of their data center"}
+		return v1alpha1.DynamicSwitching{
+			Reason: "spec.binding is Static: sessions stay with the ring of their data center",
+		}
 	case len(v.Store.Spec.Rings) == 1:
 		return v1alpha1.DynamicSwitching{Reason: "there is only one ring"}
 	}

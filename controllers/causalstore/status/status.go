@@ -31,12 +31,13 @@ type Observed struct {
 	Rollout    plan.Rollout
 	Resharding plan.Resharding
 	Scaling    plan.CoordinatorScaling
-	// Unmeasured are the coordinators that could not be asked, by the names of their pods, with the reason. It is nil if nobody
-	// was asked.
+	// Unmeasured are the coordinators that could not be asked, by the names of their pods, with the reason. It is nil
+	// if nobody was asked.
 	Unmeasured map[string]string
 	// Pending describes what would change if the store were not paused.
 	Pending []string
-	// Uncreated has why pods of a StatefulSet cannot be made, by its name; Unbound why a claim gets no volume, by its name.
+	// Uncreated has why pods of a StatefulSet cannot be made, by its name; Unbound why a claim gets no volume, by its
+	// name.
 	Uncreated, Unbound map[string]string
 	// Growing names the claims that do not have their planned size yet.
 	Growing []string
@@ -48,7 +49,8 @@ type Observed struct {
 	AuthorityWaits []string
 	// Certificates are those of the parts in this region.
 	Certificates Certificates
-	// WebhookInstalled says whether this operator is to inject sidecars, Webhook whether it does: the API server trusts it.
+	// WebhookInstalled says whether this operator is to inject sidecars, Webhook whether it does: the API server trusts
+	// it.
 	WebhookInstalled, Webhook bool
 }
 
@@ -116,10 +118,12 @@ func Of(in Observed) v1alpha1.CausalStoreStatus {
 // heartbeatInterval is how old the heartbeat may be until the status is written for its sake alone.
 const heartbeatInterval = time.Minute
 
-// heartbeat returns the heartbeat of a status: the present time if the status is to be written, or else the one from before.
+// heartbeat returns the heartbeat of a status: the present time if the status is to be written, or else the one from
+// before.
 func heartbeat(before, s *v1alpha1.CausalStoreStatus, now time.Time) *metav1.Time {
 	s.HeartbeatTime = before.HeartbeatTime
-	if at := before.HeartbeatTime; at != nil && now.Sub(at.Time) < heartbeatInterval && equality.Semantic.DeepEqual(before, s) {
+	if at := before.HeartbeatTime; at != nil && now.Sub(at.Time) < heartbeatInterval &&
+		equality.Semantic.DeepEqual(before, s) {
 		return at
 	}
 	return &metav1.Time{Time: now}

@@ -21,7 +21,8 @@ type Certificates struct {
 	Failed, Pending error
 }
 
-// Add adds the certificates of one Secret: when the first of them expires, which is zero if one is missing, and why they were not renewed.
+// Add adds the certificates of one Secret: when the first of them expires, which is zero if one is missing, and why
+// they were not renewed.
 func (c *Certificates) Add(expires time.Time, failed error) {
 	c.Known, c.Missing = true, c.Missing || expires.IsZero()
 	if !expires.IsZero() && (c.Expire.IsZero() || expires.Before(c.Expire)) {
@@ -35,7 +36,8 @@ func (c *Certificates) Add(expires time.Time, failed error) {
 	}
 }
 
-// peersTrusted holds if the authorities of all regions of the store are known here, and none is heard to refuse that of this one.
+// peersTrusted holds if the authorities of all regions of the store are known here, and none is heard to refuse that of
+// this one.
 func peersTrusted(v *view) verdict {
 	var own string
 	var unknownRegions, revoked []string
@@ -69,18 +71,28 @@ func peersTrusted(v *view) verdict {
 	case own != "":
 		return no(v1alpha1.ReasonRegionsNotTrusted, "%s", own)
 	case len(unknownRegions) > 0:
-		return no(v1alpha1.ReasonRegionsNotTrusted, "regions (and data centers) whose authority is not known here, so that their parts are refused: %s; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER%s%s",
+		return no(v1alpha1.ReasonRegionsNotTrusted,
+			"regions (and data centers) whose authority is not known here, so that their parts are refused: %s; with "+
+				"a context for each cluster, run: kubectl causal trust --context THIS --context OTHER%s%s",
 			strings.Join(unknownRegions, ", "), also("revoked", revoked), also("not accepted", v.Authority.Refused))
 	case len(revoked) > 0:
-		return no(v1alpha1.ReasonRegionsRevoked, "regions (and data centers) whose authority is revoked, so that their parts are refused: %s; to trust one again, run: kubectl causal trust --readmit%s",
+		return no(v1alpha1.ReasonRegionsRevoked,
+			"regions (and data centers) whose authority is revoked, so that their parts are refused: %s; to trust "+
+				"one again, run: kubectl causal trust --readmit%s",
 			strings.Join(revoked, ", "), also("not accepted", v.Authority.Refused))
 	case len(v.AuthorityRefusedBy) > 0:
-		return no(v1alpha1.ReasonAuthorityRefused, "the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are up end within 7 days at most, and none is made anew; with a context for each cluster, run: kubectl causal trust --context THIS --context OTHER",
+		return no(v1alpha1.ReasonAuthorityRefused,
+			"the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are "+
+				"up end within 7 days at most, and none is made anew; with a context for each cluster, run: kubectl "+
+				"causal trust --context THIS --context OTHER",
 			trust.Fingerprint(v.Authority.Issuing.Certificate())[:16], limited(v.AuthorityRefusedBy))
 	case len(order) == 1 && slices.Equal(order, []string{v.Region}):
-		return yes(v1alpha1.ReasonOneRegion, "all data centers are in this region, of trust domain %s", v.Authority.TrustDomain)
+		return yes(v1alpha1.ReasonOneRegion, "all data centers are in this region, of trust domain %s",
+			v.Authority.TrustDomain)
 	}
-	return yes(v1alpha1.ReasonRegionsTrusted, "the authorities of all %d regions are known; this one is of trust domain %s%s", len(order), v.Authority.TrustDomain,
+	return yes(v1alpha1.ReasonRegionsTrusted,
+		"the authorities of all %d regions are known; this one is of trust domain %s%s", len(order),
+		v.Authority.TrustDomain,
 		also("not accepted", v.Authority.Refused))
 }
 
@@ -103,16 +115,21 @@ func certificatesCurrent(v *view) verdict {
 	case c.Failed != nil:
 		return no(v1alpha1.ReasonCertificatesNotRenewed, "%s%s", c.Failed, c.remaining(v.Now))
 	case c.Known && !c.Missing && left < trust.LateAfter:
-		return no(v1alpha1.ReasonCertificatesLate, "a certificate expires in %s and should have been renewed: %s", left, c.pendingOr("see the operator's log"))
+		return no(v1alpha1.ReasonCertificatesLate, "a certificate expires in %s and should have been renewed: %s", left,
+			c.pendingOr("see the operator's log"))
 	case v.Authority != nil && v.Authority.Issuing.ExpiresSoon(v.Now):
-		return no(v1alpha1.ReasonAuthorityExpiring, "the authority of this region expires at %s; replace it: kubectl causal rotate-ca%s",
+		return no(v1alpha1.ReasonAuthorityExpiring,
+			"the authority of this region expires at %s; replace it: kubectl causal rotate-ca%s",
 			v.Authority.Issuing.Certificate().NotAfter.UTC().Format(time.RFC3339), v.rotation())
 	case !c.Known || c.Missing:
-		return unknown(v1alpha1.ReasonCertificatesUnknown, "the certificates have not all been issued; %s", c.pendingOr("see TopologyValid and Paused"))
+		return unknown(v1alpha1.ReasonCertificatesUnknown, "the certificates have not all been issued; %s",
+			c.pendingOr("see TopologyValid and Paused"))
 	case v.Authority != nil && v.Authority.Next != nil:
-		return yes(v1alpha1.ReasonAuthorityRotating, "certificates are valid for 7 days and renewed every day%s", v.rotation())
+		return yes(v1alpha1.ReasonAuthorityRotating, "certificates are valid for 7 days and renewed every day%s",
+			v.rotation())
 	case c.Pending != nil:
-		return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day; %s", c.Pending)
+		return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day; %s",
+			c.Pending)
 	}
 	return yes(v1alpha1.ReasonCertificatesRenewed, "certificates are valid for 7 days and renewed every day")
 }
@@ -125,7 +142,8 @@ func (v *view) rotation() string {
 	case len(v.AuthorityWaits) == 0:
 		return "; the new authority of this region issues as soon as all its stores accept it"
 	}
-	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centers accept it: %s", trust.Fingerprint(v.Authority.Next.Certificate())[:16],
+	return fmt.Sprintf("; the new authority of this region (SHA-256 %s) issues when all data centers accept it: %s",
+		trust.Fingerprint(v.Authority.Next.Certificate())[:16],
 		limited(v.AuthorityWaits))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // view is what was observed, counted.
@@ -43,7 +43,8 @@ type view struct {
 }
 
 func newView(in Observed) *view {
-	v := &view{Observed: in, dataShards: map[string]v1alpha1.Count{}, served: map[string]v1alpha1.Count{}, leaving: in.LeavingPods()}
+	v := &view{Observed: in, dataShards: map[string]v1alpha1.Count{}, served: map[string]v1alpha1.Count{},
+		leaving: in.LeavingPods()}
 	for i := range in.Store.Spec.DataCenters {
 		v.addDataCenter(&in.Store.Spec.DataCenters[i])
 	}
@@ -65,14 +66,16 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 	served := min(cmp.Or(v.Record.ServedCoordinators(dc.Name), dc.Coordinators.Replicas), dc.Coordinators.Replicas)
 	members := int32(plan.WantedMembers(&v.Store.Spec, dc, topology.Coordinator))
 	shardMembers := int32(plan.WantedMembers(&v.Store.Spec, dc, topology.Middleman))
-	s.Coordinators, s.Caches = v1alpha1.Count{Desired: dc.Coordinators.Replicas * members}, v1alpha1.Count{Desired: dc.Caches.Replicas}
+	s.Coordinators, s.Caches = v1alpha1.Count{Desired: dc.Coordinators.Replicas * members},
+		v1alpha1.Count{Desired: dc.Caches.Replicas}
 	s.Shards = v1alpha1.Count{Desired: dc.Shards * shardMembers}
 	before := s // the parts that have served before
 	before.Shards, before.Coordinators = v1alpha1.Count{Desired: dataShards}, v1alpha1.Count{Desired: served}
 	ofMembers, ofShards := v1alpha1.Count{Desired: served * members}, v1alpha1.Count{Desired: dataShards * shardMembers}
 	missing := served
-	present, serving := map[int32]bool{}, map[int32]bool{} // coordinators with a pod, and with one that serves or can take over
-	servingShards := map[int32]bool{}                      // shards with the latter
+	// coordinators with a pod, and with one that serves or can take over
+	present, serving := map[int32]bool{}, map[int32]bool{}
+	servingShards := map[int32]bool{} // shards with the latter
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Labels[plan.LabelDataCenter] != dc.Name {
@@ -88,7 +91,8 @@ func (v *view) addDataCenter(dc *v1alpha1.DataCenter) {
 				present[n] = true
 				missing--
 			}
-			if n < served && !serving[n] && plan.Ready(p) && p.DeletionTimestamp == nil { // a group goes on with one of its members
+			if n < served && !serving[n] && plan.Ready(p) && p.DeletionTimestamp == nil {
+				// a group goes on with one of its members
 				serving[n] = true
 				before.Coordinators.Ready++
 			}
@@ -166,7 +170,8 @@ func (v *view) addMeasure(s *v1alpha1.DataCenterStatus, p *corev1.Pod, hasServed
 	}
 	if !ok {
 		if v.asked() && hasServed {
-			v.unasked = append(v.unasked, fmt.Sprintf("%s (%s)", p.Name, cmp.Or(v.Unmeasured[p.Name], "it was not asked")))
+			v.unasked = append(v.unasked, fmt.Sprintf("%s (%s)", p.Name,
+				cmp.Or(v.Unmeasured[p.Name], "it was not asked")))
 		}
 		return
 	}

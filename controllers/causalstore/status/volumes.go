@@ -26,6 +26,8 @@ func volumesKept(v *view) verdict {
 		}
 		texts = append(texts, fmt.Sprintf("%s, since %s", text, c.Since.UTC().Format("2006-01-02 15:04 UTC")))
 	}
-	return no(v1alpha1.ReasonClaimTerminating, "claims that were deleted while a pod uses them: %s. The volume of each goes with its pod: delete none of these pods, and drain none of these nodes; "+
-		"see docs/disasters.md, A claim is being deleted", strings.Join(texts, "; "))
+	return no(v1alpha1.ReasonClaimTerminating,
+		"claims that were deleted while a pod uses them: %s. The volume of each goes with its pod: delete none of "+
+			"these pods, and drain none of these nodes; "+
+			"see docs/disasters.md, A claim is being deleted", strings.Join(texts, "; "))
 }

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Labels and annotations of the objects of a run: its ConfigMap, canaries and experiments. They are not those of the objects that the
-// operator makes, which would remove what it did not plan.
+// Labels and annotations of the objects of a run: its ConfigMap, canaries and experiments. They are not those of the
+// objects that the operator makes, which would remove what it did not plan.
 const (
 	LabelStore = "causalstore.io/drill-of"
 	LabelRun   = "causalstore.io/drill-run"
@@ -32,7 +32,8 @@ const mostBytes = 900 << 10
 // MostRuns is how many runs of a store are kept; the oldest are removed first.
 const MostRuns = 20
 
-// Name is the name of the ConfigMap of a run. It has a dot, which the names of the operator's ConfigMaps have only in records.
+// Name is the name of the ConfigMap of a run. It has a dot, which the names of the operator's ConfigMaps have only in
+// records.
 func Name(store, id string) string { return store + "-drill." + id }
 
 // LockName is the name of the ConfigMap that exists while a drill of a store runs.
@@ -66,8 +67,9 @@ func (r *Run) ConfigMap() (*corev1.ConfigMap, error) {
 		return nil, fmt.Errorf("run %s has %d bytes, more than fit into a ConfigMap (%d)", r.ID, len(b), mostBytes)
 	}
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: Name(r.Store, r.ID), Namespace: r.Namespace, Labels: Labels(r.Store, r.Drill, r.ID)},
-		Data:       map[string]string{dataKey: string(b)},
+		ObjectMeta: metav1.ObjectMeta{Name: Name(r.Store, r.ID), Namespace: r.Namespace,
+			Labels: Labels(r.Store, r.Drill, r.ID)},
+		Data: map[string]string{dataKey: string(b)},
 	}, nil
 }
 
@@ -78,8 +80,11 @@ func Read(m *corev1.ConfigMap) (*Run, error) {
 		return nil, fmt.Errorf("ConfigMap %s/%s is no run of a drill: %w", m.Namespace, m.Name, err)
 	}
 	if r.Format != FormatVersion {
-		return nil, fmt.Errorf("ConfigMap %s/%s has format %d, and this program reads %d: use the version of kubectl causal that wrote it", m.Namespace,
-			m.Name, r.Format, FormatVersion)
+		return nil,
+			fmt.Errorf(
+				"ConfigMap %s/%s has format %d, and this program reads %d: use the version of kubectl causal that "+
+					"wrote it", m.Namespace,
+				m.Name, r.Format, FormatVersion)
 	}
 	return r, nil
 }

@@ -1,5 +1,5 @@
-// Package record is what is known of the drills of a store: one ConfigMap for each run, in the namespace of the store. The command
-// that runs drills writes them; the operator and the commands that report read them.
+// Package record is what is known of the drills of a store: one ConfigMap for each run, in the namespace of the store.
+// The command that runs drills writes them; the operator and the commands that report read them.
 package record
 
 import (
@@ -11,7 +11,8 @@ import (
 // Outcome is how a run has ended.
 type Outcome string
 
-// Outcomes. A run that was aborted has not failed a promise; a run that has broken one has Failed, also if it was aborted for that.
+// Outcomes. A run that was aborted has not failed a promise; a run that has broken one has Failed, also if it was
+// aborted for that.
 const (
 	Running Outcome = "Running"
 	Passed  Outcome = "Passed"
@@ -36,7 +37,8 @@ type Through string
 
 // The ways in which clients connect.
 const (
-	// Front is the Service of a data center, which leads to its fronts. Runs that earlier versions have kept name none: they are all of this kind.
+	// Front is the Service of a data center, which leads to its fronts. Runs that earlier versions have kept name none:
+	// they are all of this kind.
 	Front Through = "front"
 	// Sidecar is the sidecar in the client's own pod.
 	Sidecar Through = "sidecar"
@@ -57,17 +59,20 @@ type Run struct {
 	// Namespace and Generation are those of the store.
 	Namespace  string `json:"namespace"`
 	Generation int64  `json:"generation"`
-	// Hit describes what was chosen, such as "data center us-east-1", and HitDataCenters are those whose clients may notice.
+	// Hit describes what was chosen, such as "data center us-east-1", and HitDataCenters are those whose clients may
+	// notice.
 	Hit            string   `json:"hit"`
 	HitDataCenters []string `json:"hitDataCenters"`
 	// Pods are those that experiments selected, Experiments their objects.
 	Pods        []string `json:"pods"`
 	Experiments []string `json:"experiments"`
-	// Canaries are those that watched, such as "us-east-1 (sidecar)". NoSidecars is why there were none with a sidecar in some data center.
+	// Canaries are those that watched, such as "us-east-1 (sidecar)". NoSidecars is why there were none with a sidecar
+	// in some data center.
 	Canaries   []string `json:"canaries,omitempty"`
 	NoSidecars string   `json:"noSidecars,omitempty"`
 	Version    string   `json:"version"`
-	// User is who has run it, and Cluster the address of the API server; empty if that is not known. Settings are the times and limits of the run.
+	// User is who has run it, and Cluster the address of the API server; empty if that is not known. Settings are the
+	// times and limits of the run.
 	User     string `json:"user,omitempty"`
 	Cluster  string `json:"cluster,omitempty"`
 	Settings string `json:"settings,omitempty"`
@@ -121,13 +126,15 @@ type Promise struct {
 	Result   Result `json:"result"`
 }
 
-// Measure has the figures of the clients of one data center in one phase that connect in one way. Times are in milliseconds.
+// Measure has the figures of the clients of one data center in one phase that connect in one way. Times are in
+// milliseconds.
 type Measure struct {
 	Phase      string  `json:"phase"`
 	DataCenter string  `json:"dataCenter"`
 	Through    Through `json:"through,omitempty"`
 	Hit        bool    `json:"hit"`
-	// Stopped says that the faults stopped the clients themselves, with their zone. What they saw is no proof against the store.
+	// Stopped says that the faults stopped the clients themselves, with their zone. What they saw is no proof against
+	// the store.
 	Stopped    bool    `json:"stopped,omitempty"`
 	Operations int     `json:"operations"`
 	Failed     int     `json:"failed"`
@@ -165,7 +172,9 @@ type Leftover struct {
 
 // Find returns a measure, or nil.
 func (r *Run) Find(phase, dc string, through Through) *Measure {
-	i := slices.IndexFunc(r.Measures, func(m Measure) bool { return m.Phase == phase && m.DataCenter == dc && m.Through.OrFront() == through })
+	i := slices.IndexFunc(r.Measures, func(m Measure) bool {
+		return m.Phase == phase && m.DataCenter == dc && m.Through.OrFront() == through
+	})
 	if i < 0 {
 		return nil
 	}

@@ -15,7 +15,9 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"class": func(r record.Result) string { return strings.ReplaceAll(string(r), " ", "-") }}).Parse(pageText))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"class": func(r record.Result) string {
+	return strings.ReplaceAll(string(r), " ", "-")
+}}).Parse(pageText))
 
 // picture is a chart of a page.
 type picture struct {
@@ -58,11 +60,13 @@ func pictures(r *record.Run) []picture {
 	var bands []chart.Band
 	for _, p := range r.Phases {
 		if p.Name == record.Injection {
-			bands = append(bands, chart.Band{Label: "faults", From: p.From.Sub(r.Started).Seconds(), To: p.To.Sub(r.Started).Seconds()})
+			bands = append(bands, chart.Band{Label: "faults", From: p.From.Sub(r.Started).Seconds(),
+				To: p.To.Sub(r.Started).Seconds()})
 		}
 	}
 	draw := func(title, unit string, value func(record.Series, int) float64) picture {
-		l := chart.Line{X: chart.Axis{Label: "seconds since the start"}, Y: chart.Axis{Label: unit}, NoMarkers: true, Bands: bands, Width: 900, Height: 300}
+		l := chart.Line{X: chart.Axis{Label: "seconds since the start"}, Y: chart.Axis{Label: unit}, NoMarkers: true,
+			Bands: bands, Width: 900, Height: 300}
 		for _, s := range ordering(r.Series) {
 			name := s.DataCenter
 			if s.Through == record.Sidecar {
@@ -80,8 +84,12 @@ func pictures(r *record.Run) []picture {
 		return picture{title, template.HTML(l.SVG())} // made by our own code, which escapes names
 	}
 	return []picture{
-		draw("Operations that succeeded", "per second", func(s record.Series, i int) float64 { return float64(s.OK[i]) }),
-		draw("Operations that failed", "per second", func(s record.Series, i int) float64 { return float64(s.Failed[i]) }),
+		draw("Operations that succeeded", "per second", func(s record.Series, i int) float64 {
+			return float64(s.OK[i])
+		}),
+		draw("Operations that failed", "per second", func(s record.Series, i int) float64 {
+			return float64(s.Failed[i])
+		}),
 		draw("Latency, 99th percentile of each second", "ms", func(s record.Series, i int) float64 {
 			if s.P99[i] == 0 {
 				return math.NaN() // a gap: no operation succeeded

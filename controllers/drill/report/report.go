@@ -1,5 +1,5 @@
-// Package report shows runs of drills: on a terminal, as Markdown, and as one HTML page without scripts or anything from elsewhere. All of
-// it is made from the record of the run alone.
+// Package report shows runs of drills: on a terminal, as Markdown, and as one HTML page without scripts or anything
+// from elsewhere. All of it is made from the record of the run alone.
 package report
 
 import (
@@ -21,11 +21,14 @@ func summary(r *record.Run) string {
 // facts are what identifies a run.
 func facts(r *record.Run) [][2]string {
 	all := [][2]string{
-		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title}, {"hit", fmt.Sprintf("%s (%s)", r.Hit, podCount(len(r.Pods)))},
-		{"store", fmt.Sprintf("%s/%s, generation %d", r.Namespace, r.Store, r.Generation)}, {"started", r.Started.UTC().Format(time.RFC3339)},
+		{"run", r.ID}, {"drill", r.Drill + ": " + r.Title},
+		{"hit", fmt.Sprintf("%s (%s)", r.Hit, podCount(len(r.Pods)))},
+		{"store", fmt.Sprintf("%s/%s, generation %d", r.Namespace, r.Store, r.Generation)},
+		{"started", r.Started.UTC().Format(time.RFC3339)},
 	}
 	if !r.Ended.IsZero() {
-		all = append(all, [2]string{"ended", fmt.Sprintf("%s, after %s", r.Ended.UTC().Format(time.RFC3339), r.Ended.Sub(r.Started).Round(100*time.Millisecond))})
+		all = append(all, [2]string{"ended", fmt.Sprintf("%s, after %s", r.Ended.UTC().Format(time.RFC3339),
+			r.Ended.Sub(r.Started).Round(100*time.Millisecond))})
 	}
 	for _, f := range [][2]string{{"by", r.User}, {"cluster", r.Cluster}, {"settings", r.Settings}} {
 		if f[1] != "" {
@@ -56,17 +59,40 @@ func podCount(n int) string {
 
 // terms explain the words of a report to readers who do not know the store.
 var terms = [][2]string{
-	{"data center, ring", "Apps run in data centers. A ring is one whole copy of the data, spread over the data centers of the ring. Every write goes to every ring."},
-	{"causal consistency, causal+", "Who has seen a write sees nothing older than what that write was based on, in whatever data center, and all data centers come to agree on each value. Checked says whether a program that knows every operation of the canaries found an exception."},
-	{"canary", "A client that the drill started in a data center. It reads and writes keys of its own at a steady rate; all figures are of its operations."},
-	{"through", "How a canary connects: front, by the Service of its data center; sidecar, by a sidecar in its own pod, as apps of a labelled namespace do."},
-	{"clients", "Hit: in a data center where the drill stopped or cut off something. Elsewhere: in another one. Stopped: the faults stopped the canary itself, so its figures say nothing of the store."},
-	{"failed", "Operations with an error, or without an answer in time. A write that failed may have happened all the same, and is checked as such."},
+	{"data center, ring",
+		"Apps run in data centers. A ring is one whole copy of the data, spread over the data centers of the ring. " +
+			"Every write goes to every ring."},
+	{"causal consistency, causal+",
+		"Who has seen a write sees nothing older than what that write was based on, in whatever data center, and all " +
+			"data centers come to agree on each value. Checked says whether a program that knows every operation of " +
+			"the canaries found an exception."},
+	{"canary",
+		"A client that the drill started in a data center. It reads and writes keys of its own at a steady rate; all " +
+			"figures are of its operations."},
+	{"through",
+		"How a canary connects: front, by the Service of its data center; sidecar, by a sidecar in its own pod, as " +
+			"apps of a labelled namespace do."},
+	{"clients",
+		"Hit: in a data center where the drill stopped or cut off something. Elsewhere: in another one. Stopped: the " +
+			"faults stopped the canary itself, so its figures say nothing of the store."},
+	{"failed",
+		"Operations with an error, or without an answer in time. A write that failed may have happened all the same, " +
+			"and is checked as such."},
 	{"longest gap", "The longest time without an operation that succeeded."},
-	{"complete", "A write is complete when every ring has it and no cache an older value. In time is half of the time-out of an operation. Longest incomplete is the longest time without a write that became complete in time."},
-	{"bound", "Who has read a write that is not complete reads from the rings that have it, until it is complete. This keeps reads consistent, and can make them slower: they may go to a data center farther away."},
-	{"Karma's paper", "T. Mahmood et al., Achieving Causal Consistency under Partial Replication for Geo-distributed Cloud Storage, 2016, of which the store is an implementation. What it says is of a system in which a part that is hit has others to take over."},
-	{"not promised, not measured", "Not promised: measured, but the store does not claim it in this drill. Not measured: there was nothing to judge by, or the run was aborted before the faults had lasted as long as planned and nothing was broken until then; it proves nothing in either direction."},
+	{"complete",
+		"A write is complete when every ring has it and no cache an older value. In time is half of the time-out of " +
+			"an operation. Longest incomplete is the longest time without a write that became complete in time."},
+	{"bound",
+		"Who has read a write that is not complete reads from the rings that have it, until it is complete. This " +
+			"keeps reads consistent, and can make them slower: they may go to a data center farther away."},
+	{"Karma's paper",
+		"T. Mahmood et al., Achieving Causal Consistency under Partial Replication for Geo-distributed Cloud " +
+			"Storage, 2016, of which the store is an implementation. What it says is of a system in which a part " +
+			"that is hit has others to take over."},
+	{"not promised, not measured",
+		"Not promised: measured, but the store does not claim it in this drill. Not measured: there was nothing to " +
+			"judge by, or the run was aborted before the faults had lasted as long as planned and nothing was broken " +
+			"until then; it proves nothing in either direction."},
 }
 
 // phases are those of a run that have measures, in their order.
@@ -86,17 +112,22 @@ func cells(m record.Measure) []string {
 	case m.Hit:
 		where = "hit"
 	}
-	return []string{m.Phase, m.DataCenter, string(m.Through.OrFront()), where, fmt.Sprint(m.Operations), fmt.Sprint(m.Failed), fmt.Sprintf("%.1f", m.P50), fmt.Sprintf("%.1f", m.P99), fmt.Sprintf("%.0f", m.LongestGap),
-		fmt.Sprintf("%d of %d", m.Complete, m.Completions), fmt.Sprintf("%.0f", m.LongestIncomplete), fmt.Sprintf("%.0f", m.LongestBound)}
+	return []string{m.Phase, m.DataCenter, string(m.Through.OrFront()), where, fmt.Sprint(m.Operations),
+		fmt.Sprint(m.Failed), fmt.Sprintf("%.1f", m.P50), fmt.Sprintf("%.1f", m.P99), fmt.Sprintf("%.0f", m.LongestGap),
+		fmt.Sprintf("%d of %d", m.Complete, m.Completions), fmt.Sprintf("%.0f", m.LongestIncomplete),
+		fmt.Sprintf("%.0f", m.LongestBound)}
 }
 
-var columns = []string{"phase", "data center", "through", "clients", "ops", "failed", "p50 ms", "p99 ms", "longest gap ms", "complete in time", "longest incomplete ms", "longest bound ms"}
+var columns = []string{"phase", "data center", "through", "clients", "ops", "failed", "p50 ms", "p99 ms",
+	"longest gap ms", "complete in time", "longest incomplete ms", "longest bound ms"}
 
 // ordered are the measures by phase, then data center.
 func ordered(r *record.Run) []record.Measure {
 	all := slices.Clone(r.Measures)
 	order := phases(r)
-	slices.SortStableFunc(all, func(a, b record.Measure) int { return slices.Index(order, a.Phase) - slices.Index(order, b.Phase) })
+	slices.SortStableFunc(all, func(a, b record.Measure) int {
+		return slices.Index(order, a.Phase) - slices.Index(order, b.Phase)
+	})
 	return all
 }
 
@@ -111,7 +142,8 @@ func Text(w io.Writer, r *record.Run) error {
 	fmt.Fprintln(t)
 	_ = t.Flush() // a strings.Builder does not fail
 	for _, p := range r.Promises {
-		fmt.Fprintf(&b, "%-13s %s\n              expected: %s\n              observed: %s\n", strings.ToUpper(string(p.Result)), p.Text, p.Expected, p.Observed)
+		fmt.Fprintf(&b, "%-13s %s\n              expected: %s\n              observed: %s\n",
+			strings.ToUpper(string(p.Result)), p.Text, p.Expected, p.Observed)
 	}
 	if len(r.Measures) > 0 {
 		fmt.Fprintln(&b)
@@ -153,13 +185,15 @@ func lists(r *record.Run) []list {
 	for _, e := range r.Events {
 		events = append(events, fmt.Sprintf("%6.1fs  %s", e.At.Sub(r.Started).Seconds(), e.Text))
 	}
-	return []list{{"Violations", r.Violations}, {"Left behind by Chaos Mesh", left}, {"Notes", r.Notes}, {"Pods that were hit", r.Pods}, {"Experiments", r.Experiments}, {"Events", events}}
+	return []list{{"Violations", r.Violations}, {"Left behind by Chaos Mesh", left}, {"Notes", r.Notes},
+		{"Pods that were hit", r.Pods}, {"Experiments", r.Experiments}, {"Events", events}}
 }
 
 // Markdown writes a report as Markdown.
 func Markdown(w io.Writer, r *record.Run) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Drill %s of %s/%s\n\n**%s**\n\n| | |\n| --- | --- |\n", r.Drill, r.Namespace, r.Store, escape(summary(r)))
+	fmt.Fprintf(&b, "# Drill %s of %s/%s\n\n**%s**\n\n| | |\n| --- | --- |\n", r.Drill, r.Namespace, r.Store,
+		escape(summary(r)))
 	for _, f := range facts(r) {
 		fmt.Fprintf(&b, "| %s | %s |\n", f[0], escape(f[1]))
 	}
@@ -168,7 +202,8 @@ func Markdown(w io.Writer, r *record.Run) error {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escape(p.Text), escape(p.Expected), escape(p.Observed), p.Result)
 	}
 	if len(r.Measures) > 0 {
-		fmt.Fprintf(&b, "\n## Figures\n\n| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", len(columns)))
+		fmt.Fprintf(&b, "\n## Figures\n\n| %s |\n|%s\n", strings.Join(columns, " | "),
+			strings.Repeat(" --- |", len(columns)))
 		for _, m := range ordered(r) {
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells(m), " | "))
 		}
@@ -205,7 +240,8 @@ func Compare(w io.Writer, a, b *record.Run) error {
 	}
 	t := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(t, "\t%s\t%s\n", a.ID, b.ID)
-	fmt.Fprintf(t, "drill\t%s\t%s\nhit\t%s\t%s\noutcome\t%s\t%s\nversion\t%s\t%s\n", a.Drill, b.Drill, a.Hit, b.Hit, a.Outcome, b.Outcome, a.Version, b.Version)
+	fmt.Fprintf(t, "drill\t%s\t%s\nhit\t%s\t%s\noutcome\t%s\t%s\nversion\t%s\t%s\n", a.Drill, b.Drill, a.Hit, b.Hit,
+		a.Outcome, b.Outcome, a.Version, b.Version)
 	for _, p := range b.Promises {
 		before := "-"
 		if i := slices.IndexFunc(a.Promises, func(q record.Promise) bool { return q.Text == p.Text }); i >= 0 {
@@ -223,7 +259,9 @@ func Compare(w io.Writer, a, b *record.Run) error {
 			}
 			fmt.Fprintf(t, "%s, %s\t%s\t%.*f\n", name, what, before, digits, value(&m))
 		}
-		row("failed %", func(m *record.Measure) float64 { return 100 * float64(m.Failed) / float64(max(m.Operations, 1)) }, 1)
+		row("failed %", func(m *record.Measure) float64 {
+			return 100 * float64(m.Failed) / float64(max(m.Operations, 1))
+		}, 1)
 		row("p50 ms", func(m *record.Measure) float64 { return m.P50 }, 1)
 		row("p99 ms", func(m *record.Measure) float64 { return m.P99 }, 1)
 		row("longest gap ms", func(m *record.Measure) float64 { return m.LongestGap }, 0)

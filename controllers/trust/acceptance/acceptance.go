@@ -1,11 +1,12 @@
-// Package acceptance decides from the reports of parts whether data centers accept an authority. It imports nothing of Kubernetes.
+// Package acceptance decides from the reports of parts whether data centers accept an authority. It imports nothing of
+// Kubernetes.
 //
-// A new authority issues once every data center of every store of the region accepts it: those of other regions, as the region's parts
-// hear from their links, and those of the region itself. A region that has no store in common with this one does not matter, and one
-// that is away is waited for: what is there may come back with the bundle that it had.
+// A new authority issues once every data center of every store of the region accepts it: those of other regions, as the
+// region's parts hear from their links, and those of the region itself. A region that has no store in common with this
+// one does not matter, and one that is away is waited for: what is there may come back with the bundle that it had.
 //
-// An authority that issues may not be accepted as well: it was forced, or the one before it was lost. Links that are up then go on until
-// their certificates expire, so that nothing but these reports shows it.
+// An authority that issues may not be accepted as well: it was forced, or the one before it was lost. Links that are up
+// then go on until their certificates expire, so that nothing but these reports shows it.
 package acceptance
 
 import (
@@ -35,7 +36,8 @@ func opinionsOf(root *x509.Certificate, reports map[string]contract.Readiness) m
 			is := all[a.DataCenter]
 			switch {
 			case slices.Contains(a.Roots, digest):
-				if a.Links > 0 || r.DataCenter == a.DataCenter { // what was heard on links that are down shows nothing of those that are up
+				if a.Links > 0 || r.DataCenter == a.DataCenter {
+					// what was heard on links that are down shows nothing of those that are up
 					is = max(is, accepts)
 				}
 			case a.Links > 0 || len(a.Roots) > 0:
@@ -47,9 +49,11 @@ func opinionsOf(root *x509.Certificate, reports map[string]contract.Readiness) m
 	return all
 }
 
-// Waits returns what keeps an authority from issuing, of one store: the data centers that do not accept it, by the reports of the store's
-// parts in this region. regions has the region of each data center, and unasked why a part could not be asked.
-func Waits(root *x509.Certificate, regions map[string]string, reports map[string]contract.Readiness, unasked map[string]string) (waits []string) {
+// Waits returns what keeps an authority from issuing, of one store: the data centers that do not accept it, by the
+// reports of the store's parts in this region. regions has the region of each data center, and unasked why a part could
+// not be asked.
+func Waits(root *x509.Certificate, regions map[string]string, reports map[string]contract.Readiness,
+	unasked map[string]string) (waits []string) {
 	for _, part := range slices.Sorted(maps.Keys(reports)) {
 		if len(reports[part].Acceptance) == 0 {
 			waits = append(waits, fmt.Sprintf("part %s does not say what it accepts", part))
@@ -75,9 +79,10 @@ func Waits(root *x509.Certificate, regions map[string]string, reports map[string
 	return waits
 }
 
-// RefusedBy returns the data centers of other regions that do not accept an authority which issues, by the reports of some parts of this
-// region. Those here read its bundle from the operator itself.
-func RefusedBy(root *x509.Certificate, region string, regions map[string]string, reports map[string]contract.Readiness) (refusing []string) {
+// RefusedBy returns the data centers of other regions that do not accept an authority which issues, by the reports of
+// some parts of this region. Those here read its bundle from the operator itself.
+func RefusedBy(root *x509.Certificate, region string, regions map[string]string,
+	reports map[string]contract.Readiness) (refusing []string) {
 	opinions := opinionsOf(root, reports)
 	for _, dc := range slices.Sorted(maps.Keys(regions)) {
 		if regions[dc] != region && opinions[dc] == refuses {

@@ -37,18 +37,31 @@ func TestAnAuthorityWaitsForEveryDataCenter(t *testing.T) {
 		unasked map[string]string
 		want    []string
 	}{
-		"all accept":              {map[string]contract.Readiness{"a": of(here, virginia, oregon)}, nil, nil},
-		"each part hears of some": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 0)), "b": of(here, says("virginia", 0), oregon)}, nil, nil},
-		"one part hears of one that does not": {map[string]contract.Readiness{"a": of(here, virginia, oregon), "b": of(here, says("virginia", 1, "other"), oregon), "c": of(here, virginia, oregon)}, nil,
+		"all accept": {map[string]contract.Readiness{"a": of(here, virginia, oregon)}, nil, nil},
+		"each part hears of some": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 0)),
+			"b": of(here, says("virginia", 0), oregon)}, nil, nil},
+		"one part hears of one that does not": {map[string]contract.Readiness{"a": of(here, virginia, oregon),
+			"b": of(here, says("virginia", 1, "other"), oregon), "c": of(here, virginia, oregon)}, nil,
 			[]string{"data center virginia of region us does not accept it yet"}},
-		"it does not say": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 1))}, nil, []string{"data center oregon of region us does not accept it yet"}},
-		"a region is away": {map[string]contract.Readiness{"a": of(here, says("virginia", 0, digest), says("oregon", 0))}, nil,
-			[]string{"data center oregon of region us has no link with the parts here", "data center virginia of region us has no link with the parts here"}},
-		"the own data center has not read it": {map[string]contract.Readiness{"a": of(says("paris", 0, "other"), virginia, oregon)}, nil, []string{"data center paris of region eu does not accept it yet"}},
-		"a part of the own region is alone":   {map[string]contract.Readiness{"a": of(says("paris", 0, digest), virginia, oregon)}, nil, nil},
-		"a part is of an earlier version":     {map[string]contract.Readiness{"a": of(here, virginia, oregon), "b": of()}, nil, []string{"part b does not say what it accepts"}},
-		"a part does not answer":              {map[string]contract.Readiness{"a": of(here, virginia, oregon)}, map[string]string{"b": "timeout"}, []string{"part b cannot be asked: timeout"}},
-		"no part runs": {nil, nil, []string{"data center oregon of region us has no link with the parts here", "data center paris of region eu has no link with the parts here",
+		"it does not say": {map[string]contract.Readiness{"a": of(here, virginia, says("oregon", 1))}, nil,
+			[]string{"data center oregon of region us does not accept it yet"}},
+		"a region is away": {
+			map[string]contract.Readiness{"a": of(here, says("virginia", 0, digest), says("oregon", 0))}, nil,
+			[]string{"data center oregon of region us has no link with the parts here",
+				"data center virginia of region us has no link with the parts here"}},
+		"the own data center has not read it": {
+			map[string]contract.Readiness{"a": of(says("paris", 0, "other"), virginia, oregon)}, nil,
+			[]string{"data center paris of region eu does not accept it yet"},
+		},
+		"a part of the own region is alone": {
+			map[string]contract.Readiness{"a": of(says("paris", 0, digest), virginia, oregon)}, nil, nil,
+		},
+		"a part is of an earlier version": {map[string]contract.Readiness{"a": of(here, virginia, oregon), "b": of()},
+			nil, []string{"part b does not say what it accepts"}},
+		"a part does not answer": {map[string]contract.Readiness{"a": of(here, virginia, oregon)},
+			map[string]string{"b": "timeout"}, []string{"part b cannot be asked: timeout"}},
+		"no part runs": {nil, nil, []string{"data center oregon of region us has no link with the parts here",
+			"data center paris of region eu has no link with the parts here",
 			"data center virginia of region us has no link with the parts here"}},
 	} {
 		if diff := cmp.Diff(c.want, Waits(root, regions, c.reports, c.unasked)); diff != "" {
@@ -65,17 +78,21 @@ func TestAnAuthorityIsRefusedByDataCentersOfOtherRegionsThatDoNotAcceptIt(t *tes
 		virginia []contract.Acceptance // as parts hear from it
 		want     []string
 	}{
-		"it accepts it":                    {[]contract.Acceptance{{Links: 1, Roots: []string{"other", digest}}}, nil},
-		"it accepts another one":           {[]contract.Acceptance{{Links: 1, Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
-		"one of its parts does not":        {[]contract.Acceptance{{Links: 1, Roots: []string{digest}}, {Links: 1, Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
-		"it did not when it went away":     {[]contract.Acceptance{{Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
+		"it accepts it": {[]contract.Acceptance{{Links: 1, Roots: []string{"other", digest}}}, nil},
+		"it accepts another one": {[]contract.Acceptance{{Links: 1, Roots: []string{"other"}}},
+			[]string{"data center virginia of region us"}},
+		"one of its parts does not": {[]contract.Acceptance{{Links: 1, Roots: []string{digest}},
+			{Links: 1, Roots: []string{"other"}}}, []string{"data center virginia of region us"}},
+		"it did not when it went away": {[]contract.Acceptance{{Roots: []string{"other"}}},
+			[]string{"data center virginia of region us"}},
 		"it did when it went away":         {[]contract.Acceptance{{Roots: []string{digest}}}, nil},
 		"nothing was heard from it so far": {[]contract.Acceptance{{}}, nil},
 	} {
 		reports := map[string]contract.Readiness{}
 		for i, a := range c.virginia {
 			a.DataCenter = "virginia"
-			own := contract.Acceptance{DataCenter: "rome", Links: 1, Roots: []string{"other"}} // it will read the new one
+			// it will read the new one
+			own := contract.Acceptance{DataCenter: "rome", Links: 1, Roots: []string{"other"}}
 			reports[fmt.Sprint(i)] = contract.Readiness{DataCenter: "paris", Acceptance: []contract.Acceptance{a, own}}
 		}
 		if diff := cmp.Diff(c.want, RefusedBy(root, "eu", regions, reports)); diff != "" {

@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that a test cluster needs. It is a Go module of its own, so that CoreDNS stays out of
-// the go.mod of the product.
+// Command coredns is CoreDNS with the plugins that a test cluster needs. It is a Go module of its own, so that CoreDNS
+// stays out of the go.mod of the product.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 )
 
 func main() {
-	dnsserver.Directives = []string{"errors", "health", "ready", "cache", "kubernetes"} // in the order in which they handle a query
+	// in the order in which they handle a query
+	dnsserver.Directives = []string{"errors", "health", "ready", "cache", "kubernetes"}
 	coremain.Run()
 }

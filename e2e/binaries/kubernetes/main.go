@@ -1,5 +1,5 @@
-// Command hyperkube is etcd and Kubernetes in one binary, which runs the program that its name says. Tests and the test bed use it. It
-// is a Go module of its own, so that Kubernetes stays out of the go.mod of the product.
+// Command hyperkube is etcd and Kubernetes in one binary, which runs the program that its name says. Tests and the test
+// bed use it. It is a Go module of its own, so that Kubernetes stays out of the go.mod of the product.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package chaosprobe finds out what Chaos Mesh can do on the nodes of a cluster. An experiment that a kernel cannot carry out fails, and
-// may leave rules behind that stop later ones.
+// Package chaosprobe finds out what Chaos Mesh can do on the nodes of a cluster. An experiment that a kernel cannot
+// carry out fails, and may leave rules behind that stop later ones.
 package chaosprobe
 
 import (
@@ -40,7 +40,8 @@ func Parse(out string) ([]Feature, error) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || fields[1] != "yes" && fields[1] != "no" {
-			return nil, fmt.Errorf("the probe printed %q, want the name of a feature, and yes or no", strings.TrimSpace(line))
+			return nil, fmt.Errorf("the probe printed %q, want the name of a feature, and yes or no",
+				strings.TrimSpace(line))
 		}
 		found[fields[0]] = Feature{Name: fields[0], Available: fields[1] == "yes", Why: strings.Join(fields[2:], " ")}
 	}
@@ -55,7 +56,8 @@ func Parse(out string) ([]Feature, error) {
 	return features, nil
 }
 
-// Format returns a table of features. All nodes of a cluster usually have the same; a difference names the nodes without one.
+// Format returns a table of features. All nodes of a cluster usually have the same; a difference names the nodes
+// without one.
 func Format(byNode map[string][]Feature, nodes []string) string {
 	var out strings.Builder
 	for i, p := range purposes {

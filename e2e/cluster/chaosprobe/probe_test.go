@@ -38,9 +38,12 @@ func TestTheScriptSaysWhatItsToolsCanDoAndWhyNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"partition": "", "ports": "iptables: No chain/target/match by that name.", "netem": "Error: Specified qdisc kind is unknown.",
-		"bandwidth": "", "targets": "Error: Specified qdisc kind is unknown.", "files": "the image of chaos-daemon has no toda", "cpu": "",
-		"clock": "this chaos-daemon was built without the code that replaces clocks", "memory": "the image of chaos-daemon has no memStress"}
+	want := map[string]string{"partition": "", "ports": "iptables: No chain/target/match by that name.",
+		"netem":     "Error: Specified qdisc kind is unknown.",
+		"bandwidth": "", "targets": "Error: Specified qdisc kind is unknown.",
+		"files": "the image of chaos-daemon has no toda", "cpu": "",
+		"clock":  "this chaos-daemon was built without the code that replaces clocks",
+		"memory": "the image of chaos-daemon has no memStress"}
 	for _, f := range features {
 		why, ok := want[f.Name]
 		if ok && (f.Why != why || f.Available != (why == "")) {
@@ -61,12 +64,14 @@ func TestATableNamesTheNodesThatLackAFeature(t *testing.T) {
 	features := func(netem bool) []Feature {
 		var all []Feature
 		for _, p := range purposes {
-			all = append(all, Feature{Name: p.name, Available: p.name != "memory" && (p.name != "netem" || netem), Why: "unknown"})
+			all = append(all, Feature{Name: p.name, Available: p.name != "memory" && (p.name != "netem" || netem),
+				Why: "unknown"})
 		}
 		return all
 	}
 	table := Format(map[string][]Feature{"a": features(true), "b": features(false)}, []string{"a", "b"})
-	for _, line := range []string{"NetworkChaos partition                               yes\n", "corrupt         not on b: unknown\n", "memory                                   no: unknown\n"} {
+	for _, line := range []string{"NetworkChaos partition                               yes\n",
+		"corrupt         not on b: unknown\n", "memory                                   no: unknown\n"} {
 		if !strings.Contains(table, line) {
 			t.Errorf("no line %q in\n%s", line, table)
 		}

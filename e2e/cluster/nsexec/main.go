@@ -4,9 +4,9 @@
 //
 //	nsexec [-l] [-i PATH] [-n PATH] [-p PATH] [-m PATH] -- COMMAND [ARGUMENT]...
 //
-// The options name files such as /proc/7/ns/net, of the namespaces for IPC, network, processes and mounts. Its exit code is that of the
-// command, or 128 and the number of the signal that has ended it. The command ends with nsexec. A command in another namespace of
-// mounts is found there; -l, which asks for one of this namespace, is refused.
+// The options name files such as /proc/7/ns/net, of the namespaces for IPC, network, processes and mounts. Its exit
+// code is that of the command, or 128 and the number of the signal that has ended it. The command ends with nsexec. A
+// command in another namespace of mounts is found there; -l, which asks for one of this namespace, is refused.
 package main
 
 import (
@@ -83,9 +83,11 @@ func parse(args []string) (namespaces []namespace, mounts string, command []stri
 		return nil, "", nil, errors.New("give a command after --")
 	}
 	if *local && mounts != "" {
-		return nil, "", nil, errors.New("-l with -m is not supported: a command of this namespace of mounts cannot run in another one")
+		return nil, "", nil,
+			errors.New("-l with -m is not supported: a command of this namespace of mounts cannot run in another one")
 	}
-	for _, n := range []namespace{{unix.CLONE_NEWIPC, *ipc}, {unix.CLONE_NEWNET, *network}, {unix.CLONE_NEWPID, *processes}} {
+	for _, n := range []namespace{{unix.CLONE_NEWIPC, *ipc}, {unix.CLONE_NEWNET, *network},
+		{unix.CLONE_NEWPID, *processes}} {
 		if n.path != "" {
 			namespaces = append(namespaces, n)
 		}
@@ -117,7 +119,8 @@ func supervise(mounts string, command []string) (int, error) {
 	}
 	defer func() { _ = hold.Close() }() // with this process, at the latest
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2, syscall.SIGCONT)
 	cmd := exec.Command(program)
 	cmd.Args = append([]string{child, mounts}, command...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -144,8 +147,9 @@ func supervise(mounts string, command []string) (int, error) {
 // alivePipe is the file descriptor of a pipe that its parent holds open.
 const alivePipe = 3
 
-// become turns this process into the command, which ends with the parent. It returns only with an error. Package syscall could arrange
-// for the end when it starts a process, but it takes a parent in another namespace of processes for one that is dead.
+// become turns this process into the command, which ends with the parent. It returns only with an error. Package
+// syscall could arrange for the end when it starts a process, but it takes a parent in another namespace of processes
+// for one that is dead.
 func become(mounts string, command []string) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return err
@@ -156,7 +160,8 @@ func become(mounts string, command []string) error {
 	}
 	unix.CloseOnExec(alivePipe)
 	if mounts != "" {
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // a thread that shares its working directory cannot enter a namespace of mounts
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			// a thread that shares its working directory cannot enter a namespace of mounts
 			return err
 		}
 		if err := (namespace{unix.CLONE_NEWNS, mounts}).enter(); err != nil {

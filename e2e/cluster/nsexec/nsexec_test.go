@@ -29,7 +29,8 @@ func program(t *testing.T) string {
 func elsewhere(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC |
+		syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Skipf("namespaces cannot be created here: %v", err)
 	}
@@ -58,10 +59,13 @@ func TestACommandRunsInTheNamedNamespacesAndNoOthers(t *testing.T) {
 	}{
 		{nil, names("/proc/self/ns/", "net", "pid", "ipc", "mnt")},
 		{[]string{"-n", other + "net"}, append(names(other, "net"), names("/proc/self/ns/", "pid", "ipc", "mnt")...)},
-		{[]string{"-l", "-p", other + "pid", "-n", other + "net"}, append(names(other, "net", "pid"), names("/proc/self/ns/", "ipc", "mnt")...)},
-		{[]string{"-m", other + "mnt", "-n", other + "net", "-i", other + "ipc", "-p", other + "pid"}, names(other, "net", "pid", "ipc", "mnt")},
+		{[]string{"-l", "-p", other + "pid", "-n", other + "net"},
+			append(names(other, "net", "pid"), names("/proc/self/ns/", "ipc", "mnt")...)},
+		{[]string{"-m", other + "mnt", "-n", other + "net", "-i", other + "ipc", "-p", other + "pid"},
+			names(other, "net", "pid", "ipc", "mnt")},
 	} {
-		args := append(test.args, "--", "readlink", "/proc/thread-self/ns/net", "/proc/thread-self/ns/pid", "/proc/thread-self/ns/ipc", "/proc/thread-self/ns/mnt")
+		args := append(test.args, "--", "readlink", "/proc/thread-self/ns/net", "/proc/thread-self/ns/pid",
+			"/proc/thread-self/ns/ipc", "/proc/thread-self/ns/mnt")
 		out, err := exec.Command(nsexec, args...).CombinedOutput()
 		if got := strings.Fields(string(out)); err != nil || strings.Join(got, " ") != strings.Join(test.want, " ") {
 			t.Errorf("nsexec %q prints %q (%v), want %q", args, got, err, test.want)

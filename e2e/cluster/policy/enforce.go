@@ -25,11 +25,12 @@ const (
 	retry  = time.Second
 )
 
-// Enforce keeps the rules of a node current, until the context ends. It runs in the node's network. Rules that are there when it
-// starts, and when it ends, stay in force.
+// Enforce keeps the rules of a node current, until the context ends. It runs in the node's network. Rules that are
+// there when it starts, and when it ends, stay in force.
 func Enforce(ctx context.Context, client kubernetes.Interface, node string) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(stripManagedFields))
-	pods, namespaces, policies := factory.Core().V1().Pods(), factory.Core().V1().Namespaces(), factory.Networking().V1().NetworkPolicies()
+	pods, namespaces, policies := factory.Core().V1().Pods(), factory.Core().V1().Namespaces(),
+		factory.Networking().V1().NetworkPolicies()
 	changed := make(chan struct{}, 1)
 	notify := func() {
 		select {
@@ -37,7 +38,9 @@ func Enforce(ctx context.Context, client kubernetes.Interface, node string) erro
 		default: // what is read next includes this change
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() }}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) {
+		notify()
+	}, DeleteFunc: func(any) { notify() }}
 	for _, i := range []cache.SharedIndexInformer{pods.Informer(), namespaces.Informer(), policies.Informer()} {
 		if _, err := i.AddEventHandler(handler); err != nil {
 			return fmt.Errorf("watch the cluster: %w", err)

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Package policy enforces NetworkPolicies on a node of the test bed: it translates them into an nft script for the pods of the node,
-// and keeps the node's rules current.
+// Package policy enforces NetworkPolicies on a node of the test bed: it translates them into an nft script for the pods
+// of the node, and keeps the node's rules current.
 //
-// The rules see what the node forwards: traffic of its pods with everything but the node itself, which is always allowed, as kubelet's
-// probes must be. They judge a connection when it opens; whatever belongs to it then passes, also when a policy changes. A refused
-// connection gets no answer. IPv4 only, as the test bed. Pods on the node's own network are not subject to policies, and no selector
-// matches them.
+// The rules see what the node forwards: traffic of its pods with everything but the node itself, which is always
+// allowed, as kubelet's probes must be. They judge a connection when it opens; whatever belongs to it then passes, also
+// when a policy changes. A refused connection gets no answer. IPv4 only, as the test bed. Pods on the node's own
+// network are not subject to policies, and no selector matches them.
 package policy
 
 import (
@@ -29,7 +29,8 @@ type Cluster struct {
 	Policies   []*networkingv1.NetworkPolicy
 }
 
-// Render returns the nft script that replaces the rules of a node. Equal clusters have equal scripts, whatever their order.
+// Render returns the nft script that replaces the rules of a node. Equal clusters have equal scripts, whatever their
+// order.
 func Render(node string, c Cluster) (string, error) {
 	r := newRenderer(c)
 	var jumps, chains strings.Builder
@@ -49,7 +50,8 @@ func Render(node string, c Cluster) (string, error) {
 		}
 	}
 	script := "table ip policies\ndelete table ip policies\ntable ip policies {\n" + chains.String() +
-		"\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tct state established,related accept\n" +
+		"\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n\t\tct state " +
+		"established,related accept\n" +
 		jumps.String() + "\t}\n}\n"
 	return script, errors.Join(r.errs...)
 }
@@ -84,7 +86,8 @@ func newRenderer(c Cluster) *renderer {
 		r.namespaces[n.Name] = n.Labels
 	}
 	for _, p := range c.Pods {
-		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed // others may have its address
+		// others may have its address
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if p.Status.PodIP != "" && !p.Spec.HostNetwork && !ended {
 			r.pods = append(r.pods, p)
 		}
@@ -98,7 +101,8 @@ func byName(a, b metav1.Object) int {
 	return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 }
 
-// rulesOf returns the rules of a pod's chain in one direction. A pod without a policy for that direction is not isolated.
+// rulesOf returns the rules of a pod's chain in one direction. A pod without a policy for that direction is not
+// isolated.
 func (r *renderer) rulesOf(p *corev1.Pod, d direction) (body string, isolated bool) {
 	lines := []string{fmt.Sprintf("ip %s %s return", d.peer, p.Status.PodIP)} // a pod always reaches itself
 	for _, policy := range r.policies {
@@ -118,7 +122,8 @@ func (r *renderer) rulesOf(p *corev1.Pod, d direction) (body string, isolated bo
 	return "\t\t" + strings.Join(lines, "\n\t\t") + "\n", isolated
 }
 
-// applies reports whether a policy is about a direction. Types that are not set default to ingress, and to egress if there are rules.
+// applies reports whether a policy is about a direction. Types that are not set default to ingress, and to egress if
+// there are rules.
 func applies(p *networkingv1.NetworkPolicy, d direction) bool {
 	if len(p.Spec.PolicyTypes) > 0 {
 		return slices.Contains(p.Spec.PolicyTypes, d.kind)
@@ -155,7 +160,8 @@ func (r *renderer) translate(rule rule, namespace string, own *corev1.Pod, d dir
 	return lines
 }
 
-func (r *renderer) translatePort(rule rule, port networkingv1.NetworkPolicyPort, namespace string, own *corev1.Pod, d direction) []string {
+func (r *renderer) translatePort(rule rule, port networkingv1.NetworkPolicyPort, namespace string, own *corev1.Pod,
+	d direction) []string {
 	protocol := corev1.ProtocolTCP
 	if port.Protocol != nil {
 		protocol = *port.Protocol
@@ -179,13 +185,16 @@ func (r *renderer) translatePort(rule rule, port networkingv1.NetworkPolicyPort,
 		}
 	default: // it is a port of the peer, with a number for each
 		for _, number := range r.numbers(protocol, port.Port.StrVal) {
-			allow(fmt.Sprintf("%s dport %d", proto, number), func(p *corev1.Pod) bool { return namedPort(p, protocol, port.Port.StrVal) == number })
+			allow(fmt.Sprintf("%s dport %d", proto, number), func(p *corev1.Pod) bool {
+				return namedPort(p, protocol, port.Port.StrVal) == number
+			})
 		}
 	}
 	return lines
 }
 
-// peers returns matches of the peers of a rule, each ending in a space unless it is empty. A filter restricts them to certain pods.
+// peers returns matches of the peers of a rule, each ending in a space unless it is empty. A filter restricts them to
+// certain pods.
 func (r *renderer) peers(rule rule, namespace string, d direction, filter func(*corev1.Pod) bool) []string {
 	if len(rule.peers) == 0 && filter == nil {
 		return []string{""}
@@ -216,7 +225,8 @@ func (r *renderer) peers(rule rule, namespace string, d direction, filter func(*
 	return matches
 }
 
-// selects reports whether the selectors of a peer match a pod. Without one for namespaces, they are about that of the policy.
+// selects reports whether the selectors of a peer match a pod. Without one for namespaces, they are about that of the
+// policy.
 func (r *renderer) selects(peer *networkingv1.NetworkPolicyPeer, namespace string, p *corev1.Pod) bool {
 	switch {
 	case peer.IPBlock != nil:

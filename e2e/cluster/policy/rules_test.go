@@ -86,8 +86,11 @@ func checkSyntax(t *testing.T, script string) {
 
 func TestAnInvalidSelectorIsReported(t *testing.T) {
 	c := readCluster(t)
-	c.Policies = []*networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bad"}, Spec: networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}}}}
+	c.Policies = []*networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "bad"},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}},
+			}}}}
 	if _, err := Render("node-1", c); err == nil || !strings.Contains(err.Error(), "Near") {
 		t.Errorf("the error is %v", err)
 	}

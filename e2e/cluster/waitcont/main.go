@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command waitcont waits for SIGCONT and then becomes the command that its arguments name. The daemon of Chaos Mesh calls it pause, and
-// moves it to the cgroups of a container before the command starts.
+// Command waitcont waits for SIGCONT and then becomes the command that its arguments name. The daemon of Chaos Mesh
+// calls it pause, and moves it to the cgroups of a container before the command starts.
 package main
 
 import (

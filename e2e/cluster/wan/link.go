@@ -1,5 +1,5 @@
-// Package wan makes the packets that a router forwards take as long as over a wide area network: it delays them, drops them while the
-// link is cut, and sends them at a limited rate through a bounded queue.
+// Package wan makes the packets that a router forwards take as long as over a wide area network: it delays them, drops
+// them while the link is cut, and sends them at a limited rate through a bounded queue.
 package wan
 
 import (
@@ -12,7 +12,8 @@ import (
 type Link struct {
 	Delay time.Duration
 	Cut   bool
-	// Rate is in bytes per second; 0 is unlimited. Packets wait for those before them in a queue of Queue bytes; what does not fit is dropped.
+	// Rate is in bytes per second; 0 is unlimited. Packets wait for those before them in a queue of Queue bytes; what
+	// does not fit is dropped.
 	Rate, Queue int64
 }
 

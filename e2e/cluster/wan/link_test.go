@@ -21,12 +21,16 @@ func TestALinkDelaysAndLosesPackets(t *testing.T) {
 		link    Link
 		packets []sent
 	}{
-		"delay":          {Link{Delay: 40 * ms}, []sent{{0, 1500, 40 * ms}, {ms, 60000, 41 * ms}}},
-		"no delay":       {Link{}, []sent{{0, 1500, 0}, {0, 1500, 0}}},
-		"cut":            {Link{Delay: 40 * ms, Cut: true}, []sent{{0, 100, lost}, {time.Hour, 100, lost}}},
-		"rate":           {Link{Rate: 1_000_000, Queue: 100_000}, []sent{{0, 1000, ms}, {0, 1000, 2 * ms}, {10 * ms, 1000, 11 * ms}}},
-		"rate and delay": {Link{Delay: 40 * ms, Rate: 1_000_000, Queue: 100_000}, []sent{{0, 50_000, 90 * ms}, {0, 50_000, 140 * ms}}},
-		"full queue":     {Link{Rate: 1_000_000, Queue: 100_000}, []sent{{0, 60_000, 60 * ms}, {0, 60_000, lost}, {0, 40_000, 100 * ms}, {50 * ms, 50_000, 150 * ms}, {50 * ms, 1, lost}}},
+		"delay":    {Link{Delay: 40 * ms}, []sent{{0, 1500, 40 * ms}, {ms, 60000, 41 * ms}}},
+		"no delay": {Link{}, []sent{{0, 1500, 0}, {0, 1500, 0}}},
+		"cut":      {Link{Delay: 40 * ms, Cut: true}, []sent{{0, 100, lost}, {time.Hour, 100, lost}}},
+		"rate": {Link{Rate: 1_000_000, Queue: 100_000},
+			[]sent{{0, 1000, ms}, {0, 1000, 2 * ms}, {10 * ms, 1000, 11 * ms}}},
+		"rate and delay": {Link{Delay: 40 * ms, Rate: 1_000_000, Queue: 100_000},
+			[]sent{{0, 50_000, 90 * ms}, {0, 50_000, 140 * ms}}},
+		"full queue": {Link{Rate: 1_000_000, Queue: 100_000},
+			[]sent{{0, 60_000, 60 * ms}, {0, 60_000, lost}, {0, 40_000, 100 * ms}, {50 * ms, 50_000, 150 * ms},
+				{50 * ms, 1, lost}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(0, 0)
@@ -53,7 +57,8 @@ func TestPacketsDoNotOvertakeEachOtherWhenTheDelayShrinks(t *testing.T) {
 
 func TestLinksThatCannotBeAreRefused(t *testing.T) {
 	for want, l := range map[string]Link{
-		"give 0 to 10s": {Delay: time.Minute}, "at least 1000": {Rate: 5, Queue: 1 << 20}, "at least 65536": {Rate: 1 << 20, Queue: 1}, "without a rate": {Queue: 1},
+		"give 0 to 10s": {Delay: time.Minute}, "at least 1000": {Rate: 5, Queue: 1 << 20},
+		"at least 65536": {Rate: 1 << 20, Queue: 1}, "without a rate": {Queue: 1},
 	} {
 		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", l, err, want)

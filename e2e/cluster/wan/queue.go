@@ -12,8 +12,8 @@ import (
 	"github.com/florianl/go-nfqueue/v2"
 )
 
-// maxHeld is how many packets are in flight in one direction; further ones are dropped. Most are 64 kB under load, because the kernel splits
-// them only later.
+// maxHeld is how many packets are in flight in one direction; further ones are dropped. Most are 64 kB under load,
+// because the kernel splits them only later.
 const maxHeld = 32768
 
 // Queue holds the packets of one direction, which the kernel hands over through an NFQUEUE.
@@ -41,8 +41,9 @@ type packet struct {
 
 // Open takes over an NFQUEUE of this network namespace. Packets that a firewall rule puts there then take the link.
 func Open(ctx context.Context, number uint16, link Link) (*Queue, error) {
-	nfq, err := nfqueue.Open(&nfqueue.Config{NfQueue: number, MaxQueueLen: maxHeld, Copymode: nfqueue.NfQnlCopyPacket, MaxPacketLen: 1,
-		Flags: nfqueue.NfQaCfgFlagGSO})
+	nfq, err := nfqueue.Open(&nfqueue.Config{NfQueue: number, MaxQueueLen: maxHeld, Copymode: nfqueue.NfQnlCopyPacket,
+		MaxPacketLen: 1,
+		Flags:        nfqueue.NfQaCfgFlagGSO})
 	if err != nil {
 		return nil, fmt.Errorf("open NFQUEUE %d: %w", number, err)
 	}

@@ -39,7 +39,9 @@ func (c *checker) noteApplied(s *storage, data string) string {
 	}
 	c.sums[s.position] = s.sum
 	if data == "" {
-		return "" // a primary that does not serve yet may have committed the start of its session, while the one before serves by its lease
+		// a primary that does not serve yet may have committed the start of its session, while the one before serves by
+		// its lease
+		return ""
 	}
 	return c.note(s.position, data)
 }
@@ -99,7 +101,8 @@ func (w *world) checkLease(h *host) {
 	}
 }
 
-// isAfter reports whether the configuration of a host is above that of another one, which then is the one that is too late.
+// isAfter reports whether the configuration of a host is above that of another one, which then is the one that is too
+// late.
 func (h *host) isAfter(other *host) bool {
 	return h.g.Status().Config.Epoch > other.g.Status().Config.Epoch
 }

@@ -138,7 +138,8 @@ func (w *world) cutJoiners(h *host, c *group.Config) {
 
 // resize changes what the group should look like. Hosts learn of it one after the other.
 func (w *world) resize() {
-	if !w.withRegister || w.external && !w.register.Found { // the first member has marked its storage, and is to create the group
+	if !w.withRegister || w.external && !w.register.Found {
+		// the first member has marked its storage, and is to create the group
 		return
 	}
 	members, preferred := w.members, w.preferred

@@ -81,10 +81,12 @@ func (h *host) start() {
 	}
 	o := group.DefaultOptions(h.id())
 	o.Damaged, o.Broken, o.Register = h.disk.damaged, h.w.broken, h.w.withRegister
-	o.MaxFrameBytes, o.MaxInflightBytes, o.MaxUncommittedBytes, o.MaxLogBytes, o.MaxRecordBytes = 300, 900, 200, 40_000, 1000
+	o.MaxFrameBytes, o.MaxInflightBytes, o.MaxUncommittedBytes, o.MaxLogBytes, o.MaxRecordBytes = 300, 900, 200,
+		40_000, 1000
 	o.ReadEvery, o.Lease = 3*time.Second, h.w.lease
 	if s := &h.disk.storage; h.w.external {
-		o.External, o.Foundation, o.Applied, o.Occupied, o.Blank = true, s.foundation, s.position, *s != storage{}, s.position == 0
+		o.External, o.Foundation, o.Applied, o.Occupied, o.Blank = true, s.foundation, s.position, *s != storage{},
+			s.position == 0
 	}
 	h.instance++
 	h.g = group.New(o, &image, h.clock())

@@ -34,17 +34,20 @@ type plan struct {
 func (p *plan) draw(rng *rand.Rand) {
 	ms := func(from, to int) time.Duration { return time.Duration(from+rng.IntN(to-from+1)) * time.Millisecond }
 	*p = plan{hosts: 3, members: 2 + rng.IntN(2), withRegister: true, length: ms(5000, 20000), thinkTime: ms(5, 100),
-		faultEvery: ms(100, 1500), latency: ms(1, 40), syncTime: ms(1, 30), lease: ms(500, 3000), reorders: rng.IntN(3) == 0, perMille: rng.IntN(30), unknownSwaps: rng.IntN(100), collects: 40,
+		faultEvery: ms(100, 1500), latency: ms(1, 40), syncTime: ms(1, 30), lease: ms(500, 3000),
+		reorders: rng.IntN(3) == 0, perMille: rng.IntN(30), unknownSwaps: rng.IntN(100), collects: 40,
 		cutFor: 4 * time.Second, keepsOne: 40}
 	if rng.IntN(3) == 0 {
 		p.hosts = 4
 	}
-	p.weights = [NumFaults]int{CrashMember: 4, CutPair: 3, CutMember: 3, CutRegister: 2, SlowDisk: 2, HungDisk: 1, BreakLink: 2, Resize: 2, PauseMember: 1}
+	p.weights = [NumFaults]int{CrashMember: 4, CutPair: 3, CutMember: 3, CutRegister: 2, SlowDisk: 2, HungDisk: 1,
+		BreakLink: 2, Resize: 2, PauseMember: 1}
 	p.weights[WipeVolume], p.weights[FlipBit] = rng.IntN(3), rng.IntN(3)
 	switch rng.IntN(14) {
 	case 0, 1: // swaps apply late while members come and go
 		p.unknownSwaps = 200 + rng.IntN(600)
-		p.weights = [NumFaults]int{CutPair: 4, Resize: 5, CutMember: 4, CrashMember: 2, CutRegister: 1, WipeVolume: rng.IntN(2)}
+		p.weights = [NumFaults]int{CutPair: 4, Resize: 5, CutMember: 4, CrashMember: 2, CutRegister: 1,
+			WipeVolume: rng.IntN(2)}
 		p.faultEvery = ms(200, 900)
 	case 2: // one member, with or without a register
 		p.members = 1
@@ -76,14 +79,20 @@ func (p *plan) draw(rng *rand.Rand) {
 	case 9: // volumes are lost again and again
 		p.weights = [NumFaults]int{CrashMember: 4, FlipBit: 4, WipeVolume: 2, CutMember: 1}
 		p.faultEvery = ms(500, 3000)
-	case 10, 11: // hand-overs are begun and given up, while members are cut off that hold leases which last longer than it takes to replace them
+	case 10, 11:
+		// hand-overs are begun and given up, while members are cut off that hold leases which last longer than it takes
+		// to replace them
 		p.weights = [NumFaults]int{Resize: 10, CutMember: 5, CutPair: 3, CutRegister: 3, PauseMember: 1, CrashMember: 1}
 		p.faultEvery, p.lease, p.thinkTime, p.unknownSwaps = ms(50, 500), ms(2000, 4000), ms(5, 50), rng.IntN(300)
 		p.changesMind = 500
-	case 12, 13: // shards: a storage is beside the log; volumes are lost, and groups are given up, also such of which members are only not heard of
+	case 12, 13:
+		// shards: a storage is beside the log; volumes are lost, and groups are given up, also such of which members
+		// are only not heard of
 		p.external, p.replaceable, p.members = true, rng.IntN(2) == 0, 1+rng.IntN(2)
-		p.weights = [NumFaults]int{CrashMember: 3, CutMember: 3, WipeVolume: 2, FlipBit: 1, Resize: 2, HungDisk: 1, GiveUp: 6}
-		p.length, p.faultEvery, p.cutFor, p.keepsOne, p.unknownSwaps = ms(20_000, 50_000), ms(300, 2000), 30*time.Second, 3, rng.IntN(2)*100
+		p.weights = [NumFaults]int{CrashMember: 3, CutMember: 3, WipeVolume: 2, FlipBit: 1, Resize: 2,
+			HungDisk: 1, GiveUp: 6}
+		p.length, p.faultEvery, p.cutFor, p.keepsOne, p.unknownSwaps = ms(20_000, 50_000), ms(300, 2000),
+			30*time.Second, 3, rng.IntN(2)*100
 	}
 	p.preferred = rng.IntN(p.hosts)
 }
@@ -93,19 +102,20 @@ type Fault uint8
 
 // The faults.
 const (
-	CrashMember     Fault = iota // a member stops, and starts again with what its disk had acknowledged, and perhaps more
-	CutPair                      // two members do not reach each other, or one does not reach the other
-	CutMember                    // a member reaches no other, and perhaps not the register
-	CutRegister                  // nobody reaches the register, or one does not
-	SlowDisk                     // a disk is slow
-	HungDisk                     // a disk does not respond for seconds
-	BreakLink                    // a connection breaks and loses what is on it
-	Resize                       // the number of members or the preferred primary changes
-	WipeVolume                   // a member comes back with an empty volume
-	FlipBit                      // a member comes back with a damaged volume
-	PauseMember                  // a process stops and continues
-	SwapVolumes                  // two members come back with each other's volumes
-	RestoreRegister              // the register comes back as it was earlier, in another cluster
+	// a member stops, and starts again with what its disk had acknowledged, and perhaps more
+	CrashMember     Fault = iota
+	CutPair               // two members do not reach each other, or one does not reach the other
+	CutMember             // a member reaches no other, and perhaps not the register
+	CutRegister           // nobody reaches the register, or one does not
+	SlowDisk              // a disk is slow
+	HungDisk              // a disk does not respond for seconds
+	BreakLink             // a connection breaks and loses what is on it
+	Resize                // the number of members or the preferred primary changes
+	WipeVolume            // a member comes back with an empty volume
+	FlipBit               // a member comes back with a damaged volume
+	PauseMember           // a process stops and continues
+	SwapVolumes           // two members come back with each other's volumes
+	RestoreRegister       // the register comes back as it was earlier, in another cluster
 	LoseMessage
 	DelayMessage  // a message arrives seconds late
 	RepeatMessage // a message arrives again, perhaps seconds later

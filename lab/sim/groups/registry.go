@@ -101,8 +101,11 @@ func (r *registry) restore() {
 	}
 	i := r.w.rng.IntN(len(r.history))
 	if r.history[i].Epoch == 0 {
-		// Who creates a group asks those that should be members. With an empty register, these must include one that remembers.
-		if r.w.members < len(r.w.hosts) || !slices.ContainsFunc(r.w.hosts, func(h *host) bool { return !h.disk.damaged && r.latest.Has(h.id()) }) {
+		// Who creates a group asks those that should be members. With an empty register, these must include one that
+		// remembers.
+		if r.w.members < len(r.w.hosts) || !slices.ContainsFunc(r.w.hosts, func(h *host) bool {
+			return !h.disk.damaged && r.latest.Has(h.id())
+		}) {
 			return
 		}
 		r.w.weights[Resize] = 0

@@ -14,10 +14,12 @@ func TestNoScheduleLosesACommittedRecord(t *testing.T) {
 			t.Errorf("seed %d: %q", seed, o.Violations)
 		}
 		total.Losses += o.Losses
-		total.Appends, total.Commits, total.Steps = total.Appends+o.Appends, total.Commits+o.Commits, total.Steps+o.Steps
+		total.Appends, total.Commits, total.Steps = total.Appends+o.Appends, total.Commits+o.Commits,
+			total.Steps+o.Steps
 		for f, n := range o.Faults {
 			total.Faults[f] += n
 		}
 	}
-	t.Logf("%d appends, %d commits, %d steps, faults %v, losses %d", total.Appends, total.Commits, total.Steps, total.Faults, total.Losses)
+	t.Logf("%d appends, %d commits, %d steps, faults %v, losses %d", total.Appends, total.Commits, total.Steps,
+		total.Faults, total.Losses)
 }

@@ -61,7 +61,8 @@ func (w *world) primary() (best *host) {
 // isWhole reports whether the configuration is as desired.
 func (w *world) isWhole(h *host) bool {
 	s := h.g.Status()
-	if len(s.Config.Members) != w.members || len(s.Pending) > 0 || w.withRegister && s.Config.Nonce != w.register.Config.Nonce {
+	if len(s.Config.Members) != w.members || len(s.Pending) > 0 ||
+		w.withRegister && s.Config.Nonce != w.register.Config.Nonce {
 		return false
 	}
 	for _, name := range w.desiredNames().Names {
@@ -88,8 +89,8 @@ func (w *world) commits(h *host) bool {
 	return false
 }
 
-// isFrozenAndDecided reports whether the group is frozen, and is whole when a person has decided that the register is to be believed.
-// The person asks a member of the configuration that came last.
+// isFrozenAndDecided reports whether the group is frozen, and is whole when a person has decided that the register is
+// to be believed. The person asks a member of the configuration that came last.
 func (w *world) isFrozenAndDecided() bool {
 	var best *host
 	frozen := false
@@ -109,7 +110,8 @@ func (w *world) isFrozenAndDecided() bool {
 	return w.becomesWhole()
 }
 
-// isLeft reports whether a host has an intact volume of the configuration that came last, and knows that it is a member.
+// isLeft reports whether a host has an intact volume of the configuration that came last, and knows that it is a
+// member.
 func (w *world) isLeft(h *host) bool {
 	if h.g == nil || h.disk.damaged || !w.register.latest.Has(h.id()) {
 		return false
@@ -133,11 +135,13 @@ func (w *world) checkLoss() {
 		w.Losses++
 		return
 	}
-	w.violate("liveness: the group is not whole, with %v: register %s", w.desiredNames().Names, w.register.Config.String())
+	w.violate("liveness: the group is not whole, with %v: register %s", w.desiredNames().Names,
+		w.register.Config.String())
 	for _, h := range w.hosts {
 		if h.g != nil {
 			s := h.g.Status()
-			w.violate("%s is %s in %s; commit %d, last %d, pending %v, frozen %q, lost %v", h.id(), s.Role, s.Config.String(), s.Commit, s.Last, s.Pending, s.Frozen, s.Lost)
+			w.violate("%s is %s in %s; commit %d, last %d, pending %v, frozen %q, lost %v", h.id(), s.Role,
+				s.Config.String(), s.Commit, s.Last, s.Pending, s.Frozen, s.Lost)
 		}
 	}
 }

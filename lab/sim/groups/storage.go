@@ -30,7 +30,8 @@ func (s *storage) isEmpty() bool { return s.position == 0 && s.of == s.foundatio
 // mayReplace reports whether a storage may be replaced in favor of that of the group.
 func (h *host) mayReplace() bool {
 	s := &h.disk.storage
-	return s.isEmpty() || s.of == h.g.Group() || s.foundation == h.g.Group() || h.g.Replaces(s.of) || h.g.Replaces(s.foundation)
+	return s.isEmpty() || s.of == h.g.Group() || s.foundation == h.g.Group() || h.g.Replaces(s.of) ||
+		h.g.Replaces(s.foundation)
 }
 
 // useStorage does what a user does with its storage.
@@ -101,7 +102,8 @@ func (h *host) fetchCopy(c *copying, from group.ID) {
 			return
 		}
 		source := w.hostNamed(from.Name)
-		if source.g == nil || !source.serving || source.id() != from || w.now < w.link(pair{h.name, from.Name}).cutTill {
+		if source.g == nil || !source.serving || source.id() != from ||
+			w.now < w.link(pair{h.name, from.Name}).cutTill {
 			h.copy = nil // it is told again whose storage to copy
 			return
 		}

@@ -1,11 +1,14 @@
-// Package groups simulates a replicated group (PROTOCOL, Groups) in virtual time, with faults, and checks what its users saw.
+// Package groups simulates a replicated group (PROTOCOL, Groups) in virtual time, with faults, and checks what its
+// users saw.
 //
-// A world holds hosts with volumes, a network, a register, and users who append records with unique contents and collect the oldest.
-// All randomness comes from one seed and everything runs in one goroutine, so a seed determines the schedule.
+// A world holds hosts with volumes, a network, a register, and users who append records with unique contents and
+// collect the oldest. All randomness comes from one seed and everything runs in one goroutine, so a seed determines the
+// schedule.
 //
-// What is checked: a record that was committed once is at its position in the log of every primary that serves later, and never
-// another one; a primary that holds a lease is the only one that serves; a hand-over leaves nothing undecided; after the faults the
-// group is whole and serves, or says why it does not. If all volumes of the configuration are lost, nobody serves.
+// What is checked: a record that was committed once is at its position in the log of every primary that serves later,
+// and never another one; a primary that holds a lease is the only one that serves; a hand-over leaves nothing
+// undecided; after the faults the group is whole and serves, or says why it does not. If all volumes of the
+// configuration are lost, nobody serves.
 package groups
 
 import (

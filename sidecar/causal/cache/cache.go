@@ -1,7 +1,7 @@
 // Package cache is the state machine of a data center's read-through cache, or of one part of it (PROTOCOL §6).
 //
-// It holds stable values only. Fills, invalidations and lease grants of one middleman come on one ordered stream; an entry is
-// served only while the stream that brought it lives and its lease runs. Failure model: see package causal.
+// It holds stable values only. Fills, invalidations and lease grants of one middleman come on one ordered stream; an
+// entry is served only while the stream that brought it lives and its lease runs. Failure model: see package causal.
 package cache
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config configures a Cache.
@@ -25,8 +25,9 @@ type Config struct {
 	Rings topology.RingSet
 	// Attempts bounds the tries for one miss, over all rings.
 	Attempts int
-	// NearLease is how long sidecars may serve near copies without hearing from the cache, and how long the cache waits after its start,
-	// for those of an earlier one. It must be well below the lease of the middlemen. 0: no sidecar has ever got near copies, and none does.
+	// NearLease is how long sidecars may serve near copies without hearing from the cache, and how long the cache waits
+	// after its start, for those of an earlier one. It must be well below the lease of the middlemen. 0: no sidecar has
+	// ever got near copies, and none does.
 	NearLease time.Duration
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
@@ -35,13 +36,14 @@ type Config struct {
 
 // DefaultConfig returns the defaults for a cache of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
-	return Config{Topology: t, Self: self, Incarnation: 1, MaxBytes: 256 << 20, Rings: t.AllRings(), Attempts: 2 * len(t.Rings)}
+	return Config{Topology: t, Self: self, Incarnation: 1, MaxBytes: 256 << 20, Rings: t.AllRings(),
+		Attempts: 2 * len(t.Rings)}
 }
 
 // Cache is the state machine of one cache.
 //
-// Invariant: an entry is served only while the stream that brought it lives and its lease, counted from before the middleman
-// granted it, has not expired.
+// Invariant: an entry is served only while the stream that brought it lives and its lease, counted from before the
+// middleman granted it, has not expired.
 type Cache struct {
 	causal.Outbox
 	cfg     Config
@@ -79,7 +81,8 @@ type Stats struct {
 	CutsRefused uint64
 	// ClockRefused counts answers of middlemen whose timestamp is too far ahead of the clock here.
 	ClockRefused uint64
-	// NearCopies counts the copies that sidecars were given, NearInvalidated the invalidations that were passed on to them.
+	// NearCopies counts the copies that sidecars were given, NearInvalidated the invalidations that were passed on to
+	// them.
 	NearCopies, NearInvalidated uint64
 }
 
@@ -87,8 +90,11 @@ type Stats struct {
 func New(cfg Config) *Cache {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
-	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), known: causal.NewStability(cfg.Topology), flights: newFlights(cfg.OwnerOf), streams: map[topology.Node]*stream{},
-		near: nearCopies{byID: map[nearID]*nearStream{}, quota: causal.Quota{Total: maxAllNearCopies, Each: maxNearCopiesOfOne, OwnerOf: cfg.OwnerOf}}}
+	c := &Cache{cfg: cfg, maps: maps, routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC),
+		known: causal.NewStability(cfg.Topology), flights: newFlights(cfg.OwnerOf),
+		streams: map[topology.Node]*stream{},
+		near: nearCopies{byID: map[nearID]*nearStream{},
+			quota: causal.Quota{Total: maxAllNearCopies, Each: maxNearCopiesOfOne, OwnerOf: cfg.OwnerOf}}}
 	lru, err := simplelru.NewLRU(1<<40, func(hash uint64, e *entry) {
 		c.bytes -= e.size()
 		if c.cfg.Broken.Has(causal.NearForgetEvicted) {
@@ -179,8 +185,8 @@ func (c *Cache) timeLimit(now causal.Now) causal.HLC {
 // handleGet answers from memory, or reads through.
 func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if g.Cut > c.known.MinSV() && (g.Snapshot || g.Cut > c.known.CutWithout(c.leftOut()).At) {
-		// What a fill for a snapshot read brings counts as stable up to the cut, and is kept for everybody. So a sidecar must not say what is
-		// complete. It asks a middleman, if it is only ahead of this cache.
+		// What a fill for a snapshot read brings counts as stable up to the cut, and is kept for everybody. So a
+		// sidecar must not say what is complete. It asks a middleman, if it is only ahead of this cache.
 		c.stats.CutsRefused++
 		c.reply(waiter{to: from, id: g.ID}, causal.GetReply{Err: causal.ErrNotFound})
 		return
@@ -238,7 +244,8 @@ func (c *Cache) reply(w waiter, r causal.GetReply) {
 	c.Send(r.Message(c.cfg.Self, w.to))
 }
 
-// Tick renews leases, sends unanswered flights another way, and asks middlemen that did not answer whether they are back.
+// Tick renews leases, sends unanswered flights another way, and asks middlemen that did not answer whether they are
+// back.
 func (c *Cache) Tick(now causal.Now) {
 	c.started(now)
 	c.tickNear(now)
@@ -282,8 +289,8 @@ func (c *Cache) LinkDown(now causal.Now, node topology.Node) {
 	}
 }
 
-// LinkUp says that a middleman can be reached again. The read-throughs that are with it are sent again; if it is not the one from before, it
-// answers that it does not know the stream.
+// LinkUp says that a middleman can be reached again. The read-throughs that are with it are sent again; if it is not
+// the one from before, it answers that it does not know the stream.
 func (c *Cache) LinkUp(now causal.Now, node topology.Node) {
 	c.routes.Suspects.LinkUp(now, node)
 	s := c.streams[node]

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -47,7 +47,10 @@ func newHarness(t *testing.T, faults ...causal.Fault) *harness {
 	if open.Epoch <= 7 || open.Incarnation != 5 {
 		t.Fatalf("after a reset by incarnation 5 with epoch 7 the cache opens %+v", open)
 	}
-	h.send(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: completeUpTo}}}.Message(leaderNode, cacheNode))
+	h.send(
+		causal.Vectors{
+			Entries: []causal.VectorEntry{{Origin: 1, Last: topology.MaxCoordinators, SV: completeUpTo}},
+		}.Message(leaderNode, cacheNode))
 	h.pos = causal.StreamPosition{Epoch: open.Epoch}
 	h.lease = only(t, sent, causal.KindLease).LeaseRenewal().ID
 	h.grant()
@@ -78,7 +81,8 @@ func (h *harness) get(id uint64) []causal.Message {
 func (h *harness) fill(sent []causal.Message, hlc causal.HLC, status causal.Status) []causal.Message {
 	h.t.Helper()
 	f := only(h.t, sent, causal.KindFill).Fill()
-	h.onStream(causal.FillReply{ID: f.ID, Key: f.Key, Record: record(hlc), Status: status}.Message(middlemanNode, cacheNode))
+	h.onStream(causal.FillReply{ID: f.ID, Key: f.Key, Record: record(hlc), Status: status}.Message(middlemanNode,
+		cacheNode))
 	return h.take()
 }
 
@@ -156,7 +160,8 @@ func TestAFillThatAnInvalidationOvertookIsNotKept(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newHarness(t, faultIf(broken, causal.FillUnordered)...)
 		f := only(t, h.get(1), causal.KindFill).Fill()
-		fill := causal.FillReply{ID: f.ID, Key: f.Key, Record: record(10), Status: causal.Stable}.Message(middlemanNode, cacheNode)
+		fill := causal.FillReply{ID: f.ID, Key: f.Key, Record: record(10), Status: causal.Stable}.Message(middlemanNode,
+			cacheNode)
 		invalidate := causal.Invalidate{KeyHash: topology.Hash("x"), Next: 20}.Message(middlemanNode, cacheNode)
 		fill.SetStreamPosition(causal.StreamPosition{Epoch: h.pos.Epoch, Seq: h.pos.Seq + 1})
 		invalidate.SetStreamPosition(causal.StreamPosition{Epoch: h.pos.Epoch, Seq: h.pos.Seq + 2})
@@ -218,8 +223,8 @@ func TestAnUnregisteredAnswerGoesOnlyToThoseWhoHadAskedBeforeItWasRead(t *testin
 	}
 }
 
-// A value that is read at a cut counts as stable and is kept, so whoever names a cut that is not complete would make the cache serve
-// others an incomplete value.
+// A value that is read at a cut counts as stable and is kept, so whoever names a cut that is not complete would make
+// the cache serve others an incomplete value.
 func TestACutThatIsNotKnownToBeCompleteIsRefused(t *testing.T) {
 	h := newHarness(t)
 	for _, snapshot := range []bool{true, false} {
@@ -248,7 +253,8 @@ func TestASnapshotReadGetsTheVersionOfItsCut(t *testing.T) {
 		if !f.Snapshot || f.Cut != 15 {
 			t.Errorf("asks for %+v, want the version at 15", f)
 		}
-		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable, Next: 20}.Message(middlemanNode, cacheNode))
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable,
+			Next: 20}.Message(middlemanNode, cacheNode))
 		if r := only(t, h.take(), causal.KindGetReply).GetReply(); r.Record.Version.HLC != 10 {
 			t.Errorf("at 15: %+v", r)
 		}
@@ -272,7 +278,8 @@ func TestACopyThatIsOlderThanTheCutIsServedAboveTheBase(t *testing.T) {
 	if f.Base != 15 || f.Seen != 30 || !f.Ahead {
 		t.Errorf("asks for %+v, want a version from 15 to 30", f)
 	}
-	h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable, Next: 20}.Message(middlemanNode, cacheNode))
+	h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable,
+		Next: 20}.Message(middlemanNode, cacheNode))
 	if r := only(t, h.take(), causal.KindGetReply).GetReply(); r.Record.Version.HLC != 10 || r.Status != causal.Stable {
 		t.Errorf("from 15 to 30: %+v", r)
 	}
@@ -315,7 +322,8 @@ func TestWhatIsFetchedAheadIsServedWhenItIsComplete(t *testing.T) {
 		if !f.Ahead || f.Seen != 150 || f.Cut != 0 {
 			t.Errorf("asks for %+v, want the version at 150, which may be in-flight", f)
 		}
-		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(110), Registered: true}.Message(middlemanNode, cacheNode))
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(110), Registered: true}.Message(middlemanNode,
+			cacheNode))
 		if hit := read(100); (hit == 110) != broken {
 			t.Errorf("with serve-ahead %v it is served before it is complete: %v", broken, hit == 110)
 		}
@@ -346,8 +354,10 @@ func TestAMissThatNoRingAnswersIsReportedAsUnavailable(t *testing.T) {
 
 // A middleman that is dead costs one time-out, however long it is dead.
 func TestAfterOneTimeOutMissesGoRoundAMiddlemanUntilItAnswersAPing(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
-		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, [][]float64{{0, 50}, {50, 0}})
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}},
+		[][]float64{{0, 50}, {50, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,8 +421,10 @@ func TestAfterOneTimeOutMissesGoRoundAMiddlemanUntilItAnswersAPing(t *testing.T)
 }
 
 func TestReadThroughsGoElsewhereAtOnceWhenTheLinkToAMiddlemanEnds(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
-		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, [][]float64{{0, 50}, {50, 0}})
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}},
+		[][]float64{{0, 50}, {50, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}

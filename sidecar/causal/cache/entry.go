@@ -2,7 +2,7 @@ package cache
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // entryOverhead is what an entry costs beside its key and value, in bytes.
@@ -14,8 +14,8 @@ type entry struct {
 	rec   causal.Record
 	from  *stream
 	epoch uint64 // of the stream that brought it
-	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest version at or below
-	// every HLC from its own up to there.
+	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest version at or
+	// below every HLC from its own up to there.
 	next      causal.HLC
 	past      causal.HLC // the greatest HLC in the past of the version; 0: unknown
 	older     *entry     // the version before, which sessions may read at a cut
@@ -79,7 +79,8 @@ func (c *Cache) answers(e *entry, g *causal.Get) bool {
 
 // insert keeps the answer to a fill, and evicts what no longer fits.
 func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream, readAt int64) *entry {
-	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, past: r.Past, inFlight: r.Registered, readAt: readAt, touchedAt: now.Mono}
+	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, past: r.Past, inFlight: r.Registered,
+		readAt: readAt, touchedAt: now.Mono}
 	hash := topology.Hash(key)
 	head, _ := c.entries.Peek(hash)
 	if head != nil {

@@ -2,8 +2,9 @@ package cache
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// goBy makes the cache go by further exclusions of data centers (PROTOCOL, Excluded data centers). Copies from their shards may be older than
-// what was completed without these: the streams that have brought them end, and with them the fills under way.
+// goBy makes the cache go by further exclusions of data centers (PROTOCOL, Excluded data centers). Copies from their
+// shards may be older than what was completed without these: the streams that have brought them end, and with them the
+// fills under way.
 func (c *Cache) goBy(now causal.Now, x causal.Exclusions) {
 	before := c.exclusions
 	c.exclusions = before.With(x)
@@ -14,7 +15,8 @@ func (c *Cache) goBy(now causal.Now, x causal.Exclusions) {
 	for _, s := range c.order {
 		if c.exclusions.Of(s.mm.DC) > before.Of(s.mm.DC) {
 			s.epoch++
-			s.open, s.incarnation, s.seq, s.acked, s.leaseUntil, s.renewals, s.openedAt, s.reopening = false, 0, 0, 0, 0, nil, 0, false
+			s.open, s.incarnation, s.seq, s.acked, s.leaseUntil, s.renewals, s.openedAt, s.reopening = false, 0, 0, 0,
+				0, nil, 0, false
 			c.endNearStreams(now, s)
 			c.stats.Resets++
 		}

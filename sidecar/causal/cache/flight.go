@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // flight is one read-through in progress; whoever wants the same key joins it.
@@ -21,7 +21,8 @@ type flight struct {
 	dueAt   int64
 }
 
-// flightKey tells flights apart: for each key one for the newest version, one for the version at the cut, and one for each cut to come.
+// flightKey tells flights apart: for each key one for the newest version, one for the version at the cut, and one for
+// each cut to come.
 type flightKey struct {
 	key      string
 	snapshot bool
@@ -41,8 +42,9 @@ type waiter struct {
 const (
 	// waiterBytes is about what a read takes that waits for a flight, beside the key of the flight.
 	waiterBytes = 256
-	// maxWaiters bounds what reads take that wait for flights, in bytes, and maxWaitersOfOne those of one identity: with short keys, four times
-	// what a sidecar sends at a time. Others are answered that the key is not here, and ask a middleman.
+	// maxWaiters bounds what reads take that wait for flights, in bytes, and maxWaitersOfOne those of one identity:
+	// with short keys, four times what a sidecar sends at a time. Others are answered that the key is not here, and ask
+	// a middleman.
 	maxWaiters, maxWaitersOfOne = 16 << 20, 4 << 20
 )
 
@@ -155,8 +157,8 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	answer := causal.GetReply{Record: r.Record, Status: r.Status, Past: r.Past, Ring: r.Ring}
 	fillable := r.Status == causal.Stable || r.Registered || c.cfg.Broken.Has(causal.CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
-		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the versions
-		// that it is older than: all waiters that have not seen these may have it.
+		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the
+		// versions that it is older than: all waiters that have not seen these may have it.
 		readAt := now.Mono
 		if f.ahead != 0 {
 			readAt = 0
@@ -193,8 +195,8 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	c.landSome(now, f, answer, n, e)
 }
 
-// landSome answers the first n waiters of a flight with what it has brought, and launches it again for the others. e is the entry made of
-// that, if there is one.
+// landSome answers the first n waiters of a flight with what it has brought, and launches it again for the others. e is
+// the entry made of that, if there is one.
 func (c *Cache) landSome(now causal.Now, f *flight, r causal.GetReply, n int, e *entry) {
 	c.land(now, f, r, n, e)
 	if len(f.waiters) > 0 {

@@ -5,38 +5,40 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Near copies (PROTOCOL, "Near copies"): sidecars keep copies of what this cache holds. The cache is to them what a middleman is to
-// the cache. It registers each copy in the step that hands it out, passes the invalidations of the middleman on, and confirms them only
-// when no near copy can be served against them any more.
+// Near copies (PROTOCOL, "Near copies"): sidecars keep copies of what this cache holds. The cache is to them what a
+// middleman is to the cache. It registers each copy in the step that hands it out, passes the invalidations of the
+// middleman on, and confirms them only when no near copy can be served against them any more.
 
-// DefaultNearLease is the longest time that a sidecar serves its copies without hearing from the cache. It must be the same at all
-// starts of a cache.
+// DefaultNearLease is the longest time that a sidecar serves its copies without hearing from the cache. It must be the
+// same at all starts of a cache.
 const DefaultNearLease = time.Second
 
 const (
-	// maxNearCopies bounds the keys that are registered for one near stream. A sidecar does not say what it has evicted; at the bound, it
-	// starts anew.
+	// maxNearCopies bounds the keys that are registered for one near stream. A sidecar does not say what it has
+	// evicted; at the bound, it starts anew.
 	maxNearCopies = 1 << 15
-	// maxAllNearCopies bounds the keys that are registered for all near streams, to about 64 MiB, and maxNearCopiesOfOne those for the sidecars
-	// of one identity. Beyond, sidecars get no copies and ask each time.
+	// maxAllNearCopies bounds the keys that are registered for all near streams, to about 64 MiB, and
+	// maxNearCopiesOfOne those for the sidecars of one identity. Beyond, sidecars get no copies and ask each time.
 	maxAllNearCopies, maxNearCopiesOfOne = 1 << 20, 1 << 19
 	// nearTickInterval is how often near streams whose lease has ended are removed while nothing waits for that.
 	nearTickInterval = 250 * time.Millisecond
 )
 
-// nearStream is the ordered sequence of messages from the cache to a sidecar that concerns copies from one stream of one middleman:
-// values, invalidations and lease grants. It lives no longer than that stream.
+// nearStream is the ordered sequence of messages from the cache to a sidecar that concerns copies from one stream of
+// one middleman: values, invalidations and lease grants. It lives no longer than that stream.
 //
-// Invariant: every copy that the sidecar may still serve is in copies, or its invalidation is awaited in stream.nearWaits.
+// Invariant: every copy that the sidecar may still serve is in copies, or its invalidation is awaited in
+// stream.nearWaits.
 type nearStream struct {
 	to   topology.Node
 	from *stream
 	id   uint64 // never used before, and above all earlier ones
 	seq  uint64 // of the last message sent
-	// leaseUntil is when the sidecar stops to serve its copies, unless it renews the lease; 0: it has none. It is not after from.leaseUntil.
+	// leaseUntil is when the sidecar stops to serve its copies, unless it renews the lease; 0: it has none. It is not
+	// after from.leaseUntil.
 	leaseUntil int64
 	openedAt   int64
 	acked      uint64 // the sidecar has confirmed everything up to here
@@ -62,8 +64,8 @@ type nearCopies struct {
 	quota    causal.Quota // of copies
 	lastID   uint64
 	tickedAt int64
-	// opensFrom is when streams to middlemen may be opened: the sidecars serve copies from before the start until then. 0: nothing has
-	// happened yet.
+	// opensFrom is when streams to middlemen may be opened: the sidecars serve copies from before the start until then.
+	// 0: nothing has happened yet.
 	opensFrom int64
 
 	faultCopies []lateNearCopy
@@ -94,7 +96,8 @@ func (c *Cache) started(now causal.Now) {
 // isStarting reports whether sidecars may hold copies from before the start. Until then nothing can be fetched.
 func (c *Cache) isStarting(now causal.Now) bool { return now.Mono < c.near.opensFrom }
 
-// passOn gives a sidecar that wants one a near copy of what a reply carries: an entry that is registered with the middleman.
+// passOn gives a sidecar that wants one a near copy of what a reply carries: an entry that is registered with the
+// middleman.
 func (c *Cache) passOn(now causal.Now, w waiter, e *entry, r *causal.GetReply) {
 	if c.cfg.NearLease == 0 || uint64(e.rec.Value.Size()+len(e.key)) > w.nearMax || w.to.Part != topology.Sidecar {
 		return
@@ -131,14 +134,15 @@ func (c *Cache) nearStreamTo(now causal.Now, s *stream, to topology.Node) *nearS
 		c.removeNearStream(now, n)
 	}
 	c.near.lastID++
-	n := &nearStream{to: to, from: s, id: c.cfg.Incarnation<<16 + c.near.lastID, openedAt: now.Mono, copies: map[uint64]struct{}{}, holder: c.near.quota.Holder(to)}
+	n := &nearStream{to: to, from: s, id: c.cfg.Incarnation<<16 + c.near.lastID, openedAt: now.Mono,
+		copies: map[uint64]struct{}{}, holder: c.near.quota.Holder(to)}
 	s.near = append(s.near, n)
 	c.near.byID[nearID{to, n.id}] = n
 	return n
 }
 
-// invalidateNear passes an invalidation on, and makes its confirmation wait for the sidecars that may serve a copy. A copy stays
-// registered if others may go on using it: a write that comes later and loses may concern them, too.
+// invalidateNear passes an invalidation on, and makes its confirmation wait for the sidecars that may serve a copy. A
+// copy stays registered if others may go on using it: a write that comes later and loses may concern them, too.
 func (c *Cache) invalidateNear(now causal.Now, s *stream, i causal.Invalidate) {
 	if i.Next != 0 && c.cfg.Broken.Has(causal.NearNextLost) {
 		return
@@ -190,7 +194,9 @@ func (c *Cache) confirm(s *stream) {
 func (c *Cache) releaseNearWaits(now causal.Now, n *nearStream, all bool) {
 	s := n.from
 	before := len(s.nearWaits)
-	s.nearWaits = slices.DeleteFunc(s.nearWaits, func(w nearWait) bool { return w.near == n && (all || w.nearSeq <= n.acked) })
+	s.nearWaits = slices.DeleteFunc(s.nearWaits, func(w nearWait) bool {
+		return w.near == n && (all || w.nearSeq <= n.acked)
+	})
 	if len(s.nearWaits) == before {
 		return
 	}
@@ -246,15 +252,16 @@ func (c *Cache) handleNearAck(now causal.Now, from topology.Node, a causal.Inval
 	}
 }
 
-// handleNearReset takes the word of a sidecar that it has dropped everything that a near stream has brought, and will take nothing more
-// from it.
+// handleNearReset takes the word of a sidecar that it has dropped everything that a near stream has brought, and will
+// take nothing more from it.
 func (c *Cache) handleNearReset(now causal.Now, from topology.Node, r causal.StreamReset) {
 	if n := c.near.byID[nearID{from, r.MaxEpoch}]; n != nil {
 		c.removeNearStream(now, n)
 	}
 }
 
-// endNearStream makes a sidecar drop what a near stream has brought. The stream is gone when the sidecar says so, or its lease ends.
+// endNearStream makes a sidecar drop what a near stream has brought. The stream is gone when the sidecar says so, or
+// its lease ends.
 func (c *Cache) endNearStream(now causal.Now, n *nearStream) {
 	c.Send(causal.StreamReset{MaxEpoch: n.id}.Message(c.cfg.Self, n.to))
 	if n.ending = true; !n.isLeased(now) {

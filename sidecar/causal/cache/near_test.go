@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var otherSidecar = topology.Node{Part: topology.Sidecar, Index: 2}
@@ -99,7 +99,8 @@ func TestAnInvalidationIsConfirmedWhenAllSidecarsHave(t *testing.T) {
 	if len(toOne) != 1 || len(toTwo) != 1 || h.c.order[0].acked >= h.pos.Seq {
 		t.Fatalf("passed on %d and %d times, or confirmed at once", len(toOne), len(toTwo))
 	}
-	if acks := sentTo(h.ackNear(sidecarNode, toOne[0].StreamPosition()), causal.KindInvalidateAck, middlemanNode); len(acks) != 0 {
+	if acks := sentTo(h.ackNear(sidecarNode, toOne[0].StreamPosition()), causal.KindInvalidateAck,
+		middlemanNode); len(acks) != 0 {
 		t.Errorf("confirmed when the first sidecar had: %+v", acks)
 	}
 	acks := sentTo(h.ackNear(otherSidecar, toTwo[0].StreamPosition()), causal.KindInvalidateAck, middlemanNode)
@@ -187,7 +188,8 @@ func TestANewStreamOpensAfterTheNearCopiesOfTheOldOne(t *testing.T) {
 		if broken {
 			continue
 		}
-		if r := sentTo(sent, causal.KindStreamReset, sidecarNode); len(r) != 1 || r[0].StreamReset().MaxEpoch != at.Epoch {
+		if r := sentTo(sent, causal.KindStreamReset, sidecarNode); len(r) != 1 ||
+			r[0].StreamReset().MaxEpoch != at.Epoch {
 			t.Fatalf("the sidecar hears %+v", r)
 		}
 		h.send(causal.StreamReset{MaxEpoch: at.Epoch}.Message(sidecarNode, cacheNode))
@@ -223,7 +225,8 @@ func TestAnExclusionEndsTheNearStreamsOfItsShards(t *testing.T) {
 	at := h.near(sidecarNode)
 	h.renew(sidecarNode, at.Epoch, 0)
 	h.invalidate(20) // awaited
-	topo, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1, Exclusions: 1}, {Name: "b", Coordinators: 1, Shards: 1}},
+	topo, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1,
+		Exclusions: 1}, {Name: "b", Coordinators: 1, Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +258,8 @@ func TestTheKeysOfANearStreamAreBounded(t *testing.T) {
 	}
 	h.send(causal.Get{ID: 2, Key: "x", NearMax: 1000}.Message(sidecarNode, cacheNode))
 	sent := h.take()
-	if only(t, sent, causal.KindGetReply).StreamPosition().Epoch != 0 || len(sentTo(sent, causal.KindStreamReset, sidecarNode)) != 1 {
+	if only(t, sent, causal.KindGetReply).StreamPosition().Epoch != 0 ||
+		len(sentTo(sent, causal.KindStreamReset, sidecarNode)) != 1 {
 		t.Error("a copy is given beyond the bound, or the stream does not end")
 	}
 	h.send(causal.StreamReset{MaxEpoch: at.Epoch}.Message(sidecarNode, cacheNode))

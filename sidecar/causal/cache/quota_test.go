@@ -5,15 +5,18 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestReadsThatWaitForMissesHaveABoundForEachIdentity(t *testing.T) {
 	h := newHarness(t)
 	const each = waiterBytes + 3 // with its key
-	h.c.flights.quota = causal.Quota{Total: 10 * each, Each: 6 * each, OwnerOf: func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }}
+	h.c.flights.quota = causal.Quota{Total: 10 * each, Each: 6 * each, OwnerOf: func(n topology.Node) string {
+		return map[bool]string{true: "attacker"}[n.Index >= 100]
+	}}
 	for i := range uint64(1000) {
-		h.send(causal.Get{ID: 1 + i, Key: fmt.Sprintf("%03d", i)}.Message(topology.Node{Part: topology.Sidecar, Index: 100 + i}, cacheNode))
+		h.send(causal.Get{ID: 1 + i, Key: fmt.Sprintf("%03d", i)}.Message(topology.Node{Part: topology.Sidecar,
+			Index: 100 + i}, cacheNode))
 	}
 	refused := 0
 	for _, m := range h.take() {
@@ -57,7 +60,8 @@ func TestReadsThatWaitForMissesCountByTheirKeys(t *testing.T) {
 func TestAShardThatDoesNotExistOpensNoStream(t *testing.T) {
 	h := newHarness(t)
 	for i := range uint64(1000) {
-		h.send(causal.StreamReset{MaxEpoch: 7, Incarnation: 5}.Message(topology.Node{Part: topology.Middleman, Index: 100 + i}, cacheNode))
+		h.send(causal.StreamReset{MaxEpoch: 7, Incarnation: 5}.Message(topology.Node{Part: topology.Middleman,
+			Index: 100 + i}, cacheNode))
 	}
 	if n := len(h.c.streams); n != 1 {
 		t.Errorf("%d streams", n)
@@ -66,10 +70,13 @@ func TestAShardThatDoesNotExistOpensNoStream(t *testing.T) {
 
 func TestNearCopiesHaveABoundForEachIdentity(t *testing.T) {
 	h := newNearHarness(t)
-	h.c.near.quota = causal.Quota{Total: 100, Each: 1, OwnerOf: func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }}
+	h.c.near.quota = causal.Quota{Total: 100, Each: 1, OwnerOf: func(n topology.Node) string {
+		return map[bool]string{true: "attacker"}[n.Index >= 100]
+	}}
 	at := h.near(topology.Node{Part: topology.Sidecar, Index: 100})
 	for i := range uint64(10) {
-		h.send(causal.Get{ID: 2, Key: "x", NearMax: 1000}.Message(topology.Node{Part: topology.Sidecar, Index: 101 + i}, cacheNode))
+		h.send(causal.Get{ID: 2, Key: "x", NearMax: 1000}.Message(topology.Node{Part: topology.Sidecar, Index: 101 + i},
+			cacheNode))
 		if r := only(t, h.take(), causal.KindGetReply); r.StreamPosition().Epoch != 0 || r.GetReply().Err != causal.OK {
 			t.Errorf("sidecar %d of the identity gets %+v", i, r.GetReply())
 		}

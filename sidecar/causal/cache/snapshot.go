@@ -6,16 +6,17 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// For sessions that read at a cut (PROTOCOL, "Snapshot reads of one key") a cache keeps versions of a key that are not the newest. It is
-// told of a cut when some ring has every write up to there. Then it fetches what was read lately and is outdated by the cut, and serves it
-// when it is complete, which is when sessions read at the cut.
+// For sessions that read at a cut (PROTOCOL, "Snapshot reads of one key") a cache keeps versions of a key that are not
+// the newest. It is told of a cut when some ring has every write up to there. Then it fetches what was read lately and
+// is outdated by the cut, and serves it when it is complete, which is when sessions read at the cut.
 
 // snapshotState is what a cache knows of the cuts that sessions read at.
 type snapshotState struct {
 	announced    causal.HLC // the newest cut that was announced
 	reading      causal.HLC // the newest cut that was read at
 	readersUntil int64      // until when sessions count as reading at cuts
-	outdated     []uint64   // hashes of entries that were read lately and are not the newest, to be fetched for the next cut
+	// hashes of entries that were read lately and are not the newest, to be fetched for the next cut
+	outdated []uint64
 }
 
 // maxVersions bounds the versions of a key: at the last cut, at this one, and at those that were announced.
@@ -52,7 +53,8 @@ func (c *Cache) addVersion(now causal.Now, head, e *entry) *entry {
 	return head
 }
 
-// dropSurplus drops the versions above the bound: first those between the newest and the cut that is read at, then the oldest.
+// dropSurplus drops the versions above the bound: first those between the newest and the cut that is read at, then the
+// oldest.
 func (c *Cache) dropSurplus(head *entry) {
 	n := 0
 	for x := head; x != nil; x = x.older {
@@ -98,8 +100,8 @@ func (e *entry) wasReadLately(now causal.Now) bool {
 	return e.readAt != 0 && now.Mono-e.readAt < readLately
 }
 
-// prepareCut fetches, for a cut that will soon be read at, the newest versions at or below it of what was used and is outdated
-// by it.
+// prepareCut fetches, for a cut that will soon be read at, the newest versions at or below it of what was used and is
+// outdated by it.
 func (c *Cache) prepareCut(now causal.Now, cut causal.HLC) {
 	if cut <= c.snapshot.announced {
 		return

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // stream is the cache's end of the ordered stream from one middleman.
@@ -20,7 +20,8 @@ type stream struct {
 	openedAt    int64
 	usedAt      int64
 	leaseTerm   time.Duration // as last granted
-	// reopening says that a new stream is to be opened when no near copy that this one has brought can be served any more.
+	// reopening says that a new stream is to be opened when no near copy that this one has brought can be served any
+	// more.
 	reopening bool
 	near      []*nearStream
 	nearWaits []nearWait // ascending by seq
@@ -71,8 +72,8 @@ func (c *Cache) ensureOpen(now causal.Now, s *stream) bool {
 	return false
 }
 
-// reopen ends a stream: everything that it brought is void from here on. A new one is opened as soon as sidecars serve nothing of that
-// either: it makes the middleman forget what it waits for.
+// reopen ends a stream: everything that it brought is void from here on. A new one is opened as soon as sidecars serve
+// nothing of that either: it makes the middleman forget what it waits for.
 func (c *Cache) reopen(now causal.Now, s *stream) {
 	s.epoch++
 	s.open, s.seq, s.acked, s.leaseUntil, s.renewals = false, 0, 0, 0, nil
@@ -173,7 +174,8 @@ func (c *Cache) handleStreamMessage(now causal.Now, m *causal.Message) {
 	}
 }
 
-// extendLease extends the lease, counted from when the renewal was sent; two percent are taken off because clocks drift.
+// extendLease extends the lease, counted from when the renewal was sent; two percent are taken off because clocks
+// drift.
 func (c *Cache) extendLease(now causal.Now, s *stream, g causal.LeaseGrant) {
 	if s.leaseUntil != 0 && now.Mono >= s.leaseUntil && !c.cfg.Broken.Has(causal.LeaseFromReceipt) {
 		c.reopen(now, s)
@@ -194,8 +196,8 @@ func (c *Cache) extendLease(now causal.Now, s *stream, g causal.LeaseGrant) {
 	}
 }
 
-// invalidate withdraws a copy from everyone who may have seen the new version, and only then confirms. Others, who read at or
-// below a cut, may go on using it.
+// invalidate withdraws a copy from everyone who may have seen the new version, and only then confirms. Others, who read
+// at or below a cut, may go on using it.
 func (c *Cache) invalidate(now causal.Now, s *stream, i causal.Invalidate) {
 	c.stats.Invalidated++
 	if i.Next > c.timeLimit(now) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // write is one accepted put until it is complete.
@@ -17,7 +17,8 @@ type write struct {
 	past causal.HLC // the greatest HLC in its past; 0: unknown, after a restart
 	// deps are the writes in its past that are not known to be complete, each to be asked for by its id.
 	deps []causal.Dep
-	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0: none.
+	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0:
+	// none.
 	laneDeps []causal.HLC
 	session  uint64
 	sidecar  topology.Node // whom to tell; the zero Node after a restart
@@ -49,8 +50,9 @@ type buffer struct {
 }
 
 func newBuffer(rings int, ownerOf func(topology.Node) string) buffer {
-	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings), sessions: map[sessionKey]*sessionTail{},
-		quota: causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: ownerOf}}
+	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings),
+		sessions: map[sessionKey]*sessionTail{},
+		quota:    causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: ownerOf}}
 }
 
 func (b *buffer) add(w *write) {
@@ -61,8 +63,8 @@ func (b *buffer) add(w *write) {
 	b.bytes += w.size
 }
 
-// writeOverhead is about what a write takes beside key, value and dependencies, in bytes: here with its places in the lanes and in its session, and
-// at a middleman. Of small writes it is most of the memory.
+// writeOverhead is about what a write takes beside key, value and dependencies, in bytes: here with its places in the
+// lanes and in its session, and at a middleman. Of small writes it is most of the memory.
 const writeOverhead = 512
 
 // sizeOf is about what a write without dependencies takes, in bytes.
@@ -86,16 +88,17 @@ type sessionKey struct {
 }
 
 func (k sessionKey) compare(o sessionKey) int {
-	return cmp.Or(cmp.Compare(k.sidecar.DC, o.sidecar.DC), cmp.Compare(k.sidecar.Index, o.sidecar.Index), cmp.Compare(k.session, o.session))
+	return cmp.Or(cmp.Compare(k.sidecar.DC, o.sidecar.DC), cmp.Compare(k.sidecar.Index, o.sidecar.Index),
+		cmp.Compare(k.session, o.session))
 }
 
 const (
-	// maxSessions bounds the sessions that are remembered, to about 94 MB, and maxSessionsOfOne those of one identity. An identity that opens a
-	// connection for every write may do so 4369 times a second with one coordinator.
+	// maxSessions bounds the sessions that are remembered, to about 94 MB, and maxSessionsOfOne those of one identity.
+	// An identity that opens a connection for every write may do so 4369 times a second with one coordinator.
 	maxSessions      = 1 << 19
 	maxSessionsOfOne = maxSessions / 2
-	// sessionIdle is how long a session is silent before it may be forgotten for others. It is longer than a copy of a put may be on its way:
-	// what comes later would be taken for a new put.
+	// sessionIdle is how long a session is silent before it may be forgotten for others. It is longer than a copy of a
+	// put may be on its way: what comes later would be taken for a new put.
 	sessionIdle     = time.Minute
 	sessionScanWait = time.Second
 )
@@ -129,8 +132,8 @@ func (b *buffer) restoredSession(now causal.Now, key sessionKey) *sessionTail {
 	return t
 }
 
-// forgetIdleSessions drops sessions that have been silent for long and have no put whose answer could be asked for. None of their
-// messages is still in flight, and a session names its newest put with the next one.
+// forgetIdleSessions drops sessions that have been silent for long and have no put whose answer could be asked for.
+// None of their messages is still in flight, and a session names its newest put with the next one.
 func (b *buffer) forgetIdleSessions(now causal.Now) {
 	if now.Mono < b.expireAt {
 		return
@@ -144,11 +147,11 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 	}
 }
 
-// handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is acknowledged only
-// when the log holds it.
+// handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is
+// acknowledged only when the log holds it.
 //
-// A put for another leadership is late: its session knows by now that it was refused, or has sent it again (PROTOCOL §4, puts that
-// are sent again).
+// A put for another leadership is late: its session knows by now that it was refused, or has sent it again (PROTOCOL
+// §4, puts that are sent again).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
 	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
 		return
@@ -175,7 +178,8 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	w := &write{
-		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key), past: pastOf(&p, tail),
+		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
+		past:    pastOf(&p, tail),
 		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
 	}
 	direct := c.directDeps(p.Deps, tail)
@@ -191,15 +195,16 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 }
 
-// sessionLimit returns the greatest floor or dependency of a put to believe. What peers have published may be further ahead than
-// what sidecars claim, so a claim never moves the limit for the next one.
+// sessionLimit returns the greatest floor or dependency of a put to believe. What peers have published may be further
+// ahead than what sidecars claim, so a claim never moves the limit for the next one.
 func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
 	claimed := causal.HLCAt(now.WallMs + causal.MaxSessionAheadMs)
 	return max(claimed, c.clock.Peek(now), c.known.MaxRV())
 }
 
 // nextVersion returns the version of a put, or why it is refused.
-func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version, causal.ErrCode) {
+func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version,
+	causal.ErrCode) {
 	switch {
 	case (p.Resent || overtaken) && !c.isDecidable(p):
 		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
@@ -231,13 +236,14 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 	return causal.Version{HLC: hlc, Origin: c.origin}, causal.OK
 }
 
-// namesUnknownOrigin reports whether a dependency is of a coordinator that this topology does not have. No shard would ever be without it, and
-// nothing behind the put could complete.
+// namesUnknownOrigin reports whether a dependency is of a coordinator that this topology does not have. No shard would
+// ever be without it, and nothing behind the put could complete.
 func (c *Coordinator) namesUnknownOrigin(deps []causal.Dep) bool {
 	return slices.ContainsFunc(deps, func(d causal.Dep) bool { return !c.cfg.Topology.HasOrigin(d.Version.Origin) })
 }
 
-// pastOf returns the greatest HLC in the past of a put: what its session has seen and written, and what these depend on.
+// pastOf returns the greatest HLC in the past of a put: what its session has seen and written, and what these depend
+// on.
 func pastOf(p *causal.Put, tail *sessionTail) causal.HLC {
 	past := max(p.Floor, tail.last.HLC, 1) // 0 would be unknown
 	for _, d := range p.Deps {
@@ -246,8 +252,8 @@ func pastOf(p *causal.Put, tail *sessionTail) causal.HLC {
 	return past
 }
 
-// directDeps returns the dependencies that still matter: those that the session names, and the session's put before this one,
-// so that a session may pipeline its puts.
+// directDeps returns the dependencies that still matter: those that the session names, and the session's put before
+// this one, so that a session may pipeline its puts.
 //
 // The result is valid until the next call.
 func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal.Dep {
@@ -269,10 +275,11 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 	return deps
 }
 
-// flattenDeps orders w after direct (PROTOCOL §4, flattening). Of this origin, w names for each shard the newest write in its
-// past; of other origins, the writes that it depends on itself or through its predecessors. So a burst of puts becomes
-// visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets too long, w
-// names its direct predecessors of this origin by id instead, which costs it one hop. It returns these predecessors.
+// flattenDeps orders w after direct (PROTOCOL §4, flattening). Of this origin, w names for each shard the newest write
+// in its past; of other origins, the writes that it depends on itself or through its predecessors. So a burst of puts
+// becomes visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets
+// too long, w names its direct predecessors of this origin by id instead, which costs it one hop. It returns these
+// predecessors.
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
 	own = w.fewOwn[:0]
 	clear(c.manyDeps)

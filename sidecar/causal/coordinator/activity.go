@@ -6,12 +6,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A deployment in which nobody writes publishes rarely (PROTOCOL §4, publishing). Each coordinator knows when a write was last
-// accepted or acknowledged anywhere, because the vectors carry that. While that was lately, coordinators without writes publish
-// often too: readers at a cut, or of several keys, wait for the vectors of all origins. The first write after a silence is
-// published at once, and who hears of it publishes at once.
+// A deployment in which nobody writes publishes rarely (PROTOCOL §4, publishing). Each coordinator knows when a write
+// was last accepted or acknowledged anywhere, because the vectors carry that. While that was lately, coordinators
+// without writes publish often too: readers at a cut, or of several keys, wait for the vectors of all origins. The
+// first write after a silence is published at once, and who hears of it publishes at once.
 //
-// Only the rate depends on this. What is published is true whenever it is, so a wrong belief makes readers wait, or costs messages.
+// Only the rate depends on this. What is published is true whenever it is, so a wrong belief makes readers wait, or
+// costs messages.
 
 // activity is when a write was last accepted or acknowledged anywhere, as far as is known.
 type activity struct {
@@ -32,14 +33,14 @@ func (c *Coordinator) noteActivity(now causal.Now, at causal.HLC) {
 	}
 }
 
-// stayActive makes the deployment count as active for a while, as if somebody had written: parts that have just started, or have
-// a new topology, wait for vectors.
+// stayActive makes the deployment count as active for a while, as if somebody had written: parts that have just
+// started, or have a new topology, wait for vectors.
 func (c *Coordinator) stayActive(now causal.Now) {
 	c.activity.until = now.Mono + int64(c.cfg.QuietAfter)
 }
 
-// noteOwnActivity records that a write was accepted or acknowledged here, as newer than what is known of others: their clocks may
-// be ahead.
+// noteOwnActivity records that a write was accepted or acknowledged here, as newer than what is known of others: their
+// clocks may be ahead.
 func (c *Coordinator) noteOwnActivity(now causal.Now) {
 	c.noteActivity(now, max(c.activity.at+1, causal.HLCAt(now.WallMs)))
 }

@@ -4,31 +4,35 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Adoption (PROTOCOL, Adoption): the leader of some data center collects what shards hold of the incomplete writes of an origin that is
-// silent, and puts in all rings those of which it has the whole past. It decides nothing about the origin: that sends the same writes
-// again when it is back, so a wrong suspicion costs work only, and so do two adopters.
+// Adoption (PROTOCOL, Adoption): the leader of some data center collects what shards hold of the incomplete writes of
+// an origin that is silent, and puts in all rings those of which it has the whole past. It decides nothing about the
+// origin: that sends the same writes again when it is back, so a wrong suspicion costs work only, and so do two
+// adopters.
 
 const (
-	// silenceLimit is how long nothing new may be heard of an origin before its writes are adopted. Coordinators publish at least twice a
-	// second.
+	// silenceLimit is how long nothing new may be heard of an origin before its writes are adopted. Coordinators
+	// publish at least twice a second.
 	silenceLimit = 2 * time.Second
 	// successionDelay is how much longer the next leader waits for the one that is to adopt first.
 	successionDelay = 3 * time.Second
-	// silenceInterval is how often a leader sees to an origin that is silent, heldInterval how often shards are asked for what they hold,
-	// and pageInterval the same for a shard that has just answered.
+	// silenceInterval is how often a leader sees to an origin that is silent, heldInterval how often shards are asked
+	// for what they hold, and pageInterval the same for a shard that has just answered.
 	silenceInterval, heldInterval, pageInterval = 250 * time.Millisecond, time.Second, 50 * time.Millisecond
-	// adoptionPause is how long an adoption rests at least: it looks at all that was collected, and shards answer in many messages.
+	// adoptionPause is how long an adoption rests at least: it looks at all that was collected, and shards answer in
+	// many messages.
 	adoptionPause = 5 * time.Millisecond
-	// adoptRetryInterval is when AdoptPuts are sent again of which none was answered, and maxAdoptRetryInterval bounds how long that is when nothing
-	// is answered again and again. adoptPollInterval is the same for an AdoptStep; it doubles up to maxPollDoublings times.
+	// adoptRetryInterval is when AdoptPuts are sent again of which none was answered, and maxAdoptRetryInterval bounds
+	// how long that is when nothing is answered again and again. adoptPollInterval is the same for an AdoptStep; it
+	// doubles up to maxPollDoublings times.
 	adoptRetryInterval, maxAdoptRetryInterval, adoptPollInterval = time.Second, 16 * time.Second, 150 * time.Millisecond
 	maxPollDoublings                                             = 3
 	// maxAdoptedBytes bounds what is collected of all origins.
 	maxAdoptedBytes = 128 << 20
-	// maxAdoptBatch bounds what is put to one shard and not answered, in bytes, and maxStepVersions the versions of a message.
+	// maxAdoptBatch bounds what is put to one shard and not answered, in bytes, and maxStepVersions the versions of a
+	// message.
 	maxAdoptBatch, maxStepVersions = 512 << 10, 1000
 )
 
@@ -92,7 +96,8 @@ func (c *Coordinator) adoptSilent(now causal.Now) {
 		return
 	}
 	defer func() { c.adopter.nextAt, c.adopter.restAt = c.nextAdoption(now), now.Mono+int64(adoptionPause) }()
-	mayAdopt := c.isEstablished() && c.maps.Pending()|c.cfg.Topology.Resharding() == 0 // what moves meanwhile could be missed
+	// what moves meanwhile could be missed
+	mayAdopt := c.isEstablished() && c.maps.Pending()|c.cfg.Topology.Resharding() == 0
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
 		a := c.adopter.cases[o]
 		switch {
@@ -132,8 +137,8 @@ func (c *Coordinator) nextAdoption(now causal.Now) int64 {
 	return next
 }
 
-// isAdopterOf reports whether this leader adopts the writes of an origin. The first one is the leader of the origin's data center, then
-// that of the next, and so on. Two of those that are not silent themselves may do it.
+// isAdopterOf reports whether this leader adopts the writes of an origin. The first one is the leader of the origin's
+// data center, then that of the next, and so on. Two of those that are not silent themselves may do it.
 func (c *Coordinator) isAdopterOf(now causal.Now, o topology.Origin) bool {
 	t, n := c.cfg.Topology, c.cfg.Topology.CoordinatorOf(o)
 	if n == c.cfg.Self || int(n.Index) >= t.DCs[n.DC].RunningCoordinators() {
@@ -166,12 +171,15 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 		c.putAdopted(now, a, r)
 		if a.hasIn(r, causal.AdoptionReceived) {
 			a.settle(owner, func(w *adoptedWrite) bool {
-				return w.adoptable && (w.states[r] >= causal.AdoptionReceived || c.cfg.Broken.Has(causal.AdoptUnreceived))
+				return w.adoptable && (w.states[r] >= causal.AdoptionReceived ||
+					c.cfg.Broken.Has(causal.AdoptUnreceived))
 			})
 			c.sendSteps(now, a, r, causal.AdoptionReceived, causal.AdoptionReceived)
 		}
 		if a.hasIn(r, causal.AdoptionConfirmed) {
-			a.settle(owner, func(w *adoptedWrite) bool { return w.adoptable && w.states[r] >= causal.AdoptionConfirmed })
+			a.settle(owner, func(w *adoptedWrite) bool {
+				return w.adoptable && w.states[r] >= causal.AdoptionConfirmed
+			})
 			c.cleanWithout(a, r)
 			c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
 		}
@@ -192,7 +200,8 @@ func (c *Coordinator) askForHeld(now causal.Now, a *adoption) {
 			continue
 		}
 		s.askAt = now.Mono + int64(heldInterval)
-		c.Send(causal.AdoptQuery{ID: c.cfg.Incarnation, Origin: a.origin, After: s.after, Incarnation: s.incarnation}.Message(c.cfg.Self, n))
+		c.Send(causal.AdoptQuery{ID: c.cfg.Incarnation, Origin: a.origin, After: s.after,
+			Incarnation: s.incarnation}.Message(c.cfg.Self, n))
 	}
 }
 
@@ -207,7 +216,8 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 	if h.None {
 		return
 	}
-	if v.Origin != h.Origin || v.HLC > c.limit.At(now) || !lacksValue(&h) && t.Owner(ring, topology.SlotOf(h.Key)) != from {
+	if v.Origin != h.Origin || v.HLC > c.limit.At(now) ||
+		!lacksValue(&h) && t.Owner(ring, topology.SlotOf(h.Key)) != from {
 		return
 	}
 	if v.HLC > c.known.SV(a.origin) {
@@ -224,8 +234,8 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 	c.adopter.hasten(now)
 }
 
-// noteAdoptingShard notes the incarnation of a shard, and reports whether it is the newest one. Another one has forgotten what was staged
-// and which writes are complete, so it gets all of it again.
+// noteAdoptingShard notes the incarnation of a shard, and reports whether it is the newest one. Another one has
+// forgotten what was staged and which writes are complete, so it gets all of it again.
 func (c *Coordinator) noteAdoptingShard(a *adoption, n topology.Node, incarnation uint64) bool {
 	s, t := a.shard(n), c.cfg.Topology
 	if n.Part != topology.Middleman || incarnation < s.incarnation {
@@ -267,17 +277,19 @@ func (c *Coordinator) putAdopted(now causal.Now, a *adoption, r topology.RingID)
 			continue
 		}
 		*s = adoptSent{at: now.Mono}
-		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps, Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
+		c.Send(causal.AdoptPut{Key: w.key, Record: w.record, Generation: w.generation, Deps: w.deps,
+			Map: c.cfg.Topology.Map(r)}.Message(c.cfg.Self, to))
 	}
 }
 
-// sendSteps tells the shards of a ring of the settled writes that are in a state there how far their past has come, again and again until
-// they are in a later one.
+// sendSteps tells the shards of a ring of the settled writes that are in a state there how far their past has come,
+// again and again until they are in a later one.
 func (c *Coordinator) sendSteps(now causal.Now, a *adoption, r topology.RingID, in, past causal.AdoptionState) {
 	steps := map[topology.Node][]causal.Version{}
 	for _, w := range a.order {
 		s := &w.sent[r]
-		if !w.settled || w.complete || w.states[r] != in || s.step == past && now.Mono-s.at < int64(adoptPollInterval)<<min(max(s.times-1, 0), maxPollDoublings) {
+		if !w.settled || w.complete || w.states[r] != in ||
+			s.step == past && now.Mono-s.at < int64(adoptPollInterval)<<min(max(s.times-1, 0), maxPollDoublings) {
 			continue
 		}
 		if s.step != past {
@@ -291,7 +303,8 @@ func (c *Coordinator) sendSteps(now causal.Now, a *adoption, r topology.RingID, 
 		for versions := steps[n]; len(versions) > 0; {
 			batch := versions[:min(len(versions), maxStepVersions)]
 			versions = versions[len(batch):]
-			step := causal.AdoptStep{Past: past, Versions: batch, Incarnation: a.shard(n).incarnation, Map: c.cfg.Topology.Map(r)}
+			step := causal.AdoptStep{Past: past, Versions: batch, Incarnation: a.shard(n).incarnation,
+				Map: c.cfg.Topology.Map(r)}
 			c.Send(step.Message(c.cfg.Self, n))
 		}
 	}
@@ -319,8 +332,8 @@ func (c *Coordinator) handleAdoptStatus(now causal.Now, from topology.Node, s ca
 // Adoption is the state of the adoption of the writes of one silent origin.
 type Adoption struct {
 	Origin topology.Origin
-	// Writes are those that were collected and are not known to the origin to be complete, of which Adoptable have their whole past, and
-	// Complete are in all rings.
+	// Writes are those that were collected and are not known to the origin to be complete, of which Adoptable have
+	// their whole past, and Complete are in all rings.
 	Writes, Adoptable, Complete int
 }
 

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// adoption is what was collected of one silent origin. All of it are facts of its log, which stay true: which writes there are in a lane
-// between two timestamps, and what each of them depends on.
+// adoption is what was collected of one silent origin. All of it are facts of its log, which stay true: which writes
+// there are in a lane between two timestamps, and what each of them depends on.
 type adoption struct {
 	origin topology.Origin
 	rings  int
@@ -60,8 +60,8 @@ type adoptSent struct {
 	times int                  // that the step was sent
 }
 
-// adoptWindow bounds what an adopter puts to a shard: up to maxAdoptBatch bytes are unanswered. What is late is sent again in passes, as in a lane: a
-// little to a shard that does not answer, ever more rarely.
+// adoptWindow bounds what an adopter puts to a shard: up to maxAdoptBatch bytes are unanswered. What is late is sent
+// again in passes, as in a lane: a little to a shard that does not answer, ever more rarely.
 type adoptWindow struct {
 	unanswered int   // bytes, as of the last round
 	dueAt      int64 // monotonic: when the next pass begins
@@ -112,7 +112,8 @@ func (w *adoptWindow) admitsAgain(size int) bool {
 }
 
 func newAdoption(o topology.Origin, rings int) *adoption {
-	return &adoption{origin: o, rings: rings, shards: map[topology.Node]*adoptingShard{}, writes: map[causal.HLC]*adoptedWrite{}}
+	return &adoption{origin: o, rings: rings, shards: map[topology.Node]*adoptingShard{},
+		writes: map[causal.HLC]*adoptedWrite{}}
 }
 
 func (a *adoption) shard(n topology.Node) *adoptingShard {
@@ -132,19 +133,25 @@ func (w *adoptedWrite) lacks(r topology.RingID) bool {
 }
 
 func (w *adoptedWrite) isCleanEverywhere() bool {
-	return w.complete || !slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionClean })
+	return w.complete || !slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool {
+		return s < causal.AdoptionClean
+	})
 }
 
 // isUnderWay reports whether a write that can be adopted is not yet known to be complete in some ring.
 func (a *adoption) isUnderWay() bool {
 	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
-		return w.adoptable && !w.complete && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool { return s < causal.AdoptionComplete })
+		return w.adoptable && !w.complete && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool {
+			return s < causal.AdoptionComplete
+		})
 	})
 }
 
 // hasIn reports whether a write that can be adopted is in a state in a ring.
 func (a *adoption) hasIn(r topology.RingID, state causal.AdoptionState) bool {
-	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool { return w.adoptable && !w.complete && w.states[r] == state })
+	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
+		return w.adoptable && !w.complete && w.states[r] == state
+	})
 }
 
 // lacksValue reports whether a put came without a value, because it was complete.
@@ -157,10 +164,14 @@ func (a *adoption) add(r topology.RingID, from topology.Node, h *causal.AdoptHel
 	hlc := h.Record.Version.HLC
 	w := a.writes[hlc]
 	if w == nil {
-		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size, complete: lacksValue(h),
-			views: make([]*laneView, a.rings), states: make([]causal.AdoptionState, a.rings), sent: make([]adoptSent, a.rings)}
+		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size,
+			complete: lacksValue(h),
+			views:    make([]*laneView, a.rings), states: make([]causal.AdoptionState, a.rings),
+			sent: make([]adoptSent, a.rings)}
 		a.writes[hlc] = w
-		i, _ := slices.BinarySearchFunc(a.order, hlc, func(o *adoptedWrite, h causal.HLC) int { return cmp.Compare(o.record.Version.HLC, h) })
+		i, _ := slices.BinarySearchFunc(a.order, hlc, func(o *adoptedWrite, h causal.HLC) int {
+			return cmp.Compare(o.record.Version.HLC, h)
+		})
 		a.order = slices.Insert(a.order, i, w)
 		a.bytes += size
 		grown = size
@@ -174,7 +185,8 @@ func (a *adoption) add(r topology.RingID, from topology.Node, h *causal.AdoptHel
 	return grown
 }
 
-// dropUpTo drops the writes that are known to be complete, and returns by how many bytes that shrinks what was collected.
+// dropUpTo drops the writes that are known to be complete, and returns by how many bytes that shrinks what was
+// collected.
 func (a *adoption) dropUpTo(sv causal.HLC) (shrunk int) {
 	n := 0
 	for n < len(a.order) && a.order[n].record.Version.HLC <= sv {
@@ -212,8 +224,9 @@ func (a *adoption) findChains(sv causal.HLC, ignoreGaps bool) {
 	}
 }
 
-// settle finds the writes that have a property together with everything of the origin that they may follow: whatever is in a lane that they
-// name, up to where they name it. That is more than their past, and one ring that has seen all of it suffices.
+// settle finds the writes that have a property together with everything of the origin that they may follow: whatever is
+// in a lane that they name, up to where they name it. That is more than their past, and one ring that has seen all of
+// it suffices.
 func (a *adoption) settle(owner func(topology.RingID, topology.Slot) topology.Node, has func(*adoptedWrite) bool) {
 	gaps := make(map[topology.Node]causal.HLC, len(a.shards)) // by lane, the first write that is missing or not settled
 	for n, s := range a.shards {

@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator knows, across restarts, which
-// puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent again). While the log holds a write, it
-// says so; later the checkpoints do, for a while. What they leave out is below Forgotten.
+// A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator
+// knows, across restarts, which puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent
+// again). While the log holds a write, it says so; later the checkpoints do, for a while. What they leave out is below
+// Forgotten.
 
 const (
-	// answerKept is how long after a put its answer can be asked for once the put is complete: twice as long as a put may take by default.
+	// answerKept is how long after a put its answer can be asked for once the put is complete: twice as long as a put
+	// may take by default.
 	answerKept = 10 * time.Second
 	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB.
 	maxAnswers = 8192
@@ -27,9 +29,11 @@ type Answer struct {
 	HLC          causal.HLC
 }
 
-// sessionTail is the puts of a session that may be sent again, and the newest one: the session's next put is ordered after it.
+// sessionTail is the puts of a session that may be sent again, and the newest one: the session's next put is ordered
+// after it.
 //
-// Invariant: accepted is in ascending order, of the numbers and of the timestamps, since no put is accepted after a later one.
+// Invariant: accepted is in ascending order, of the numbers and of the timestamps, since no put is accepted after a
+// later one.
 type sessionTail struct {
 	seq        uint64 // the greatest that was seen
 	unanswered uint64 // the session has the answers of all below
@@ -86,8 +90,8 @@ func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC) {
 	t.accepted = append(t.accepted, acceptedPut{seq, hlc})
 }
 
-// restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it. Puts are
-// restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
+// restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it.
+// Puts are restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
 func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 	t := b.restoredSession(now, sessionKey{a.Sidecar, a.Session})
 	t.confirm(unanswered)
@@ -106,8 +110,8 @@ func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.
 	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
 }
 
-// isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that was
-// forgotten is older. A put that was sent to this leadership only was not accepted by an earlier one.
+// isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that
+// was forgotten is older. A put that was sent to this leadership only was not accepted by an earlier one.
 func (c *Coordinator) isDecidable(p *causal.Put) bool {
 	forgotten := c.forgotten
 	if p.Resent {
@@ -121,8 +125,8 @@ func (c *Coordinator) forgetAll(now causal.Now) {
 	c.log.pending.Forgotten = max(c.log.pending.Forgotten, c.clock.Peek(now))
 }
 
-// collectAnswers returns what a checkpoint says of the puts before it: the log may drop their writes once they are complete. It
-// leaves out the oldest, if they are too many, or too old and complete.
+// collectAnswers returns what a checkpoint says of the puts before it: the log may drop their writes once they are
+// complete. It leaves out the oldest, if they are too many, or too old and complete.
 func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 	incompleteFrom := causal.NoLimit
 	if len(c.writes) > 0 {
@@ -139,7 +143,8 @@ func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 		}
 	}
 	slices.SortFunc(answers, func(a, b Answer) int { return cmp.Compare(a.HLC, b.HLC) })
-	n, expired := max(len(answers)-maxAnswers, 0), min(causal.HLCAt(now.WallMs-answerKept.Milliseconds()), incompleteFrom)
+	n, expired := max(len(answers)-maxAnswers, 0),
+		min(causal.HLCAt(now.WallMs-answerKept.Milliseconds()), incompleteFrom)
 	for n < len(answers) && answers[n].HLC < expired {
 		n++
 	}

@@ -121,7 +121,8 @@ func TestAPutIsNotWrittenAgainWhenItIsNotKnownAnyMoreWhetherItWas(t *testing.T) 
 func TestAPutIsNotAcceptedAfterALaterOneOfItsSession(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
-	fifth, sixth := causal.Put{ID: 5, Session: 1, Seq: 5, Unanswered: 5, Key: "k"}, causal.Put{ID: 6, Session: 1, Seq: 6, Unanswered: 5, Key: "k"}
+	fifth, sixth := causal.Put{ID: 5, Session: 1, Seq: 5, Unanswered: 5, Key: "k"},
+		causal.Put{ID: 6, Session: 1, Seq: 6, Unanswered: 5, Key: "k"}
 	v := h.accepted(sixth)
 	for _, when := range []string{"before", "after"} {
 		if r := h.again(fifth); r.Err != causal.ErrStale {

@@ -16,8 +16,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// While a ring is away, the bound of the buffer has to hold for writes of any size: small ones took twenty times what they
-// counted for, so the memory of the process was at its end long before puts were refused.
+// While a ring is away, the bound of the buffer has to hold for writes of any size: small ones took twenty times what
+// they counted for, so the memory of the process was at its end long before puts were refused.
 func TestTheBufferTakesWhatItCountsFor(t *testing.T) {
 	for _, valueBytes := range []int{0, 1, 100, 10_000} {
 		h := newHarness(t, 1, 0)
@@ -36,7 +36,8 @@ func TestTheBufferTakesWhatItCountsFor(t *testing.T) {
 		}
 		writes, counted := h.c.Pending()
 		if took := heap() - before; took > counted*3/2 {
-			t.Errorf("%d writes with values of %d bytes count for %d bytes, and take %d", writes, valueBytes, counted, took)
+			t.Errorf("%d writes with values of %d bytes count for %d bytes, and take %d", writes, valueBytes,
+				counted, took)
 		}
 		runtime.KeepAlive(h)
 	}

@@ -4,11 +4,11 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// handlePutAck takes a middleman's word that puts are processed in its ring, with their dependencies, and out of the ring's
-// caches.
+// handlePutAck takes a middleman's word that puts are processed in its ring, with their dependencies, and out of the
+// ring's caches.
 func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.PutAck) {
 	l := c.lanes[from]
 	if l == nil || !c.countsAck(from, a.Incarnation) {
@@ -62,7 +62,8 @@ type completion struct {
 	version causal.Version
 }
 
-// flush passes one message for each session to send, with its writes in the order of their completion, and empties the list.
+// flush passes one message for each session to send, with its writes in the order of their completion, and empties the
+// list.
 func (cs *completions) flush(send func(sidecar topology.Node, m causal.Complete)) {
 	if len(*cs) == 0 {
 		return
@@ -73,7 +74,8 @@ func (cs *completions) flush(send func(sidecar topology.Node, m causal.Complete)
 		c := (*cs)[i]
 		versions = append(versions, c.version)
 		if i+1 == len(*cs) || (*cs)[i+1].session != c.session {
-			send(c.session.sidecar, causal.Complete{Session: c.session.session, Versions: versions[first:len(versions):len(versions)]})
+			send(c.session.sidecar, causal.Complete{Session: c.session.session,
+				Versions: versions[first:len(versions):len(versions)]})
 			first = len(versions)
 		}
 	}
@@ -94,8 +96,8 @@ func (c *Coordinator) completeWrite(w *write) {
 	}
 }
 
-// dropCompletePrefix moves the cursors of the rings and drops the complete writes at the head. It reports whether there were
-// any.
+// dropCompletePrefix moves the cursors of the rings and drops the complete writes at the head. It reports whether there
+// were any.
 func (b *buffer) dropCompletePrefix() bool {
 	for r := range b.cursor {
 		for b.cursor[r] < len(b.writes) && b.writes[b.cursor[r]].acked.Has(topology.RingID(r)) {
@@ -114,8 +116,8 @@ func (b *buffer) dropCompletePrefix() bool {
 	return true
 }
 
-// publish computes SV and RV of this origin and sends them, with the stable marks. A leader's vectors go out with its next
-// exchange.
+// publish computes SV and RV of this origin and sends them, with the stable marks. A leader's vectors go out with its
+// next exchange.
 func (c *Coordinator) publish(now causal.Now) {
 	if !c.isInUse() {
 		return // the leader publishes for it
@@ -134,11 +136,12 @@ func (c *Coordinator) publish(now causal.Now) {
 	}
 }
 
-// publishBound returns the HLC at or below which no timestamp will be issued any more, not even after a restart: it is below
-// the durable ceiling, or issued and durable.
+// publishBound returns the HLC at or below which no timestamp will be issued any more, not even after a restart: it is
+// below the durable ceiling, or issued and durable.
 func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 	// A slow clock must not hold back readers who wait for all origins.
-	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs && !c.cfg.Broken.Has(causal.JoinBelow) {
+	if ahead := c.known.MaxSV(); ahead.WallMs() <= now.WallMs+c.cfg.ClockBoundMs &&
+		!c.cfg.Broken.Has(causal.JoinBelow) {
 		c.clock.Raise(ahead)
 	}
 	bound := c.clock.Peek(now)
@@ -148,8 +151,9 @@ func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 	return min(bound, max(c.log.durable.Ceiling, c.newestDurable()))
 }
 
-// ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring has not
-// acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it is settled.
+// ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring
+// has not acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it is
+// settled.
 func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
 	e := causal.VectorEntry{Origin: c.origin, RV: make([]causal.HLC, len(c.cursor)), SV: ^causal.HLC(0)}
 	for r, i := range c.cursor {

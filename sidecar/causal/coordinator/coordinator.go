@@ -1,9 +1,9 @@
-// Package coordinator is the state machine of a client coordinator (PROTOCOL §4): it accepts writes into a durable log, sends
-// them to every ring at the ring's own pace, learns when they are complete, and publishes the stability vectors. The first
-// coordinator of a data center is also its leader.
+// Package coordinator is the state machine of a client coordinator (PROTOCOL §4): it accepts writes into a durable log,
+// sends them to every ring at the ring's own pace, learns when they are complete, and publishes the stability vectors.
+// The first coordinator of a data center is also its leader.
 //
-// The caller makes the records that Appends returns durable, in order, and reports that with Appended. It delivers messages
-// with Step, calls Tick periodically, and sends what Take returns. Failure model: see package causal.
+// The caller makes the records that Appends returns durable, in order, and reports that with Appended. It delivers
+// messages with Step, calls Tick periodically, and sends what Take returns. Failure model: see package causal.
 package coordinator
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config configures a Coordinator.
@@ -20,30 +20,31 @@ type Config struct {
 	Self     topology.Node
 	// Incarnation differs from that of every earlier start.
 	Incarnation uint64
-	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another one are
-	// ignored; with the zero Leadership, those that name any.
+	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another
+	// one are ignored; with the zero Leadership, those that name any.
 	Leadership causal.Leadership
 	// MaxBytes bounds what incomplete writes take, in bytes; beyond it puts are answered ErrBusy.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
-	// Window bounds the unacknowledged puts in flight to one shard, in bytes, and ShardWindow those of all coordinators together,
-	// which share it equally. A single put may be larger.
+	// Window bounds the unacknowledged puts in flight to one shard, in bytes, and ShardWindow those of all coordinators
+	// together, which share it equally. A single put may be larger.
 	Window, ShardWindow int
-	// MaxDeps bounds the dependencies that a write inherits from its predecessors. Beyond it, the write depends on its direct
-	// predecessors by id.
+	// MaxDeps bounds the dependencies that a write inherits from its predecessors. Beyond it, the write depends on its
+	// direct predecessors by id.
 	MaxDeps int
-	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while none do.
-	// QuietEvery is the period once nobody has written anywhere for QuietAfter.
+	// PublishEvery and IdleEvery are the periods at which the vectors are published while writes complete and while
+	// none do. QuietEvery is the period once nobody has written anywhere for QuietAfter.
 	PublishEvery, IdleEvery, QuietEvery, QuietAfter time.Duration
 	// ResendAfter is how long beyond a round trip an unacknowledged put waits before it is sent again.
 	ResendAfter time.Duration
-	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data center: by then the
-	// others should have learned of it, since they ignore each other until both have.
+	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data
+	// center: by then the others should have learned of it, since they ignore each other until both have.
 	ExclusionDelay time.Duration
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
-	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it is believed.
+	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it
+	// is believed.
 	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
 	Comparison Comparison
@@ -52,8 +53,8 @@ type Config struct {
 
 // Comparison switches off improvements, to measure what they gain.
 type Comparison struct {
-	// DepsByID makes every write depend on its predecessors by id, which costs a round trip inside the ring for each write of a
-	// burst.
+	// DepsByID makes every write depend on its predecessors by id, which costs a round trip inside the ring for each
+	// write of a burst.
 	DepsByID bool
 }
 
@@ -63,17 +64,19 @@ const DefaultWindow = 8 << 20
 // DefaultConfig returns the defaults for a coordinator of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow, ShardWindow: 128 << 20, MaxDeps: causal.MaxInheritedDeps,
-		PublishEvery: 5 * time.Millisecond, IdleEvery: 50 * time.Millisecond, QuietEvery: defaultQuietEvery, QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
+		Topology: t, Self: self, MaxBytes: 256 << 20, ClockBoundMs: 10_000, Window: DefaultWindow,
+		ShardWindow: 128 << 20, MaxDeps: causal.MaxInheritedDeps,
+		PublishEvery: 5 * time.Millisecond, IdleEvery: 50 * time.Millisecond, QuietEvery: defaultQuietEvery,
+		QuietAfter: defaultQuietAfter, ResendAfter: defaultResendAfter,
 		ExclusionDelay: defaultExclusionDelay,
 	}
 }
 
 // Coordinator is the state machine of one client coordinator.
 //
-// Invariants: writes are in HLC order. Every write of this origin that is not in writes is complete. Whatever was published
-// as SV is below every timestamp issued later, also across restarts, because SV never exceeds the durable ceiling or the HLC
-// of a durable write.
+// Invariants: writes are in HLC order. Every write of this origin that is not in writes is complete. Whatever was
+// published as SV is below every timestamp issued later, also across restarts, because SV never exceeds the durable
+// ceiling or the HLC of a durable write.
 type Coordinator struct {
 	causal.Outbox
 	cfg    Config
@@ -120,8 +123,9 @@ type Stats struct {
 // Stats returns the counters.
 func (c *Coordinator) Stats() Stats { return c.stats }
 
-// New returns a coordinator that continues from what its log holds: replay are the log's records in order, and nextIndex is
-// the index that the log will give to the next record that Appends returns. Those after it follow without gaps.
+// New returns a coordinator that continues from what its log holds: replay are the log's records in order, and
+// nextIndex is the index that the log will give to the next record that Appends returns. Those after it follow without
+// gaps.
 func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordinator {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
@@ -130,7 +134,8 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 		manyDeps: map[causal.Dep]struct{}{},
 		cfg:      cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
 		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
-		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1}, member: membershipState{intent: cfg.Incarnation},
+		log:         logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
+		member:      membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
 	}
 	for r := range t.Rings {
@@ -247,8 +252,8 @@ func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
-// handleVectors takes the vectors of a coordinator of this data center or of another leader, or, if this is not the leader, those
-// that it sends. A leader believes others about their own data centers only.
+// handleVectors takes the vectors of a coordinator of this data center or of another leader, or, if this is not the
+// leader, those that it sends. A leader believes others about their own data centers only.
 func (c *Coordinator) handleVectors(now causal.Now, from topology.Node, v causal.Vectors) {
 	limit := c.limit.At(now)
 	if c.leader != nil && !c.cfg.Broken.Has(causal.VectorsOfOthers) && !v.AreOf(from.DC, c.cfg.Topology) {
@@ -285,8 +290,8 @@ func (c *Coordinator) RefusePuts() { c.refusesPuts = true }
 // Pending returns the number of incomplete writes and about what they take, in bytes.
 func (c *Coordinator) Pending() (writes, bytes int) { return len(c.writes), c.bytes }
 
-// Known returns the stability vectors as this coordinator has them. The leader of a data center has the newest of the data
-// center.
+// Known returns the stability vectors as this coordinator has them. The leader of a data center has the newest of the
+// data center.
 func (c *Coordinator) Known() *causal.Stability { return c.known }
 
 // ForEachRoundTrip calls f for each data center that the leader has probed, with the round trip in milliseconds, or a
@@ -305,7 +310,8 @@ func (c *Coordinator) Relayed(of topology.DC) uint64 {
 	return c.leader.relay.taken[of]
 }
 
-// IsDrained reports whether every accepted put is complete and every part has been told so: the coordinator may then leave.
+// IsDrained reports whether every accepted put is complete and every part has been told so: the coordinator may then
+// leave.
 func (c *Coordinator) IsDrained() bool {
 	if len(c.writes) > 0 || len(c.log.appends) > 0 || c.known.SV(c.origin) < c.newest {
 		return false

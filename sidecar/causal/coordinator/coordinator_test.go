@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // harness drives the coordinator with an index of a data center with coordinators and one shard in each of two rings.
@@ -26,7 +26,8 @@ var (
 
 func twoRings(t *testing.T, coordinators int) *topology.Topology {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 1},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -225,7 +226,8 @@ func TestWhatASessionClaimsMovesTheClockByLittle(t *testing.T) {
 	if r := ask(causal.Put{Floor: far}); r.Err != causal.ErrClock {
 		t.Errorf("a floor far ahead: %s", r.Err)
 	}
-	if r := ask(causal.Put{Deps: []causal.Dep{{Version: causal.Version{HLC: far, Origin: 1}}}}); r.Err != causal.ErrClock {
+	if r := ask(
+		causal.Put{Deps: []causal.Dep{{Version: causal.Version{HLC: far, Origin: 1}}}}); r.Err != causal.ErrClock {
 		t.Errorf("a dependency far ahead: %s", r.Err)
 	}
 	near := ask(causal.Put{Floor: causal.HLCAt(h.now.WallMs + causal.MaxSessionAheadMs - 100)})
@@ -246,7 +248,8 @@ func TestWhatASessionClaimsMovesTheClockByLittle(t *testing.T) {
 func TestATimestampTooFarAheadIsRefused(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
-	before, _ := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Floor: causal.HLCAt(h.now.WallMs + h.cfg.ClockBoundMs + 1000)})
+	before, _ := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k",
+		Floor: causal.HLCAt(h.now.WallMs + h.cfg.ClockBoundMs + 1000)})
 	if r := reply(t, before); r.Err != causal.ErrClock {
 		t.Errorf("answered %s", r.Err)
 	}
@@ -293,16 +296,20 @@ func TestAPutNamesWhatItsSessionHasSeenAndItsPredecessorInTheSession(t *testing.
 		h.tick(10)
 		foreign := causal.Dep{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs), Origin: 17}, Slot: 5}
 		_, first := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{foreign}})
-		_, second := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "l"}) // pipelined: the session does not know the first version yet
+		// pipelined: the session does not know the first version yet
+		_, second := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "l"})
 		v := reply(t, first).Version
 		puts := ofKind(second, causal.KindPutAfter)
 		if len(puts) != 2 {
 			t.Fatalf("%d puts sent for the second write, want one for each ring", len(puts))
 		}
 		deps := puts[0].PutAfter().Deps
-		named := slices.Contains(deps.Writes(), foreign) && slices.ContainsFunc(deps.Lanes(), func(d causal.Dep) bool { return d.Version == v })
+		named := slices.Contains(deps.Writes(), foreign) && slices.ContainsFunc(deps.Lanes(), func(d causal.Dep) bool {
+			return d.Version == v
+		})
 		if named == broken {
-			t.Errorf("with skip-deps %v the second put names %v by id and %v by lane", broken, deps.Writes(), deps.Lanes())
+			t.Errorf("with skip-deps %v the second put names %v by id and %v by lane", broken, deps.Writes(),
+				deps.Lanes())
 		}
 	}
 }
@@ -313,7 +320,8 @@ func TestALongListOfDependenciesIsReplacedByTheDirectPredecessors(t *testing.T) 
 	h.tick(10)
 	var deps []causal.Dep
 	for i := range 3 {
-		deps = append(deps, causal.Dep{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs) + causal.HLC(i), Origin: 17}})
+		deps = append(deps,
+			causal.Dep{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs) + causal.HLC(i), Origin: 17}})
 	}
 	_, first := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: deps})
 	_, second := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Key: "l"})
@@ -330,7 +338,8 @@ func TestARestartedMiddlemanGetsAgainWhatIsInFlight(t *testing.T) {
 	hello := causal.LaneHello{Incarnation: 8, Map: h.cfg.Topology.Map(0)}
 	sent := h.step(hello.Message(shardsA, h.cfg.Self))
 	sync := ofKind(sent, causal.KindLaneSync)
-	if len(ofKind(sent, causal.KindPutAfter)) != 1 || len(sync) != 1 || sync[0].LaneSync().Incarnation != 8 || sync[0].LaneSync().Newest != h.c.newest {
+	if len(ofKind(sent, causal.KindPutAfter)) != 1 || len(sync) != 1 || sync[0].LaneSync().Incarnation != 8 ||
+		sync[0].LaneSync().Newest != h.c.newest {
 		t.Errorf("answered %+v", sent)
 	}
 	hello.Map++

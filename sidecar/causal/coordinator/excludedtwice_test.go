@@ -15,7 +15,8 @@ func (h *harness) exclude(n uint32) {
 	h.c.exclude(h.now, x)
 	h.tick(10)
 	if h.c.exclusion.active.Of(1) != n || !h.c.lanes[shardsB].excluded {
-		h.t.Fatalf("it goes by %v; the lane is without its shard: %v", h.c.exclusion.active, h.c.lanes[shardsB].excluded)
+		h.t.Fatalf("it goes by %v; the lane is without its shard: %v", h.c.exclusion.active,
+			h.c.lanes[shardsB].excluded)
 	}
 }
 
@@ -23,7 +24,8 @@ func (h *harness) exclude(n uint32) {
 func (h *harness) lost(incarnation uint64, n uint32) {
 	var out causal.Outbox
 	out.SetExclusions(causal.Exclusions{0, n})
-	out.Send(causal.LaneHello{Incarnation: incarnation, Lost: true, Map: h.cfg.Topology.Map(1)}.Message(shardsB, h.cfg.Self))
+	out.Send(causal.LaneHello{Incarnation: incarnation, Lost: true, Map: h.cfg.Topology.Map(1)}.Message(shardsB,
+		h.cfg.Self))
 	for _, m := range out.Take(nil) {
 		h.step(m)
 		h.sync() // it is durable that the acknowledgements count no more
@@ -72,7 +74,9 @@ func TestADataCenterIsExcludedTwice(t *testing.T) {
 		t.Error("the shard is back again, and writes do not wait for it")
 	}
 	x := h.c.log.durable.ShardExclusions
-	if i := slices.IndexFunc(x, func(x ShardExclusion) bool { return x.Shard == shardsB }); i < 0 || x[i] != (ShardExclusion{shardsB, 2, 2}) {
+	if i := slices.IndexFunc(x, func(x ShardExclusion) bool {
+		return x.Shard == shardsB
+	}); i < 0 || x[i] != (ShardExclusion{shardsB, 2, 2}) {
 		t.Errorf("noted %v", x)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): its rings do without its shards. To a coordinator
-// these are as shards that acknowledge everything at once, and then say that they have lost it.
+// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): its rings do without its
+// shards. To a coordinator these are as shards that acknowledge everything at once, and then say that they have lost
+// it.
 
 // exclusionState is what a coordinator knows of exclusions beyond its log.
 type exclusionState struct {
@@ -19,18 +20,20 @@ type exclusionState struct {
 	// known are also those that its configuration has declared, since learnedAt.
 	known     causal.Exclusions
 	learnedAt int64
-	// blocked is a data center that the configuration excludes and that may have the last copy of some slot here; -1: there is none.
+	// blocked is a data center that the configuration excludes and that may have the last copy of some slot here; -1:
+	// there is none.
 	blocked int
 	copies  copyInquiry
-	// unknown are writes that excluded shards' writes depend on, of which it is not known that they are complete. Shards are asked for them.
+	// unknown are writes that excluded shards' writes depend on, of which it is not known that they are complete.
+	// Shards are asked for them.
 	unknown map[causal.Version]topology.Slot
 	askAt   int64
 	// complete are those of which a shard has said so.
 	complete map[causal.Version]struct{}
 }
 
-// ShardExclusion says under which exclusion of its data center writes are completed without a shard, and under which it has begun again with
-// nothing: until that is as great, they are.
+// ShardExclusion says under which exclusion of its data center writes are completed without a shard, and under which it
+// has begun again with nothing: until that is as great, they are.
 type ShardExclusion struct {
 	Shard              topology.Node
 	Excluded, Rejoined uint32
@@ -50,7 +53,9 @@ func (s *State) noteExclusion(x ShardExclusion) {
 
 // isExcluded reports whether writes are completed without a shard.
 func (s *State) isExcluded(shard topology.Node) bool {
-	return slices.ContainsFunc(s.ShardExclusions, func(x ShardExclusion) bool { return x.Shard == shard && x.Excluded > x.Rejoined })
+	return slices.ContainsFunc(s.ShardExclusions, func(x ShardExclusion) bool {
+		return x.Shard == shard && x.Excluded > x.Rejoined
+	})
 }
 
 // defaultExclusionDelay is the default of Config.ExclusionDelay.
@@ -63,8 +68,8 @@ func (c *Coordinator) learnExclusions(now causal.Now, x causal.Exclusions) {
 	}
 }
 
-// admits reports whether a message may be handled by the exclusions of its sender. If it is the first one with others that are known, they
-// are made durable first; the message is lost, as any may be.
+// admits reports whether a message may be handled by the exclusions of its sender. If it is the first one with others
+// that are known, they are made durable first; the message is lost, as any may be.
 func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
 	if l := c.lanes[m.From]; l != nil {
 		l.goesBy = l.goesBy.With(m.Exclusions())
@@ -79,8 +84,9 @@ func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
 	return true
 }
 
-// exclude makes durable that this coordinator goes by further exclusions. Only one that is in use does without the shards: the others have no
-// incomplete writes, and when they come into use the shards may be back, since these wait for coordinators in use only.
+// exclude makes durable that this coordinator goes by further exclusions. Only one that is in use does without the
+// shards: the others have no incomplete writes, and when they come into use the shards may be back, since these wait
+// for coordinators in use only.
 func (c *Coordinator) exclude(now causal.Now, x causal.Exclusions) {
 	p := &c.log.pending
 	if p.Exclusions.Covers(x) {
@@ -137,8 +143,8 @@ func (c *Coordinator) goByExclusions(now causal.Now) {
 // maxBlocked bounds how many writes ackWithout passes by.
 const maxBlocked = 1024
 
-// ackWithout takes writes for acknowledged by a ring that does without their shard, as the shard would: when the ring has acknowledged all that
-// they depend on. Who reads a complete write may read everywhere what that depends on.
+// ackWithout takes writes for acknowledged by a ring that does without their shard, as the shard would: when the ring
+// has acknowledged all that they depend on. Who reads a complete write may read everywhere what that depends on.
 func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
 	acked, blocked := false, 0
 	for i := l.head; i < len(l.queue) && blocked < maxBlocked; i++ {
@@ -182,7 +188,8 @@ func (c *Coordinator) countWithout(l *lane, w *write) bool {
 	return true
 }
 
-// countWithoutExcluded does the same for a write that a shard has just acknowledged, in every ring that does without its shard.
+// countWithoutExcluded does the same for a write that a shard has just acknowledged, in every ring that does without
+// its shard.
 func (c *Coordinator) countWithoutExcluded(w *write) {
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
 		if l := c.laneTo(r, w.slot); l.excluded && !w.acked.Has(r) {
@@ -191,14 +198,15 @@ func (c *Coordinator) countWithoutExcluded(w *write) {
 	}
 }
 
-// isHeldWithout reports whether a shard of another ring has acknowledged a write and goes by the exclusion for which l is done without. Such a
-// shard is not done without itself, and forgets nothing before a third one has the write. Else nobody might have it: two sides exclude each other,
-// each without knowing of the other one, and then hear of both.
+// isHeldWithout reports whether a shard of another ring has acknowledged a write and goes by the exclusion for which l
+// is done without. Such a shard is not done without itself, and forgets nothing before a third one has the write. Else
+// nobody might have it: two sides exclude each other, each without knowing of the other one, and then hear of both.
 func (c *Coordinator) isHeldWithout(l *lane, w *write) bool {
 	return c.isSomewhere(l, w.slot, func(o *lane) bool { return w.acked.Has(o.ring) })
 }
 
-// isSomewhere reports whether a shard of a slot has what is asked for that is not done without, and goes by the exclusion of the shard of l.
+// isSomewhere reports whether a shard of a slot has what is asked for that is not done without, and goes by the
+// exclusion of the shard of l.
 func (c *Coordinator) isSomewhere(l *lane, slot topology.Slot, has func(*lane) bool) bool {
 	if c.cfg.Broken.Has(causal.CompleteNowhere) {
 		return true
@@ -225,11 +233,12 @@ func (c *Coordinator) hasPast(r topology.RingID, w *write) bool {
 	return c.haveForeign(r, w.deps)
 }
 
-// haveForeign reports whether a ring has acknowledged writes, or shards have said that these are complete. If not, shards are asked: nobody
-// tells a coordinator of writes of a silent origin that were adopted.
+// haveForeign reports whether a ring has acknowledged writes, or shards have said that these are complete. If not,
+// shards are asked: nobody tells a coordinator of writes of a silent origin that were adopted.
 func (c *Coordinator) haveForeign(r topology.RingID, deps []causal.Dep) bool {
 	missing := func(d causal.Dep) bool {
-		if _, complete := c.exclusion.complete[d.Version]; complete || c.isInRing(r, d.Version) || c.isComplete(d.Version) {
+		if _, complete := c.exclusion.complete[d.Version]; complete || c.isInRing(r, d.Version) ||
+			c.isComplete(d.Version) {
 			return false
 		}
 		if d.Version.Origin != c.origin && len(c.exclusion.unknown) < maxBlocked {
@@ -282,9 +291,11 @@ func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
 // maxComplete bounds what is remembered of writes that shards have said to be complete.
 const maxComplete = 1 << 16
 
-// noteRejoined notes that a shard has begun again with nothing, under the newest exclusion of its data center that this coordinator goes by.
+// noteRejoined notes that a shard has begun again with nothing, under the newest exclusion of its data center that this
+// coordinator goes by.
 func (c *Coordinator) noteRejoined(shard topology.Node, its causal.Exclusions) {
-	if n := c.exclusion.active.Of(shard.DC); n > 0 && its.Of(shard.DC) >= n && !c.cfg.Broken.Has(causal.ExcludeForEver) {
+	if n := c.exclusion.active.Of(shard.DC); n > 0 && its.Of(shard.DC) >= n &&
+		!c.cfg.Broken.Has(causal.ExcludeForEver) {
 		c.log.pending.noteExclusion(ShardExclusion{Shard: shard, Rejoined: n})
 	}
 }
@@ -304,8 +315,8 @@ func (c *Coordinator) endExclusion(l *lane) {
 	}
 }
 
-// adoptWithout takes adopted writes for received by a ring that does without their shard, and for confirmed once the ring has acknowledged
-// what they depend on of other origins.
+// adoptWithout takes adopted writes for received by a ring that does without their shard, and for confirmed once the
+// ring has acknowledged what they depend on of other origins.
 func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
 	for _, w := range a.order {
 		if !c.laneTo(r, w.slot()).excluded {
@@ -314,7 +325,8 @@ func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
 		w.states[r] = max(w.states[r], causal.AdoptionReceived)
 		isOwn := func(d causal.Dep) bool { return d.Version.Origin == a.origin }
 		isThere := func(o *lane) bool { return w.states[o.ring] >= causal.AdoptionConfirmed }
-		if c.isSomewhere(c.laneTo(r, w.slot()), w.slot(), isThere) && c.haveForeign(r, slices.DeleteFunc(slices.Clone(w.deps), isOwn)) {
+		if c.isSomewhere(c.laneTo(r, w.slot()), w.slot(), isThere) &&
+			c.haveForeign(r, slices.DeleteFunc(slices.Clone(w.deps), isOwn)) {
 			w.states[r] = max(w.states[r], causal.AdoptionConfirmed)
 		}
 	}
@@ -332,10 +344,11 @@ func (c *Coordinator) cleanWithout(a *adoption, r topology.RingID) {
 // Exclusion is the state of one data center that was excluded.
 type Exclusion struct {
 	DC topology.DC
-	// Declared is how often the configuration says that it was excluded, Applied the number by which this coordinator goes.
+	// Declared is how often the configuration says that it was excluded, Applied the number by which this coordinator
+	// goes.
 	Declared, Applied uint32
-	// Active: this coordinator goes by the newest exclusion that its configuration declares. Otherwise it waits for others to learn of it,
-	// or, if LastCopy, the data center may have the only copy of some data.
+	// Active: this coordinator goes by the newest exclusion that its configuration declares. Otherwise it waits for
+	// others to learn of it, or, if LastCopy, the data center may have the only copy of some data.
 	Active, LastCopy bool
 	// Without is how many shards of it writes are completed without; Shards is how many it has.
 	Without, Shards int
@@ -348,7 +361,8 @@ func (c *Coordinator) Exclusions() (all []Exclusion) {
 		if n == 0 {
 			continue
 		}
-		x := Exclusion{DC: dc, Declared: n, Applied: c.exclusion.active.Of(dc), Active: c.exclusion.active.Of(dc) >= n, LastCopy: c.exclusion.blocked == int(dc)}
+		x := Exclusion{DC: dc, Declared: n, Applied: c.exclusion.active.Of(dc), Active: c.exclusion.active.Of(dc) >= n,
+			LastCopy: c.exclusion.blocked == int(dc)}
 		for i := range c.cfg.Topology.DCs[dc].RunningMiddlemen() {
 			x.Shards++
 			if l := c.lanes[topology.Node{DC: dc, Part: topology.Middleman, Index: uint64(i)}]; l != nil && l.excluded {

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Who begins to go by an exclusion must know that other rings have the data: the shards of the data center remove theirs. All others follow
-// without knowing it.
+// Who begins to go by an exclusion must know that other rings have the data: the shards of the data center remove
+// theirs. All others follow without knowing it.
 
 // copyInquiry asks the shards whether they have all of their data.
 type copyInquiry struct {
-	round  uint64 // 0: none has begun
-	until  int64  // monotonic: when the round ends
-	askAt  int64
-	hasAll map[topology.Node]uint32 // the shards that have said so in this round, and the exclusion of their data center by which they went
+	round uint64 // 0: none has begun
+	until int64  // monotonic: when the round ends
+	askAt int64
+	// the shards that have said so in this round, and the exclusion of their data center by which they went
+	hasAll map[topology.Node]uint32
 }
 
 const (
@@ -32,14 +33,15 @@ func (c *Coordinator) copyQuery() causal.PastQuery {
 	return causal.PastQuery{ID: c.cfg.Incarnation + c.exclusion.copies.round*copyQueryID}
 }
 
-// mayExclude reports whether this coordinator may begin to go by exclusions that its configuration declares. One that is not in use does not
-// hear from shards what has become of their data.
+// mayExclude reports whether this coordinator may begin to go by exclusions that its configuration declares. One that
+// is not in use does not hear from shards what has become of their data.
 func (c *Coordinator) mayExclude() bool {
 	e := &c.exclusion
 	return !e.active.Covers(e.known) && (c.isInUse() || c.cfg.Broken.Has(causal.ExcludeUnasked))
 }
 
-// excludeKnown begins to go by what the configuration declares, once others know of it, and other rings have said that they have the data.
+// excludeKnown begins to go by what the configuration declares, once others know of it, and other rings have said that
+// they have the data.
 func (c *Coordinator) excludeKnown(now causal.Now) {
 	e := &c.exclusion
 	if e.active.Covers(e.known) {
@@ -89,8 +91,8 @@ func (c *Coordinator) noteCopy(now causal.Now, from topology.Node, r causal.Past
 	}
 }
 
-// beginExclusions begins to go by those exclusions without whose data centers the data are elsewhere. It returns a data center that may have
-// the last copy of some slot, or -1.
+// beginExclusions begins to go by those exclusions without whose data centers the data are elsewhere. It returns a data
+// center that may have the last copy of some slot, or -1.
 func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 	e := &c.exclusion
 	blocked = -1
@@ -98,7 +100,8 @@ func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 	for dc := range topology.DC(len(e.known)) {
 		switch {
 		case e.known.Of(dc) <= e.active.Of(dc):
-		case !c.hasCopiesWithout(dc, e.known): // of two that need each other, another coordinator may have chosen the other one
+		case !c.hasCopiesWithout(dc, e.known):
+			// of two that need each other, another coordinator may have chosen the other one
 			blocked = int(dc)
 		default:
 			one := make(causal.Exclusions, dc+1)
@@ -112,8 +115,9 @@ func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 	return blocked
 }
 
-// hasCopiesWithout reports whether for each slot of the shards of a data center another ring has a shard that has its data, if those of
-// further data centers are excluded too. Otherwise the shards of dc may have the only copy, which they would remove.
+// hasCopiesWithout reports whether for each slot of the shards of a data center another ring has a shard that has its
+// data, if those of further data centers are excluded too. Otherwise the shards of dc may have the only copy, which
+// they would remove.
 func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions) bool {
 	t := c.cfg.Topology
 	if c.cfg.Broken.Has(causal.ExcludeLastCopy) {
@@ -134,8 +138,8 @@ func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions
 	return true
 }
 
-// hasCopy reports whether a shard has its data. That nothing is known of a loss is not enough: this coordinator may have come into use since, or
-// may have heard nothing of the shard for long.
+// hasCopy reports whether a shard has its data. That nothing is known of a loss is not enough: this coordinator may
+// have come into use since, or may have heard nothing of the shard for long.
 func (c *Coordinator) hasCopy(shard topology.Node) bool {
 	m := c.log.pending.mark(shard)
 	if c.log.pending.isExcluded(shard) || m.Lost != 0 && m.Incarnation <= m.Lost {

@@ -6,21 +6,21 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// flow bounds what a lane has in flight (PROTOCOL §4, lanes): the bytes that were sent and are not acknowledged. The limit is twice
-// what the shard acknowledges in a round trip and a quarter of a second. So it grows as long as more in flight makes more get
-// through, whatever the round trip, and a shard that is slow has about a second's worth of each coordinator's puts: more would only
-// make the puts of other coordinators wait, and look as if they were lost.
+// flow bounds what a lane has in flight (PROTOCOL §4, lanes): the bytes that were sent and are not acknowledged. The
+// limit is twice what the shard acknowledges in a round trip and a quarter of a second. So it grows as long as more in
+// flight makes more get through, whatever the round trip, and a shard that is slow has about a second's worth of each
+// coordinator's puts: more would only make the puts of other coordinators wait, and look as if they were lost.
 //
-// Latency alone does not say that a shard is slow: a put also waits until its dependencies are clean at other shards, to which
-// other lanes lead.
+// Latency alone does not say that a shard is slow: a put also waits until its dependencies are clean at other shards,
+// to which other lanes lead.
 type flow struct {
 	max      int // bound of limit
 	limit    int // bytes that may be in flight
 	inFlight int
 	emptyAt  int64 // monotonic: when nothing was in flight last
 
-	// A measurement of the rate of acknowledgements lasts for a round trip and slack, and at least as long as a put takes: meanwhile
-	// the shard has taken the puts of all coordinators in turn.
+	// A measurement of the rate of acknowledgements lasts for a round trip and slack, and at least as long as a put
+	// takes: meanwhile the shard has taken the puts of all coordinators in turn.
 	since int64 // monotonic: when it began
 	acked int   // bytes that were acknowledged since then
 	held  bool  // the limit has held a put back since then
@@ -32,9 +32,11 @@ type flow struct {
 const (
 	// startLimit is the limit of a lane that has sent nothing yet, and below which no limit shrinks, in bytes.
 	startLimit = 512 << 10
-	// slack is added to the round trip: the limit grows although acknowledgements do not come at once, and they come in batches.
+	// slack is added to the round trip: the limit grows although acknowledgements do not come at once, and they come in
+	// batches.
 	slack = 250 * time.Millisecond
-	// maxLatency bounds what is taken for the time until an acknowledgement: a put may also wait for the lease of a cache.
+	// maxLatency bounds what is taken for the time until an acknowledgement: a put may also wait for the lease of a
+	// cache.
 	maxLatency = 2 * time.Second
 )
 
@@ -58,8 +60,8 @@ func (f *flow) sent(now causal.Now, size int) {
 	f.inFlight += size
 }
 
-// acknowledged records that a put was acknowledged, which was last sent at a time. again says that it was sent more than once, so
-// that it is unknown which sending was acknowledged.
+// acknowledged records that a put was acknowledged, which was last sent at a time. again says that it was sent more
+// than once, so that it is unknown which sending was acknowledged.
 func (f *flow) acknowledged(now causal.Now, size int, sentAt int64, again bool) {
 	f.inFlight -= size
 	f.acked += size
@@ -72,8 +74,8 @@ func (f *flow) acknowledged(now causal.Now, size int, sentAt int64, again bool) 
 	}
 }
 
-// measure ends the measurement if it has lasted long enough, and adjusts the limit if that has held puts back. It is called when all
-// acknowledgements of a message are taken.
+// measure ends the measurement if it has lasted long enough, and adjusts the limit if that has held puts back. It is
+// called when all acknowledgements of a message are taken.
 func (f *flow) measure(now causal.Now) {
 	took, roundTrip := now.Mono-f.since, f.lowest.value()+int64(slack)
 	if took < max(roundTrip, f.latency) {
@@ -88,7 +90,8 @@ func (f *flow) measure(now causal.Now) {
 
 func (f *flow) startMeasurement(now causal.Now) { f.since, f.acked, f.held = now.Mono, 0, false }
 
-// restart begins again with a small limit, because what is in flight may be lost, and the way to the shard be another one.
+// restart begins again with a small limit, because what is in flight may be lost, and the way to the shard be another
+// one.
 func (f *flow) restart(now causal.Now) {
 	f.limit = min(startLimit, f.max)
 	f.startMeasurement(now)
@@ -126,7 +129,8 @@ func (m *windowedMin) value() int64 {
 	return m.current
 }
 
-// windowBound returns the bound of the limit of a lane: its share of what all coordinators together may have in flight to a shard.
+// windowBound returns the bound of the limit of a lane: its share of what all coordinators together may have in flight
+// to a shard.
 func (c *Coordinator) windowBound() int {
 	coordinators := 0
 	for i := range c.cfg.Topology.DCs {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// With a fixed number of puts in flight, the round trip would bound the rate: 1,024 and 163 ms make 6,300 puts a second.
+// With a fixed number of puts in flight, the round trip would bound the rate: 1,024 and 163 ms make 6,300 puts a
+// second.
 func TestALongRoundTripDoesNotBoundTheRateOfALane(t *testing.T) {
 	m := newShardModel(t, 1, 163*time.Millisecond, 0)
 	m.put(0, 60_000)
@@ -46,7 +47,8 @@ func TestCoordinatorsShareAShard(t *testing.T) {
 		m.advance(10 * time.Millisecond)
 	}
 	a, b, light := m.coordinators[0], m.coordinators[1], m.coordinators[2]
-	t.Logf("two with a backlog: %d and %d puts; the third one's slowest put took %v", a.completed, b.completed, light.slowest)
+	t.Logf("two with a backlog: %d and %d puts; the third one's slowest put took %v", a.completed, b.completed,
+		light.slowest)
 	if a.completed < b.completed/3 || b.completed < a.completed/3 {
 		t.Errorf("%d and %d puts of two coordinators with the same backlog", a.completed, b.completed)
 	}

@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A coordinator whose shards are slow everywhere has an incomplete write in each ring, so its vectors stand still. It is not silent for that
-// (PROTOCOL, Adoption): to adopt what is on its way anyway would be work that slows the same shards down further. So leaders tell each other which
-// coordinators of their data centers they hear.
+// A coordinator whose shards are slow everywhere has an incomplete write in each ring, so its vectors stand still. It
+// is not silent for that (PROTOCOL, Adoption): to adopt what is on its way anyway would be work that slows the same
+// shards down further. So leaders tell each other which coordinators of their data centers they hear.
 
-// heardFor is how long after it was last heard a coordinator counts as being there. Coordinators publish at least twice a second.
+// heardFor is how long after it was last heard a coordinator counts as being there. Coordinators publish at least twice
+// a second.
 const heardFor = time.Second
 
 // heardCoordinators are when the coordinators of the own data center were last heard, by index: those that are in use.
@@ -45,7 +46,8 @@ func (c *Coordinator) noteHeard(now causal.Now, from topology.Node, v causal.Vec
 	}
 	for i := range uint64(topology.MaxCoordinators) {
 		if v.Heard&(1<<i) != 0 {
-			c.adopter.noteHeard(now, c.cfg.Topology.OriginOf(topology.Node{DC: from.DC, Part: topology.Coordinator, Index: i}))
+			c.adopter.noteHeard(now, c.cfg.Topology.OriginOf(topology.Node{DC: from.DC, Part: topology.Coordinator,
+				Index: i}))
 		}
 	}
 }

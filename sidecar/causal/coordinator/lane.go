@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // lane carries the writes of this coordinator to one shard: in HLC order, with a bounded number of bytes in flight
 // (PROTOCOL §4, lanes).
 //
-// Invariant: every write of this origin for the shard at or below base is acknowledged. The others are in queue[head:], in
-// order; acknowledged ones stay among them until all before them are acknowledged too. flow.inFlight is the size of those in
-// queue[head:next] that are not acknowledged.
+// Invariant: every write of this origin for the shard at or below base is acknowledged. The others are in queue[head:],
+// in order; acknowledged ones stay among them until all before them are acknowledged too. flow.inFlight is the size of
+// those in queue[head:next] that are not acknowledged.
 type lane struct {
 	mm          topology.Node
 	ring        topology.RingID
@@ -31,7 +31,8 @@ type lane struct {
 	marked      uint64            // the incarnation of which an acknowledgement was noted
 	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
 	goesBy      causal.Exclusions // that the shard has said to go by
-	voided      uint64            // the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
+	// the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
+	voided uint64
 }
 
 // queued is a write in a lane.
@@ -48,7 +49,8 @@ func (c *Coordinator) makeLanes(r topology.RingID) {
 		mm := c.cfg.Topology.Owner(r, topology.Slot(slot))
 		if c.lanes[mm] == nil {
 			roundTrip := time.Duration(c.cfg.Topology.RTT[c.cfg.Self.DC][mm.DC] * 1e6)
-			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot), flow: newFlow(c.windowBound(), roundTrip),
+			l := &lane{mm: mm, ring: r, index: len(c.laneOrder), slot: topology.Slot(slot),
+				flow:     newFlow(c.windowBound(), roundTrip),
 				excluded: c.log.durable.isExcluded(mm)}
 			c.lanes[mm] = l
 			c.laneOrder = append(c.laneOrder, l)
@@ -78,7 +80,8 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 	}
 	for l.next < len(l.queue) {
 		size := 0
-		if w := l.queue[l.next].w; !w.acked.Has(l.ring) { // it may have been acknowledged to an earlier life of this coordinator
+		if w := l.queue[l.next].w; !w.acked.Has(l.ring) {
+			// it may have been acknowledged to an earlier life of this coordinator
 			size = w.size
 		}
 		if !l.flow.admits(size) {
@@ -99,7 +102,9 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 // takeAck takes an acknowledgement of a write, which may have been sent by an earlier life of this coordinator.
 func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 	sent := l.queue[l.head:l.next]
-	i, found := slices.BinarySearchFunc(sent, w.rec.Version.HLC, func(e queued, h causal.HLC) int { return cmp.Compare(e.w.rec.Version.HLC, h) })
+	i, found := slices.BinarySearchFunc(sent, w.rec.Version.HLC, func(e queued, h causal.HLC) int {
+		return cmp.Compare(e.w.rec.Version.HLC, h)
+	})
 	if !found {
 		return
 	}
@@ -114,10 +119,12 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 	l.resend.heard, l.resend.silent = true, 0
 }
 
-// sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for, and reports whether it could.
+// sendPutAfter sends the i-th write of a lane, with the write before it in the lane and what it must wait for, and
+// reports whether it could.
 //
-// A put that was accepted by a version without bounds may have more dependencies than a message takes. It waits until enough of them are
-// complete, and are not named any more: they have smaller timestamps, so none of them waits for it (PROTOCOL §4, lanes).
+// A put that was accepted by a version without bounds may have more dependencies than a message takes. It waits until
+// enough of them are complete, and are not named any more: they have smaller timestamps, so none of them waits for it
+// (PROTOCOL §4, lanes).
 func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) bool {
 	m := c.putAfter(l, i)
 	if !m.FitsMessage() {
@@ -165,8 +172,8 @@ func (c *Coordinator) putAfter(l *lane, i int) causal.Message {
 	return p.Message(c.cfg.Self, l.mm)
 }
 
-// ackedUpTo returns up to where a lane says that everything is acknowledged. Like SV, it does not pass what is lost before all that may precede it
-// is settled.
+// ackedUpTo returns up to where a lane says that everything is acknowledged. Like SV, it does not pass what is lost
+// before all that may precede it is settled.
 func (c *Coordinator) ackedUpTo(l *lane) causal.HLC {
 	if c.hasLostAboveSV() && !c.cfg.Broken.Has(causal.LanePassesLost) {
 		return min(l.base, c.known.SV(c.origin))
@@ -213,8 +220,8 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 	l.incarnation = incarnation
 }
 
-// handleLaneHello tells a middleman that has restarted up to where this origin has written for it. What an earlier life of
-// this coordinator has sent counts too, so everything durable does.
+// handleLaneHello tells a middleman that has restarted up to where this origin has written for it. What an earlier life
+// of this coordinator has sent counts too, so everything durable does.
 func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
@@ -228,7 +235,8 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	}
 	c.log.pending.note(mark)
 	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {
-		c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Surpassed: known}.Message(c.cfg.Self, l.mm))
+		c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
+			Surpassed: known}.Message(c.cfg.Self, l.mm))
 		return
 	}
 	if c.leader != nil && from.DC == c.cfg.Self.DC { // it has restarted, and the next vectors may be far
@@ -243,7 +251,8 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 		}
 		l.incarnation = h.Incarnation
 	}
-	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Generation: c.log.durable.Generation}
+	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
+		Generation: c.log.durable.Generation}
 	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
 		if h.Lost {
 			reply.Adopting = true

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // replayed returns a coordinator of one ring with one shard, restarted with n puts in its log.
 func replayed(t *testing.T, n int, change func(*Config)) *Coordinator {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +22,9 @@ func replayed(t *testing.T, n int, change func(*Config)) *Coordinator {
 	change(&cfg)
 	var log []LogRecord
 	for i := range n {
-		log = append(log, LogRecord{Write: LoggedWrite{Key: "k", Record: causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}}})
+		log = append(log,
+			LogRecord{Write: LoggedWrite{Key: "k",
+				Record: causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}}})
 	}
 	log = append(log, LogRecord{Checkpoint: &Checkpoint{}}) // its log is not new
 	return New(cfg, causal.Now{}, logged(log), uint64(n)+2)
@@ -37,8 +40,8 @@ func putsSent(c *Coordinator) (hlcs []causal.HLC) {
 	return hlcs
 }
 
-// A late acknowledgement of a put that an earlier life sent must not be counted for one that this life has sent: the lane
-// would take itself for idle, and a lost put would never be sent again.
+// A late acknowledgement of a put that an earlier life sent must not be counted for one that this life has sent: the
+// lane would take itself for idle, and a lost put would never be sent again.
 func TestAnAcknowledgementOfAPutThatWasNotSentAgainYetKeepsTheLaneGoing(t *testing.T) {
 	c := replayed(t, 3, func(cfg *Config) { cfg.Window = 1 })
 	c.Tick(causal.Now{})
@@ -46,7 +49,8 @@ func TestAnAcknowledgementOfAPutThatWasNotSentAgainYetKeepsTheLaneGoing(t *testi
 		t.Fatalf("sent %v; want the first", got)
 	}
 	ack := func(now causal.Now, hlc causal.HLC) {
-		m := causal.PutAck{Incarnation: 1, Versions: []causal.Version{{HLC: hlc, Origin: 1}}}.Message(topology.Node{Part: topology.Middleman}, c.cfg.Self)
+		m := causal.PutAck{Incarnation: 1, Versions: []causal.Version{{HLC: hlc, Origin: 1}}}.Message(
+			topology.Node{Part: topology.Middleman}, c.cfg.Self)
 		c.Step(now, &m)
 	}
 	ack(causal.Now{}, 2) // of what the life before this one had sent
@@ -80,7 +84,8 @@ func oneShard(t testing.TB) *topology.Topology {
 // A lane that is never idle sends again what was sent a moment ago.
 func TestABusyLaneDoesNotSendAgainWhatIsNotLate(t *testing.T) {
 	topo := oneShard(t)
-	nSide, nCC, nMM := topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Coordinator}, topology.Node{Part: topology.Middleman}
+	nSide, nCC, nMM := topology.Node{Part: topology.Sidecar, Index: 1}, topology.Node{Part: topology.Coordinator},
+		topology.Node{Part: topology.Middleman}
 	c := New(DefaultConfig(topo, nCC), causal.Now{Mono: 1, WallMs: 1000}, nil, 1)
 	type ack struct {
 		at int64

@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// leader exchanges the vectors of a data center with the other data centers and probes their round trips: one small message
-// per pair of data centers, whatever the number of clients. It belongs to the first coordinator of the data center and
-// shares its Stability.
+// leader exchanges the vectors of a data center with the other data centers and probes their round trips: one small
+// message per pair of data centers, whatever the number of clients. It belongs to the first coordinator of the data
+// center and shares its Stability.
 type leader struct {
 	causal.Outbox
 	topo  *topology.Topology
@@ -29,9 +29,10 @@ type leader struct {
 	toldAt                                int64
 	activeAt                              causal.HLC // when a write was last accepted or acknowledged anywhere
 	quiet                                 bool       // that was long ago
-	inUse                                 uint64     // bits of the coordinators of this data center that take puts, or did lately
-	relay                                 *relay
-	heard                                 heardCoordinators
+	// bits of the coordinators of this data center that take puts, or did lately
+	inUse uint64
+	relay *relay
+	heard heardCoordinators
 }
 
 const (
@@ -44,8 +45,9 @@ const (
 
 func newLeader(cfg Config, known *causal.Stability, now causal.Now) *leader {
 	return &leader{
-		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery, quietInterval: cfg.QuietEvery,
-		told: causal.NewRoutes(cfg.Topology, cfg.Self.DC), toldAt: -int64(latenciesInterval),
+		topo: cfg.Topology, self: cfg.Self, known: known, interval: 2 * cfg.PublishEvery, idleInterval: cfg.IdleEvery,
+		quietInterval: cfg.QuietEvery,
+		told:          causal.NewRoutes(cfg.Topology, cfg.Self.DC), toldAt: -int64(latenciesInterval),
 		subscribers: map[topology.Node]int64{}, probe: newProber(cfg.Topology, cfg.Self.DC), relay: newRelay(cfg, now),
 	}
 }
@@ -83,8 +85,8 @@ func (l *leader) allLatencies() (all causal.Latencies) {
 	return all
 }
 
-// tick sends the vectors of this data center to the other leaders, all vectors to the nodes of this data center, and the
-// probes.
+// tick sends the vectors of this data center to the other leaders, all vectors to the nodes of this data center, and
+// the probes.
 func (l *leader) tick(now causal.Now) {
 	if now.Mono >= l.nextProbe() {
 		l.probe.startedAt = now.Mono
@@ -143,15 +145,16 @@ func (l *leader) exchange(now causal.Now) {
 		if to == l.self.DC {
 			continue
 		}
-		l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt, Asks: l.relay.asksOf(now, to), Heard: l.heard.bits(now)}.Message(l.self, l.topo.Leader(to)))
+		l.Send(causal.Vectors{Entries: entries, ActiveAt: l.activeAt, Asks: l.relay.asksOf(now, to),
+			Heard: l.heard.bits(now)}.Message(l.self, l.topo.Leader(to)))
 		for _, m := range l.relay.messages(now, to, entries) {
 			l.Send(m)
 		}
 	}
 }
 
-// sendVectors sends all vectors to the coordinators, middlemen and caches of this data center and to the subscribed sidecars. Caches
-// come before sidecars: they refuse cuts that they do not know to be complete.
+// sendVectors sends all vectors to the coordinators, middlemen and caches of this data center and to the subscribed
+// sidecars. Caches come before sidecars: they refuse cuts that they do not know to be complete.
 func (l *leader) sendVectors(now causal.Now) {
 	m := l.allVectors().Message(l.self, topology.Node{})
 	dc := &l.topo.DCs[l.self.DC]
@@ -167,8 +170,8 @@ func (l *leader) sendVectors(now causal.Now) {
 	l.sendToSubscribers(now, m)
 }
 
-// sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars, if that may change their
-// routes, and from time to time in any case.
+// sendLatencies sends the round trips to the caches of this data center and to the subscribed sidecars, if that may
+// change their routes, and from time to time in any case.
 func (l *leader) sendLatencies(now causal.Now) {
 	if !l.told.Update(l.allLatencies()) && now.Mono < l.toldAt+int64(latenciesInterval) {
 		return
@@ -208,16 +211,17 @@ func (l *leader) probeAll(now causal.Now) {
 		}
 		id := l.probe.start(now, to)
 		for i := range shards {
-			l.Send(causal.Ping{ID: id}.Message(l.self, topology.Node{DC: to, Part: topology.Middleman, Index: uint64(i)}))
+			l.Send(causal.Ping{ID: id}.Message(l.self,
+				topology.Node{DC: to, Part: topology.Middleman, Index: uint64(i)}))
 		}
 	}
 	l.latencies, l.expected = l.probe.latencies(now), l.probe.expected(now)
 	l.sendLatencies(now)
 }
 
-// forEachRoundTrip calls f for each data center that was probed, with the milliseconds that answered probes took, or a negative number if it
-// does not answer. A data center of which only the declared latency is known is left out. The age of a late probe, which counts for routes, is no
-// round trip: the probe may have been lost in an outage that is over.
+// forEachRoundTrip calls f for each data center that was probed, with the milliseconds that answered probes took, or a
+// negative number if it does not answer. A data center of which only the declared latency is known is left out. The age
+// of a late probe, which counts for routes, is no round trip: the probe may have been lost in an outage that is over.
 func (l *leader) forEachRoundTrip(f func(dc topology.DC, ms float64)) {
 	for dc, ms := range l.latencies {
 		switch {

@@ -6,14 +6,16 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// elsewhere are n writes of the coordinator of the other data center that are not complete, up to what the clock of h says.
+// elsewhere are n writes of the coordinator of the other data center that are not complete, up to what the clock of h
+// says.
 func (h *harness) elsewhere(n int) []causal.Dep {
 	deps, newest := make([]causal.Dep, n), causal.HLCAt(h.now.WallMs)
 	for i := range deps {
-		deps[i] = causal.Dep{Version: causal.Version{HLC: newest - causal.HLC(i), Origin: originB}, Slot: topology.Slots - 1}
+		deps[i] = causal.Dep{Version: causal.Version{HLC: newest - causal.HLC(i), Origin: originB},
+			Slot: topology.Slots - 1}
 	}
 	return deps
 }
@@ -28,20 +30,33 @@ func (h *harness) completeElsewhere() {
 
 func TestAPutBeyondTheBoundsIsRefusedAndNothingIsLogged(t *testing.T) {
 	atBounds := func() causal.Put {
-		return causal.Put{Key: strings.Repeat("k", causal.MaxKeyBytes), Value: causal.Value{Data: make([]byte, causal.MaxValueBytes)}}
+		return causal.Put{Key: strings.Repeat("k", causal.MaxKeyBytes),
+			Value: causal.Value{Data: make([]byte, causal.MaxValueBytes)}}
 	}
 	for name, tt := range map[string]struct {
 		change func(*causal.Put)
 		want   causal.ErrCode
 	}{
-		"at all bounds":                    {func(*causal.Put) {}, causal.OK},
-		"a longer key":                     {func(p *causal.Put) { p.Key += "k" }, causal.ErrTooLarge},
-		"a longer value":                   {func(p *causal.Put) { p.Value.Data = make([]byte, causal.MaxValueBytes+1) }, causal.ErrTooLarge},
-		"more dependencies":                {func(p *causal.Put) { p.Deps = append(p.Deps, p.Deps[0]) }, causal.ErrTooLarge},
-		"a dependency of no origin":        {func(p *causal.Put) { p.Deps[0].Version.Origin = 0 }, causal.ErrUnavailable},
-		"a dependency of a later origin":   {func(p *causal.Put) { p.Deps[0].Version.Origin = 2*topology.MaxCoordinators + 1 }, causal.ErrUnavailable},
-		"a dependency of the last origin":  {func(p *causal.Put) { p.Deps[0].Version.Origin = 2 * topology.MaxCoordinators }, causal.OK},
-		"the value of a delete is dropped": {func(p *causal.Put) { p.Value = causal.Value{Data: []byte("v"), Tombstone: true} }, causal.OK},
+		"at all bounds": {func(*causal.Put) {}, causal.OK},
+		"a longer key":  {func(p *causal.Put) { p.Key += "k" }, causal.ErrTooLarge},
+		"a longer value": {func(p *causal.Put) {
+			p.Value.Data = make([]byte, causal.MaxValueBytes+1)
+		}, causal.ErrTooLarge},
+		"more dependencies": {func(p *causal.Put) {
+			p.Deps = append(p.Deps, p.Deps[0])
+		}, causal.ErrTooLarge},
+		"a dependency of no origin": {func(p *causal.Put) {
+			p.Deps[0].Version.Origin = 0
+		}, causal.ErrUnavailable},
+		"a dependency of a later origin": {func(p *causal.Put) {
+			p.Deps[0].Version.Origin = 2*topology.MaxCoordinators + 1
+		}, causal.ErrUnavailable},
+		"a dependency of the last origin": {func(p *causal.Put) {
+			p.Deps[0].Version.Origin = 2 * topology.MaxCoordinators
+		}, causal.OK},
+		"the value of a delete is dropped": {func(p *causal.Put) {
+			p.Value = causal.Value{Data: []byte("v"), Tombstone: true}
+		}, causal.OK},
 	} {
 		h := newHarness(t, 1, 0)
 		h.tick(10)
@@ -70,8 +85,9 @@ func TestAPutAfterOfTheGreatestPutFits(t *testing.T) {
 	h.tick(10)
 	value := make([]byte, causal.MaxValueBytes)
 	for seq := uint64(1); seq <= 3; seq++ {
-		_, after := h.put(causal.Put{ID: seq, Session: 1, Seq: seq, Key: strings.Repeat("k", causal.MaxKeyBytes), Value: causal.Value{Data: value},
-			Deps: h.elsewhere(causal.MaxPutDeps - int(seq))})
+		_, after := h.put(causal.Put{ID: seq, Session: 1, Seq: seq, Key: strings.Repeat("k", causal.MaxKeyBytes),
+			Value: causal.Value{Data: value},
+			Deps:  h.elsewhere(causal.MaxPutDeps - int(seq))})
 		sent := ofKind(after, causal.KindPutAfter)
 		if seq == 1 && len(sent) != 2 {
 			t.Fatalf("%d put-afters are sent to two rings", len(sent))
@@ -87,7 +103,8 @@ func TestAPutAfterOfTheGreatestPutFits(t *testing.T) {
 	}
 }
 
-// A log of a version without bounds: a put of just under 20 MiB with the dependencies that it named, and those that it inherited.
+// A log of a version without bounds: a put of just under 20 MiB with the dependencies that it named, and those that it
+// inherited.
 func TestAPutOfAnEarlierVersionThatItCouldNotSendIsSent(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
@@ -108,8 +125,11 @@ func TestAPutOfAnEarlierVersionThatItCouldNotSendIsSent(t *testing.T) {
 
 // keep puts a write with dependencies of the other origin into the log, as an earlier version would have.
 func (h *harness) keep(deps []causal.Dep, size int) {
-	r := LogRecord{Write: LoggedWrite{Key: "old", Record: causal.Record{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs) + 1, Origin: h.c.origin},
-		Value: causal.Value{Data: make([]byte, size-len("old"))}}, Sidecar: app, Session: 1, Seq: 1, Deps: deps}}
+	r := LogRecord{
+		Write: LoggedWrite{Key: "old",
+			Record: causal.Record{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs) + 1, Origin: h.c.origin},
+				Value: causal.Value{Data: make([]byte, size-len("old"))}}, Sidecar: app, Session: 1, Seq: 1,
+			Deps: deps}}
 	r, err := ParseLogRecord(r.AppendTo(nil))
 	if err != nil {
 		h.t.Fatal(err)
@@ -153,7 +173,8 @@ func TestAReplayGoesOnBehindAPutWithTooManyDependencies(t *testing.T) {
 	h.tick(10)
 	h.put(causal.Put{ID: 1, Session: 2, Seq: 1, Key: "new"})
 	h.ack(shardsA)
-	replayed := ofKind(h.step(causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)), causal.KindPutAfter)
+	replayed := ofKind(h.step(causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
+		h.cfg.Self)), causal.KindPutAfter)
 	if len(replayed) != 2 {
 		t.Errorf("%d puts are sent again, want both", len(replayed))
 	}
@@ -172,7 +193,8 @@ func TestADependencyOfAnOriginThatTheTopologyDoesNotHaveIsDroppedFromAnOldLog(t 
 	}
 }
 
-// Each predecessor has as many dependencies as a put may name, none of them twice: without a bound, naming the predecessors takes seconds.
+// Each predecessor has as many dependencies as a put may name, none of them twice: without a bound, naming the
+// predecessors takes seconds.
 func TestManyPredecessorsWithManyDependenciesCostLittle(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
@@ -186,7 +208,8 @@ func TestManyPredecessorsWithManyDependenciesCostLittle(t *testing.T) {
 	h.put(causal.Put{ID: 99, Session: 99, Seq: 1, Key: "k", Deps: named})
 	last := h.c.writes[len(h.c.writes)-1]
 	if len(last.deps) != len(named) || last.laneDeps != nil {
-		t.Errorf("it names %d dependencies by id and %d lanes, want its %d predecessors", len(last.deps), len(last.laneDeps), len(named))
+		t.Errorf("it names %d dependencies by id and %d lanes, want its %d predecessors", len(last.deps),
+			len(last.laneDeps), len(named))
 	}
 	if cap(last.deps) >= each {
 		t.Errorf("there was room for %d dependencies: it has collected those of all predecessors", cap(last.deps))

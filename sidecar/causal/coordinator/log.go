@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // logState is what a coordinator knows of its log.
@@ -28,8 +28,8 @@ type loggedCheckpoint struct {
 	state State
 }
 
-// restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except for what
-// the newest checkpoint knew to be complete.
+// restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except
+// for what the newest checkpoint knew to be complete.
 func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	if !slices.ContainsFunc(replay, func(r Logged) bool { return r.Checkpoint != nil }) {
 		return // it is empty, or its beginning was interrupted
@@ -62,11 +62,13 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	c.log.pending = c.log.durable
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
-		c.clock.Raise(c.log.durable.Ceiling) // PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+		// PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+		c.clock.Raise(c.log.durable.Ceiling)
 	}
 }
 
-func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC, generation uint64) {
+func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC,
+	generation uint64) {
 	c.clock.Raise(r.Record.Version.HLC)
 	if r.Salvaged != 0 {
 		if r.Record.Version.HLC > complete && r.Salvaged == generation {
@@ -74,13 +76,16 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		}
 		return
 	}
-	c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC}, r.Unanswered)
+	c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
+		r.Unanswered)
 	if r.Record.Version.HLC <= complete {
 		return
 	}
-	w := &write{rec: r.Record, key: r.Key, slot: topology.SlotOf(r.Key), index: index, durable: true, session: r.Session, sidecar: r.Sidecar}
+	w := &write{rec: r.Record, key: r.Key, slot: topology.SlotOf(r.Key), index: index, durable: true,
+		session: r.Session, sidecar: r.Sidecar}
 	for _, d := range r.Deps {
-		if c.cfg.Topology.HasOrigin(d.Version.Origin) { // earlier versions accepted puts that wait for what cannot exist
+		if c.cfg.Topology.HasOrigin(d.Version.Origin) {
+			// earlier versions accepted puts that wait for what cannot exist
 			w.deps = append(w.deps, d)
 		}
 	}
@@ -95,9 +100,11 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 
 // logWrite returns the log record of a write that directly follows own, which are of this origin.
 func logWrite(w *write, p *causal.Put, own []causal.Dep) LogRecord {
-	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into it.
-	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq, Unanswered: min(p.Unanswered, p.Seq),
-		Deps: w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
+	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into
+	// it.
+	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq,
+		Unanswered: min(p.Unanswered, p.Seq),
+		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
 }
 
 func (l *logState) append(r LogRecord) {
@@ -150,8 +157,8 @@ func (c *Coordinator) handleLogGet(from topology.Node, g causal.LogGet) {
 	c.Send(reply.Message(c.cfg.Self, from))
 }
 
-// SetLogFull makes the coordinator refuse puts while the log has no room. Complete writes behind an incomplete one still take
-// room.
+// SetLogFull makes the coordinator refuse puts while the log has no room. Complete writes behind an incomplete one
+// still take room.
 func (c *Coordinator) SetLogFull(full bool) { c.log.full = full }
 
 // TruncateBefore returns the log index below which nothing is needed any more.
@@ -165,8 +172,8 @@ func (c *Coordinator) updateTruncation() {
 	}
 }
 
-// renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV and yet
-// never issues such a timestamp after a restart (PROTOCOL §4).
+// renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
+// and yet never issues such a timestamp after a restart (PROTOCOL §4).
 func (c *Coordinator) renewCeiling(now causal.Now) {
 	ceiling := c.log.pending.Ceiling
 	if !c.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+causal.CeilingMs/2) {
@@ -178,8 +185,10 @@ func (c *Coordinator) renewCeiling(now causal.Now) {
 // writeCheckpoint makes the pending state durable, with a renewed ceiling.
 func (c *Coordinator) writeCheckpoint(now causal.Now) {
 	s := &c.log.pending
-	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each restart.
-	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+causal.CeilingMs), c.clock.Peek(now)+causal.HLCAt(causal.CeilingMs/20))
+	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each
+	// restart.
+	s.Ceiling = max(s.Ceiling, causal.HLCAt(now.WallMs+causal.CeilingMs),
+		c.clock.Peek(now)+causal.HLCAt(causal.CeilingMs/20))
 	if s.LostUpTo <= c.known.SV(c.origin) {
 		s.LostUpTo = 0
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, otherwise a write.
@@ -25,8 +25,8 @@ type Logged struct {
 type LoggedWrite struct {
 	Key    string
 	Record causal.Record
-	// Sidecar, Session and Seq name the put. It is answered with this write if it is sent again, also after a restart. Those below
-	// Unanswered are not.
+	// Sidecar, Session and Seq name the put. It is answered with this write if it is sent again, also after a restart.
+	// Those below Unanswered are not.
 	Sidecar    topology.Node
 	Session    uint64
 	Seq        uint64
@@ -35,8 +35,9 @@ type LoggedWrite struct {
 	Deps []causal.Dep
 	// OwnDeps are the writes of this origin that it directly follows; a restart flattens them again.
 	OwnDeps []causal.Dep
-	// Salvaged, if it is not 0, is the generation of the log that has salvaged it from shards. No put is answered with it, and it counts only if
-	// the next checkpoint is of that generation: otherwise the beginning of that log was interrupted.
+	// Salvaged, if it is not 0, is the generation of the log that has salvaged it from shards. No put is answered with
+	// it, and it counts only if the next checkpoint is of that generation: otherwise the beginning of that log was
+	// interrupted.
 	Salvaged uint64
 }
 
@@ -44,7 +45,8 @@ type LoggedWrite struct {
 type Checkpoint struct {
 	// Complete: every write of this origin at or below it is complete.
 	Complete causal.HLC
-	// Answers are those of puts before it that may be sent again, in the order of their timestamps. The log may drop their writes.
+	// Answers are those of puts before it that may be sent again, in the order of their timestamps. The log may drop
+	// their writes.
 	Answers []Answer
 	State
 }
@@ -57,13 +59,15 @@ type State struct {
 	Generation uint64
 	// Forgotten: of puts up to here it is not known any more which were accepted.
 	Forgotten causal.HLC
-	// LostUpTo, if it is not 0: writes at or below it may have been lost with a log that was given up, and SV has not passed all of them.
+	// LostUpTo, if it is not 0: writes at or below it may have been lost with a log that was given up, and SV has not
+	// passed all of them.
 	LostUpTo causal.HLC
 	// Term is the coordinator's own.
 	Term MembershipTerm
 	// Terms are those of the other coordinators of the data center, as the leader knows them.
 	Terms Terms
-	// Shards are the marks of all shards that were heard of, by data center and index. The list is never changed in place.
+	// Shards are the marks of all shards that were heard of, by data center and index. The list is never changed in
+	// place.
 	Shards []causal.ShardMark
 	// Exclusions are those that this coordinator goes by.
 	Exclusions causal.Exclusions
@@ -80,8 +84,9 @@ const (
 	recordCheckpointOfLoss // with LostUpTo
 )
 
-// AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order of
-// their declaration, but for LostUpTo, which is last, and for which there is a kind of its own: it is mostly 0. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+// AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
+// of their declaration, but for LostUpTo, which is last, and for which there is a kind of its own: it is mostly 0. HLCs
+// take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
@@ -175,9 +180,13 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{}, errLogRecord
 	}
 	if b[0] != logFormat {
-		return LogRecord{}, fmt.Errorf("log record of format %d; this version reads format %d only: start the version that wrote the log, and take the "+
-			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
-			"version with an empty dataDir", b[0], logFormat)
+		return LogRecord{},
+			fmt.Errorf(
+				"log record of format %d; this version reads format %d only: start the version that wrote the log, "+
+					"and take the "+
+					"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing "+
+					"coordinators); then start this "+
+					"version with an empty dataDir", b[0], logFormat)
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
@@ -272,7 +281,8 @@ func (d *recordReader) checkpoint() *Checkpoint {
 		}
 	}
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
-		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(), Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0,
+		c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(),
+			Incarnation: d.Uvarint(), HasData: d.Uvarint() != 0,
 			Lost: d.Uvarint()})
 	}
 	exclusions, err := causal.ParseExclusions(d.Take(d.Uvarint()))
@@ -282,7 +292,8 @@ func (d *recordReader) checkpoint() *Checkpoint {
 	c.Exclusions = exclusions
 	for n = d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		shard := topology.Node{DC: topology.DC(d.Uvarint()), Part: topology.Middleman, Index: d.Uvarint()}
-		c.ShardExclusions = append(c.ShardExclusions, ShardExclusion{Shard: shard, Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
+		c.ShardExclusions = append(c.ShardExclusions,
+			ShardExclusion{Shard: shard, Excluded: uint32(d.Uvarint()), Rejoined: uint32(d.Uvarint())})
 	}
 	return c
 }

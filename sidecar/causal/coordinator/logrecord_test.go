@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func drawRecord(t *rapid.T) LogRecord {
@@ -19,31 +19,38 @@ func drawRecord(t *rapid.T) LogRecord {
 	if rapid.Bool().Draw(t, "checkpoint") {
 		c := &Checkpoint{Complete: hlc.Draw(t, "complete")}
 		for range rapid.IntRange(0, 3).Draw(t, "answers") {
-			c.Answers = append(c.Answers, Answer{Sidecar: topology.Node{Part: topology.Sidecar, DC: 2, Index: rapid.Uint64().Draw(t, "index")},
-				Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), HLC: hlc.Draw(t, "answer")})
+			c.Answers = append(c.Answers,
+				Answer{Sidecar: topology.Node{Part: topology.Sidecar, DC: 2, Index: rapid.Uint64().Draw(t, "index")},
+					Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"),
+					HLC: hlc.Draw(t, "answer")})
 		}
-		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"), MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"),
+			MembershipTerm(rapid.Uint64().Draw(t, "term"))
 		c.LostUpTo = causal.HLC(rapid.Uint64Range(0, 3).Draw(t, "lost"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "shards") {
-			c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(rapid.Uint16().Draw(t, "dc")), Index: rapid.Uint64().Draw(t, "index"),
+			c.Shards = append(c.Shards, causal.ShardMark{DC: topology.DC(rapid.Uint16().Draw(t, "dc")),
+				Index:       rapid.Uint64().Draw(t, "index"),
 				Incarnation: rapid.Uint64().Draw(t, "incarnation"), HasData: rapid.Bool().Draw(t, "data")})
 		}
 		return LogRecord{Checkpoint: c}
 	}
 	deps := func() (ds []causal.Dep) {
 		for range rapid.IntRange(0, 4).Draw(t, "deps") {
-			ds = append(ds, causal.Dep{Version: version(), Slot: topology.Slot(rapid.IntRange(0, topology.Slots-1).Draw(t, "slot"))})
+			ds = append(ds, causal.Dep{Version: version(),
+				Slot: topology.Slot(rapid.IntRange(0, topology.Slots-1).Draw(t, "slot"))})
 		}
 		return ds
 	}
-	w := LoggedWrite{Key: rapid.String().Draw(t, "key"), Sidecar: topology.Node{Part: topology.Sidecar, DC: 3, Index: rapid.Uint64().Draw(t, "index")},
+	w := LoggedWrite{Key: rapid.String().Draw(t, "key"),
+		Sidecar: topology.Node{Part: topology.Sidecar, DC: 3, Index: rapid.Uint64().Draw(t, "index")},
 		Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), Deps: deps(), OwnDeps: deps()}
 	w.Unanswered = rapid.Uint64Max(w.Seq).Draw(t, "unanswered")
 	w.Record.Version = version()
-	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"), rapid.Int64().Draw(t, "expire")
+	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"),
+		rapid.Int64().Draw(t, "expire")
 	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
 		w.Record.Value.Data = data
 	}
@@ -83,7 +90,8 @@ func TestADamagedLogRecordIsRefusedAndNeverMisread(t *testing.T) {
 func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
 	for _, first := range []byte{0, 4, 8} { // 8: records of before there was a format
 		_, err := ParseLogRecord([]byte{first, 1, 0, 0})
-		if err == nil || !strings.Contains(err.Error(), "reads format 6 only") || !strings.Contains(err.Error(), "drain") {
+		if err == nil || !strings.Contains(err.Error(), "reads format 6 only") ||
+			!strings.Contains(err.Error(), "drain") {
 			t.Errorf("format %d: %v", first, err)
 		}
 	}

@@ -2,16 +2,18 @@ package coordinator
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A shard that has lost its data gets every incomplete write again (PROTOCOL, Backfill). Complete writes it gets from other rings.
+// A shard that has lost its data gets every incomplete write again (PROTOCOL, Backfill). Complete writes it gets from
+// other rings.
 
-// voidAcks forgets what the incarnations of a shard before the given one have acknowledged, and begins its lane anew with every write
-// that is not complete. It returns false while that is not durable: an earlier life of this coordinator must not have counted an
-// acknowledgement that a later one counts again.
+// voidAcks forgets what the incarnations of a shard before the given one have acknowledged, and begins its lane anew
+// with every write that is not complete. It returns false while that is not durable: an earlier life of this
+// coordinator must not have counted an acknowledgement that a later one counts again.
 //
-// RV and SV stay as they were published. What RV covers is owed by the shard until it serves, and SV covers no incomplete write.
+// RV and SV stay as they were published. What RV covers is owed by the shard until it serves, and SV covers no
+// incomplete write.
 func (c *Coordinator) voidAcks(now causal.Now, l *lane, incarnation uint64) bool {
 	if c.log.durable.mark(l.mm).Lost < incarnation {
 		c.writeCheckpoint(now)
@@ -52,7 +54,8 @@ func (c *Coordinator) resetQueue(now causal.Now, l *lane) {
 	l.resend = resending{replayedAt: now.Mono}
 }
 
-// countsAck reports whether an acknowledgement of an incarnation of a shard counts: not if a later one has found the data lost.
+// countsAck reports whether an acknowledgement of an incarnation of a shard counts: not if a later one has found the
+// data lost.
 func (c *Coordinator) countsAck(shard topology.Node, incarnation uint64) bool {
 	return incarnation >= c.log.pending.mark(shard).Lost || c.cfg.Broken.Has(causal.LateAckCounts)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A put that names as much as it may, all of it twice, depends on each once. To look for each in the list of the others would
-// take a coordinator milliseconds.
+// A put that names as much as it may, all of it twice, depends on each once. To look for each in the list of the others
+// would take a coordinator milliseconds.
 func TestAPutWithManyDependenciesHasEachOnce(t *testing.T) {
 	for _, n := range []int{1, manyDeps - 1, manyDeps, manyDeps + 1, causal.MaxPutDeps / 2} {
 		h := newHarness(t, 1, 0)

@@ -4,20 +4,22 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Coordinators come and go while everything serves (PROTOCOL, changes of coordinators). Each coordinator that a data center may
-// have owns its origin for good, and at any time somebody publishes vectors for that origin, so that no other part needs to
-// know which coordinators exist. A coordinator in use publishes for itself; for one that is away, the leader of the data
-// center publishes that all its writes up to the leader's own clock are complete. That holds as long as
+// Coordinators come and go while everything serves (PROTOCOL, changes of coordinators). Each coordinator that a data
+// center may have owns its origin for good, and at any time somebody publishes vectors for that origin, so that no
+// other part needs to know which coordinators exist. A coordinator in use publishes for itself; for one that is away,
+// the leader of the data center publishes that all its writes up to the leader's own clock are complete. That holds as
+// long as
 //
 //   - a coordinator that leaves has no incomplete write, and issues no timestamp afterwards;
-//   - a coordinator that joins starts above everything that the leader has published for it, and the leader has stopped by then;
+//   - a coordinator that joins starts above everything that the leader has published for it, and the leader has stopped
+//     by then;
 //   - neither forgets on which side of this it is: terms count the changes, and both logs keep them.
 
-// MembershipTerm counts how often an origin was taken into use and given back: it is odd while the origin is in use, or about
-// to be.
+// MembershipTerm counts how often an origin was taken into use and given back: it is odd while the origin is in use, or
+// about to be.
 type MembershipTerm uint64
 
 // IsInUse reports whether the origin is in use, or about to be.
@@ -123,7 +125,8 @@ func (c *Coordinator) advanceMembership(now causal.Now) {
 		c.member.dueAt = now.Mono + int64(leaveInterval)
 	}
 	// Everything that it has published or issued in any life is at or below its clock.
-	t := causal.Term{ID: c.member.intent, Term: uint64(c.log.durable.Term), UpTo: c.clock.Peek(now), Join: c.isInTopology()}
+	t := causal.Term{ID: c.member.intent, Term: uint64(c.log.durable.Term), UpTo: c.clock.Peek(now),
+		Join: c.isInTopology()}
 	if !t.Join {
 		t.Shards = c.log.pending.Shards // this log may be removed
 	}
@@ -138,8 +141,8 @@ func (c *Coordinator) updateIntent(wasInTopology bool) {
 	}
 }
 
-// handleTerm is the leader's part: another coordinator is away, has no incomplete write, and everything that it has published
-// or written is at or below t.UpTo. Perhaps it wants to join.
+// handleTerm is the leader's part: another coordinator is away, has no incomplete write, and everything that it has
+// published or written is at or below t.UpTo. Perhaps it wants to join.
 func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Term) {
 	i := from.Index
 	if c.leader == nil || !c.isEstablished() || from.DC != c.cfg.Self.DC || i == 0 || i >= topology.MaxCoordinators {
@@ -177,14 +180,16 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 		return
 	}
 	if c.log.durable.Terms[i] == term && (len(t.Shards) == 0 || len(c.log.checkpoints) == 0) {
-		c.Send(causal.TermReply{ID: t.ID, Term: uint64(term), Above: c.clock.Peek(now), Counted: counted}.Message(c.cfg.Self, from))
+		c.Send(causal.TermReply{ID: t.ID, Term: uint64(term), Above: c.clock.Peek(now),
+			Counted: counted}.Message(c.cfg.Self, from))
 	}
 }
 
-// TermOf returns, at a leader, the term of another coordinator of its data center; known is false if this one is not the leader, or has no log that
-// says it.
+// TermOf returns, at a leader, the term of another coordinator of its data center; known is false if this one is not
+// the leader, or has no log that says it.
 func (c *Coordinator) TermOf(n topology.Node) (term MembershipTerm, known bool) {
-	if c.leader == nil || !c.isEstablished() || n.DC != c.cfg.Self.DC || n.Part != topology.Coordinator || n.Index == 0 || n.Index >= topology.MaxCoordinators {
+	if c.leader == nil || !c.isEstablished() || n.DC != c.cfg.Self.DC || n.Part != topology.Coordinator ||
+		n.Index == 0 || n.Index >= topology.MaxCoordinators {
 		return 0, false
 	}
 	return c.log.pending.Terms[n.Index], true
@@ -249,8 +254,8 @@ func (c *Coordinator) isAway(i int) bool {
 	return i > 0 && !c.log.pending.Terms[i].IsInUse() && !c.log.durable.Terms[i].IsInUse()
 }
 
-// InUse returns a bit for each coordinator of the data center that is in use, or about to be; 0 if this one is not the leader.
-// Coordinators that the leader's topology does not count cannot come into use again.
+// InUse returns a bit for each coordinator of the data center that is in use, or about to be; 0 if this one is not the
+// leader. Coordinators that the leader's topology does not count cannot come into use again.
 func (c *Coordinator) InUse() uint64 {
 	if c.leader == nil || !c.isEstablished() {
 		return 0
@@ -261,8 +266,8 @@ func (c *Coordinator) InUse() uint64 {
 // allCoordinators has a bit for each coordinator that a data center may have.
 const allCoordinators = 1<<topology.MaxCoordinators - 1
 
-// awayBits returns, for a middleman, a bit for each coordinator that is away: none of its writes is incomplete, and what it
-// writes later it sends later.
+// awayBits returns, for a middleman, a bit for each coordinator that is away: none of its writes is incomplete, and
+// what it writes later it sends later.
 func (c *Coordinator) awayBits() (bits uint64) {
 	for i := 1; c.leader != nil && i < topology.MaxCoordinators; i++ {
 		if c.isAway(i) {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// shardModel is one shard and the network to it, in virtual time: it takes puts in the order in which they arrive, at a rate, and
-// acknowledges each.
+// shardModel is one shard and the network to it, in virtual time: it takes puts in the order in which they arrive, at a
+// rate, and acknowledges each.
 type shardModel struct {
 	t            *testing.T
 	topo         *topology.Topology
@@ -59,11 +59,13 @@ func newShardModel(t *testing.T, coordinators int, roundTrip, perPut time.Durati
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &shardModel{t: t, topo: topo, now: causal.Now{Mono: 1, WallMs: 1_000_000}, oneWay: roundTrip / 2, perPut: perPut, incarnation: 1}
+	m := &shardModel{t: t, topo: topo, now: causal.Now{Mono: 1, WallMs: 1_000_000}, oneWay: roundTrip / 2,
+		perPut: perPut, incarnation: 1}
 	for i := range coordinators {
 		cfg := DefaultConfig(topo, topology.Node{Part: topology.Coordinator, Index: uint64(i)})
 		c := New(cfg, m.now, logged([]LogRecord{{Checkpoint: &Checkpoint{State: State{Term: 1}}}}), 2) // it has joined
-		m.coordinators = append(m.coordinators, &modelCoordinator{c: c, index: 1, sent: map[causal.Version]int{}, sentAt: map[causal.Version]int64{}})
+		m.coordinators = append(m.coordinators, &modelCoordinator{c: c, index: 1, sent: map[causal.Version]int{},
+			sentAt: map[causal.Version]int64{}})
 	}
 	return m
 }
@@ -73,7 +75,8 @@ func (m *shardModel) put(to, n int) {
 	x := m.coordinators[to]
 	for range n {
 		x.session++
-		p := causal.Put{Session: x.session, Seq: 1, Key: fmt.Sprint("key", x.session), Value: causal.Value{Data: make([]byte, 20)}}.Message(app, x.c.cfg.Self)
+		p := causal.Put{Session: x.session, Seq: 1, Key: fmt.Sprint("key", x.session),
+			Value: causal.Value{Data: make([]byte, 20)}}.Message(app, x.c.cfg.Self)
 		x.c.Step(m.now, &p)
 	}
 	m.exchange()

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A part whose disk is empty asks others whether it had data before, because to start empty then would lose acknowledged writes
-// in silence (PROTOCOL, Empty disks). Coordinators answer middlemen from what their checkpoints hold; a coordinator asks the
-// middlemen, and the leader of its data center.
+// A part whose disk is empty asks others whether it had data before, because to start empty then would lose
+// acknowledged writes in silence (PROTOCOL, Empty disks). Coordinators answer middlemen from what their checkpoints
+// hold; a coordinator asks the middlemen, and the leader of its data center.
 
-// pastInquiry is what a coordinator with an empty log does before it takes its origin into use. It does nothing else meanwhile.
+// pastInquiry is what a coordinator with an empty log does before it takes its origin into use. It does nothing else
+// meanwhile.
 type pastInquiry struct {
 	active   bool
 	askAt    int64
@@ -22,16 +23,18 @@ type pastInquiry struct {
 	// leaderTerm is the answer of the leader, of another coordinator's inquiry.
 	leaderTerm     MembershipTerm
 	leaderAnswered bool
-	// knownTo are the middlemen that know of writes of this origin. That is no loss if the leader knows that an earlier log has
-	// left: what it held is complete.
+	// knownTo are the middlemen that know of writes of this origin. That is no loss if the leader knows that an earlier
+	// log has left: what it held is complete.
 	knownTo []topology.Node
-	// lostTo are the parts that know of a past that the log does not hold. Once there is one, the coordinator never starts.
+	// lostTo are the parts that know of a past that the log does not hold. Once there is one, the coordinator never
+	// starts.
 	lostTo []topology.Node
 }
 
 const pastQueryInterval = 100 * time.Millisecond
 
-// DataLost returns the parts that know of writes of this origin which the log does not hold; none unless the log was lost.
+// DataLost returns the parts that know of writes of this origin which the log does not hold; none unless the log was
+// lost.
 func (c *Coordinator) DataLost() []topology.Node { return c.past.lostTo }
 
 // Unanswered returns the parts that this coordinator has to hear before it starts with an empty log.
@@ -98,9 +101,9 @@ func (c *Coordinator) handleLeaderTerm(now causal.Now, from topology.Node, term 
 	c.finishInquiry(now)
 }
 
-// finishInquiry starts the log, if it is sure that there was none before. If the leader knows that an earlier one has left, its
-// writes are complete, so the middlemen need not be asked, and what they know is no loss. Hence their word counts only once the
-// leader has spoken.
+// finishInquiry starts the log, if it is sure that there was none before. If the leader knows that an earlier one has
+// left, its writes are complete, so the middlemen need not be asked, and what they know is no loss. Hence their word
+// counts only once the leader has spoken.
 func (c *Coordinator) finishInquiry(now causal.Now) {
 	p := &c.past
 	hasLeft := p.leaderAnswered && p.leaderTerm > 0 && !p.leaderTerm.IsInUse()
@@ -156,7 +159,8 @@ func (c *Coordinator) handlePastQuery(from topology.Node, q causal.PastQuery) {
 		c.pastAnswers[from] = a
 		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.mark.Incarnation + 1})
 	}
-	c.Send(causal.PastReply{ID: q.ID, HadData: a.mark.HasData, Incarnation: a.mark.Incarnation, Away: c.awayBits()}.Message(c.cfg.Self, from))
+	c.Send(causal.PastReply{ID: q.ID, HadData: a.mark.HasData, Incarnation: a.mark.Incarnation,
+		Away: c.awayBits()}.Message(c.cfg.Self, from))
 }
 
 func compareShards(m causal.ShardMark, shard topology.Node) int {
@@ -171,7 +175,8 @@ func (s *State) mark(shard topology.Node) causal.ShardMark {
 	return causal.ShardMark{DC: shard.DC, Index: shard.Index}
 }
 
-// maxMarks is more than all shards that a deployment has and had. Each checkpoint has all marks, and has to fit the log.
+// maxMarks is more than all shards that a deployment has and had. Each checkpoint has all marks, and has to fit the
+// log.
 const maxMarks = 8192
 
 // noteTold is note for what another coordinator tells, unless the shard cannot be.
@@ -185,8 +190,8 @@ func (c *Coordinator) noteTold(m causal.ShardMark) bool {
 	return s.note(m)
 }
 
-// note adds to what is known of a shard, and reports whether that is new. It is durable with the next checkpoint. That is in
-// time: the log keeps every write until a later checkpoint says that it is complete.
+// note adds to what is known of a shard, and reports whether that is new. It is durable with the next checkpoint. That
+// is in time: the log keeps every write until a later checkpoint says that it is complete.
 func (s *State) note(m causal.ShardMark) bool {
 	i, found := slices.BinarySearchFunc(s.Shards, topology.Node{DC: m.DC, Index: m.Index}, compareShards)
 	if found {

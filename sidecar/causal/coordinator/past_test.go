@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // newEmpty returns a harness whose coordinator has an empty log.
@@ -27,7 +27,8 @@ func TestAnEmptyLogIsUsedOnceEveryShardHasAnswered(t *testing.T) {
 	if len(asked) != 2 || h.c.Membership() != Joining || len(h.log) > 0 {
 		t.Fatalf("asked %v, is %s, log %v", asked, h.c.Membership(), h.log)
 	}
-	if before, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "x"}); len(before) != 1 || before[0].PutReply().Err != causal.ErrUnavailable {
+	if before, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "x"}); len(before) != 1 ||
+		before[0].PutReply().Err != causal.ErrUnavailable {
 		t.Fatalf("a put is taken: %v %v", before, after)
 	}
 	h.reply(shardsA, causal.PastReply{})
@@ -69,7 +70,8 @@ func TestALogThatOthersKnowOfIsNotStartedAnew(t *testing.T) {
 		if len(sent) != 1 || !sent[0].PastReply().HadData {
 			t.Errorf("a shard with an empty storage is told %v", sent)
 		}
-		if sent := h.step(causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)); len(sent) > 0 {
+		if sent := h.step(causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
+			h.cfg.Self)); len(sent) > 0 {
 			t.Errorf("a shard is told that its lane is empty: %v", sent)
 		}
 	}
@@ -104,10 +106,12 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 		sent := ofKind(h.tick(200), causal.KindTerm)
 		joins := len(sent) == 1 && sent[0].Term().Join && sent[0].Term().Term == c.term
 		if wants := c.term == 2 || c.term == 0 && c.shards; h.c.Membership() != c.is || joins != wants {
-			t.Errorf("term %d, shards have answered %v: %s, asks to join %v (%v)", c.term, c.shards, h.c.Membership(), joins, sent)
+			t.Errorf("term %d, shards have answered %v: %s, asks to join %v (%v)", c.term, c.shards, h.c.Membership(),
+				joins, sent)
 		}
 	}
-	// What shards know of is a loss only if the leader does not know that an earlier log has left, whoever answers first.
+	// What shards know of is a loss only if the leader does not know that an earlier log has left, whoever answers
+	// first.
 	for _, c := range []struct {
 		term        uint64
 		leaderFirst bool
@@ -124,7 +128,8 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 			}
 		}
 		if h.c.Membership() != c.is || len(h.c.DataLost()) > 0 != (c.is == LogLost) {
-			t.Errorf("term %d, leader first %v: %s, lost to %v", c.term, c.leaderFirst, h.c.Membership(), h.c.DataLost())
+			t.Errorf("term %d, leader first %v: %s, lost to %v", c.term, c.leaderFirst, h.c.Membership(),
+				h.c.DataLost())
 		}
 	}
 	h := newHarness(t, 2, 0)
@@ -132,7 +137,8 @@ func TestTheLeaderKnowsWhetherAnotherCoordinatorsLogIsLost(t *testing.T) {
 	other := topology.Node{Part: topology.Coordinator, Index: 1}
 	ask := causal.Term{ID: 3, New: true}.Message(other, h.cfg.Self)
 	for range 2 { // asking changes nothing
-		if sent := ofKind(h.step(ask), causal.KindTermReply); len(sent) != 1 || sent[0].TermReply().Term != 0 || !sent[0].TermReply().New {
+		if sent := ofKind(h.step(ask), causal.KindTermReply); len(sent) != 1 || sent[0].TermReply().Term != 0 ||
+			!sent[0].TermReply().New {
 			t.Fatalf("the leader answers %v", sent)
 		}
 		h.tick(200)
@@ -167,7 +173,8 @@ func TestWhatIsKnownOfShardsSurvivesARestartAndTheLeavingOfACoordinator(t *testi
 	leader := newHarness(t, 2, 0)
 	leader.tick(200)
 	other := topology.Node{Part: topology.Coordinator, Index: 1}
-	leave := causal.Term{ID: 1, Term: 2, Shards: []causal.ShardMark{{DC: 1, Incarnation: 9, HasData: true}}}.Message(other, leader.cfg.Self)
+	leave := causal.Term{ID: 1, Term: 2, Shards: []causal.ShardMark{{DC: 1, Incarnation: 9, HasData: true}}}.Message(
+		other, leader.cfg.Self)
 	if sent := ofKind(leader.step(leave), causal.KindTermReply); len(sent) > 0 {
 		t.Errorf("it may go before the leader's log has what it knew: %v", sent)
 	}

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// prober measures the round trip to one middleman of every data center (PROTOCOL §7). If that does not answer, it asks all of them: a data center of
-// which one shard is slow or down is there.
+// prober measures the round trip to one middleman of every data center (PROTOCOL §7). If that does not answer, it asks
+// all of them: a data center of which one shard is slow or down is there.
 type prober struct {
 	ms       []float64 // moving average, by data center
 	answered []bool    // whether a probe was ever answered, by data center
@@ -38,11 +38,12 @@ func (p *prober) isLate(now causal.Now, dc topology.DC) bool {
 const maxProbes = 16
 
 func newProber(t *topology.Topology, self topology.DC) prober {
-	return prober{startedAt: -int64(quietProbeInterval), ms: append([]float64(nil), t.RTT[self]...), answered: make([]bool, len(t.DCs)), pending: make([][]probe, len(t.DCs))}
+	return prober{startedAt: -int64(quietProbeInterval), ms: append([]float64(nil), t.RTT[self]...),
+		answered: make([]bool, len(t.DCs)), pending: make([][]probe, len(t.DCs))}
 }
 
-// start returns the id of the next probe. When there are too many, the second oldest is forgotten: the oldest says for how
-// long there was no answer.
+// start returns the id of the next probe. When there are too many, the second oldest is forgotten: the oldest says for
+// how long there was no answer.
 func (p *prober) start(now causal.Now, dc topology.DC) uint64 {
 	p.nextID++
 	if len(p.pending[dc]) == maxProbes {
@@ -67,8 +68,8 @@ func (p *prober) finish(now causal.Now, dc topology.DC, id uint64) {
 	}
 }
 
-// maxLateMs bounds what a late probe adds to the time in which answers are expected. A data center that has become slow answers within
-// that; who waits for one that is dead should not wait the longer the longer it has been dead.
+// maxLateMs bounds what a late probe adds to the time in which answers are expected. A data center that has become slow
+// answers within that; who waits for one that is dead should not wait the longer the longer it has been dead.
 const maxLateMs = 500
 
 // expected returns in how many milliseconds answers are expected, by data center.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func at(d time.Duration) causal.Now { return causal.Now{Mono: int64(d)} }
@@ -51,7 +51,8 @@ func TestOnlyRoundTripsThatWereProbedAreShown(t *testing.T) {
 
 func TestTheAgeOfAProbeThatWasLostIsNoRoundTrip(t *testing.T) {
 	const near = topology.DC(1)
-	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()), causal.Now{})
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
+		causal.NewStability(topology.Default()), causal.Now{})
 	shown := func() (found float64) {
 		l.forEachRoundTrip(func(dc topology.DC, ms float64) {
 			if dc == near {
@@ -81,7 +82,8 @@ func TestTheAgeOfAProbeThatWasLostIsNoRoundTrip(t *testing.T) {
 // Who waits for a data center should not wait the longer the longer it has been silent.
 func TestNodesAreToldInWhatTimeToExpectAnAnswerBesideTheAgeOfALateProbe(t *testing.T) {
 	const far = topology.DC(3)
-	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}), causal.NewStability(topology.Default()), causal.Now{})
+	l := newLeader(DefaultConfig(topology.Default(), topology.Node{Part: topology.Coordinator}),
+		causal.NewStability(topology.Default()), causal.Now{})
 	l.probe.ms[far] = 100
 	l.probeAll(at(0))
 	for after, want := range map[time.Duration]causal.RoundTrip{
@@ -116,7 +118,8 @@ func TestADataCenterThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 
 // The first shard of a data center does not answer. The data center is there all the same if another one does.
 func TestADataCenterIsReachableWhileOneOfItsShardsAnswers(t *testing.T) {
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Coordinators: 1, Shards: 2}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1},
+		{Name: "b", Coordinators: 1, Shards: 2}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "q", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // limited makes the bounds on sessions small.
@@ -23,7 +23,8 @@ func TestNewSessionsOfOneIdentityHaveABound(t *testing.T) {
 	h.limited(12, 8)
 	refused := 0
 	for i := range uint64(1000) {
-		reply := h.step(causal.Put{ID: 1, Session: i, Seq: 1, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 100 + i}, h.cfg.Self))
+		reply := h.step(causal.Put{ID: 1, Session: i, Seq: 1,
+			Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 100 + i}, h.cfg.Self))
 		for _, m := range ofKind(reply, causal.KindPutReply) {
 			if m.PutReply().Err == causal.ErrBusy {
 				refused++
@@ -35,14 +36,17 @@ func TestNewSessionsOfOneIdentityHaveABound(t *testing.T) {
 	}
 	for i := range uint64(5) { // others have room until all of it is taken
 		busy := false
-		for _, m := range ofKind(h.step(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: i}, h.cfg.Self)), causal.KindPutReply) {
+		for _, m := range ofKind(h.step(causal.Put{ID: 1, Session: 1, Seq: 1,
+			Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: i}, h.cfg.Self)), causal.KindPutReply) {
 			busy = m.PutReply().Err == causal.ErrBusy
 		}
 		if busy != (i == 4) {
 			t.Errorf("sidecar %d is refused: %v", i, busy)
 		}
 	}
-	if again := h.step(causal.Put{ID: 2, Session: 3, Seq: 2, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 103}, h.cfg.Self)); len(ofKind(again, causal.KindPutReply)) != 0 {
+	if again := h.step(causal.Put{ID: 2, Session: 3, Seq: 2,
+		Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 103}, h.cfg.Self)); len(ofKind(again,
+		causal.KindPutReply)) != 0 {
 		t.Errorf("a session that is remembered is refused: %v", again)
 	}
 }

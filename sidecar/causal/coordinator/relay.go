@@ -4,33 +4,36 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A leader is believed directly about the origins of its own data center only. What one data center cannot hear directly reaches
-// it through another one as signed vectors: a leader signs those of its data center, and the others keep the newest of each data
-// center and pass them on as they are (PROTOCOL §4, leaders).
+// A leader is believed directly about the origins of its own data center only. What one data center cannot hear
+// directly reaches it through another one as signed vectors: a leader signs those of its data center, and the others
+// keep the newest of each data center and pass them on as they are (PROTOCOL §4, leaders).
 
 // Signer signs for the leader of one data center, and verifies what the leaders of others have signed.
 type Signer interface {
 	// Sign returns the seal of a statement.
 	Sign(statement []byte) (seal []byte, err error)
-	// Verify returns why it is not certain that the leader of a data center has made a statement, which another leader has sent.
+	// Verify returns why it is not certain that the leader of a data center has made a statement, which another leader
+	// has sent.
 	Verify(of topology.DC, statement, seal []byte, sender topology.Node) error
 }
 
 const (
-	// missingAfter is how long a leader waits for vectors of another one until it asks the others for them. Leaders send vectors
-	// every 500 ms or more often.
+	// missingAfter is how long a leader waits for vectors of another one until it asks the others for them. Leaders
+	// send vectors every 500 ms or more often.
 	missingAfter = 1500 * time.Millisecond
-	// signInterval is the period at which a leader signs its vectors while somebody asks for them; otherwise it is keepInterval,
-	// so that every leader has some to pass on when the first one is gone. What may have been lost is sent again after keepInterval.
+	// signInterval is the period at which a leader signs its vectors while somebody asks for them; otherwise it is
+	// keepInterval, so that every leader has some to pass on when the first one is gone. What may have been lost is
+	// sent again after keepInterval.
 	signInterval = 500 * time.Millisecond
 	keepInterval = 5 * time.Second
-	// askOwnFor is how long after its start a leader asks for what it has signed before: others send that every keepInterval.
+	// askOwnFor is how long after its start a leader asks for what it has signed before: others send that every
+	// keepInterval.
 	askOwnFor = 2 * int64(keepInterval)
-	// verifyInterval is the least time between two verifications of what one leader sends about one data center: who sends what is
-	// not signed as it should be costs little.
+	// verifyInterval is the least time between two verifications of what one leader sends about one data center: who
+	// sends what is not signed as it should be costs little.
 	verifyInterval = 200 * time.Millisecond
 )
 
@@ -65,8 +68,10 @@ type sentVectors struct {
 func newRelay(cfg Config, now causal.Now) *relay {
 	n := len(cfg.Topology.DCs)
 	r := &relay{
-		topo: cfg.Topology, self: cfg.Self, signer: cfg.Signer, broken: cfg.Broken, startedAt: now.Mono, signedAt: now.Mono - int64(signInterval), heardAt: make([]int64, n), asks: make([]uint64, n),
-		newest: make([]signedVectors, n), verified: causal.NewStability(cfg.Topology), tried: make([][]int64, n), sent: make([][]sentVectors, n), taken: make([]uint64, n),
+		topo: cfg.Topology, self: cfg.Self, signer: cfg.Signer, broken: cfg.Broken, startedAt: now.Mono,
+		signedAt: now.Mono - int64(signInterval), heardAt: make([]int64, n), asks: make([]uint64, n),
+		newest: make([]signedVectors, n), verified: causal.NewStability(cfg.Topology), tried: make([][]int64, n),
+		sent: make([][]sentVectors, n), taken: make([]uint64, n),
 	}
 	for dc := range n {
 		r.heardAt[dc] = now.Mono
@@ -87,9 +92,9 @@ func (r *relay) hears(now causal.Now, dc topology.DC) bool {
 	return now.Mono-r.heardAt[dc] < int64(missingAfter)
 }
 
-// asksOf returns what to ask a leader for: the vectors of those that are not heard here, and its own if somebody else does not hear
-// it. After a start, also those of this data center: an earlier life of this leader has signed what it knew of coordinators that are
-// gone now.
+// asksOf returns what to ask a leader for: the vectors of those that are not heard here, and its own if somebody else
+// does not hear it. After a start, also those of this data center: an earlier life of this leader has signed what it
+// knew of coordinators that are gone now.
 func (r *relay) asksOf(now causal.Now, to topology.DC) (asks uint64) {
 	for i := range r.topo.DCs {
 		switch dc := topology.DC(i); {
@@ -107,7 +112,8 @@ func (r *relay) isAskedFor(now causal.Now, by, of topology.DC) bool {
 	return r.hears(now, by) && r.asks[by]&(1<<of) != 0
 }
 
-// messages returns the signed vectors that are due to be sent to a leader. Entries are what is known of this data center.
+// messages returns the signed vectors that are due to be sent to a leader. Entries are what is known of this data
+// center.
 func (r *relay) messages(now causal.Now, to topology.DC, entries []causal.VectorEntry) (due []causal.Message) {
 	for of := range r.topo.DCs {
 		of := topology.DC(of)
@@ -151,11 +157,12 @@ func (r *relay) sign(now causal.Now, entries []causal.VectorEntry) bool {
 	return true
 }
 
-// take verifies signed vectors, keeps them, and reports whether they may be believed. What costs little comes first: what is not news
-// is not verified. Who sends them again, late or in another order, changes nothing, because what is true of an origin once is true
-// for ever.
+// take verifies signed vectors, keeps them, and reports whether they may be believed. What costs little comes first:
+// what is not news is not verified. Who sends them again, late or in another order, changes nothing, because what is
+// true of an origin once is true for ever.
 func (r *relay) take(now causal.Now, from topology.Node, v causal.SignedVectors, limit causal.HLC) bool {
-	if from != r.topo.Leader(from.DC) || from.DC == r.self.DC || !v.IsBounded(r.topo) || !r.verified.IsNews(v.Entries, limit) {
+	if from != r.topo.Leader(from.DC) || from.DC == r.self.DC || !v.IsBounded(r.topo) ||
+		!r.verified.IsNews(v.Entries, limit) {
 		return false
 	}
 	if r.signer != nil && !r.broken.Has(causal.UnverifiedVectors) {

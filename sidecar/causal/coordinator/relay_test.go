@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// relayRig is the leader of data center a; b and c have one too. Statements are signed with the number of the data center.
+// relayRig is the leader of data center a; b and c have one too. Statements are signed with the number of the data
+// center.
 type relayRig struct {
 	*harness
 	signed, verified int
@@ -43,8 +44,10 @@ func sealOf(dc topology.DC) []byte { return []byte{'s', byte(dc)} }
 
 func newRelayRig(t *testing.T, faults ...causal.Fault) *relayRig {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1}, {Name: "b", Ring: 1, Coordinators: 1, Shards: 1}, {Name: "c", Ring: 2, Coordinators: 1, Shards: 1}},
-		[]topology.Ring{{Name: "r", DCs: []topology.DC{dcA}}, {Name: "s", DCs: []topology.DC{dcB}}, {Name: "t", DCs: []topology.DC{dcC}}}, nil)
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}, {Name: "c", Ring: 2, Coordinators: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{dcA}}, {Name: "s", DCs: []topology.DC{dcB}},
+			{Name: "t", DCs: []topology.DC{dcC}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,8 @@ func (r *relayRig) sv(dc topology.DC) causal.HLC {
 }
 
 // run advances the time, while some leaders are heard, and returns what is sent to one of them.
-func (r *relayRig) run(ms int64, to topology.DC, heard map[topology.DC]uint64) (vectors []causal.Vectors, signed []causal.SignedVectors) {
+func (r *relayRig) run(ms int64, to topology.DC, heard map[topology.DC]uint64) (vectors []causal.Vectors,
+	signed []causal.SignedVectors) {
 	for range ms / 100 {
 		for dc, asks := range heard {
 			r.hear(dc, asks)

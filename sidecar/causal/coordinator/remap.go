@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only.
@@ -31,12 +31,12 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 // PendingRings returns the rings whose slot map from before a resharding is still in use here.
 func (c *Coordinator) PendingRings() topology.RingSet { return c.maps.Pending() }
 
-// remap makes new lanes to a ring, by the slot map that is in use from here on, and sends again everything that the ring has
-// not acknowledged.
+// remap makes new lanes to a ring, by the slot map that is in use from here on, and sends again everything that the
+// ring has not acknowledged.
 //
-// The middlemen forget what they have received under another map, so nothing of the old lanes counts but acknowledgements. A
-// write named, for each old lane, up to where the lane carries its past. For each new lane it names the newest write at or
-// below the newest of these: perhaps more than its past, never less, and never itself.
+// The middlemen forget what they have received under another map, so nothing of the old lanes counts but
+// acknowledgements. A write named, for each old lane, up to where the lane carries its past. For each new lane it names
+// the newest write at or below the newest of these: perhaps more than its past, never less, and never itself.
 func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 	c.cfg.Topology = c.maps.View()
 	before := c.laneOrder
@@ -60,7 +60,8 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 			l.base = c.writes[0].rec.Version.HLC - 1
 		}
 		c.log.pending.note(causal.ShardMark{DC: l.mm.DC, Index: l.mm.Index, HasData: true}) // it was given slots
-		l.stableMarks = slices.Clone(marks)                                                 // marks of keys that the shard does not own are harmless
+		// marks of keys that the shard does not own are harmless
+		l.stableMarks = slices.Clone(marks)
 	}
 	for _, w := range c.writes {
 		if w.released {
@@ -74,8 +75,8 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 	}
 }
 
-// remapLaneDeps translates the lane dependencies of every write from the lanes before to the present ones. The lanes that were
-// kept come first now; oldIndex says where they were.
+// remapLaneDeps translates the lane dependencies of every write from the lanes before to the present ones. The lanes
+// that were kept come first now; oldIndex says where they were.
 func (c *Coordinator) remapLaneDeps(r topology.RingID, before []*lane, oldIndex []int) {
 	fresh := make([][]causal.HLC, len(c.laneOrder)-len(oldIndex)) // the writes of each new lane
 	for _, w := range c.writes {

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Puts are sent again when their acknowledgement is late (PROTOCOL §4, lanes). A lane is then looked through from the oldest
-// unacknowledged put on, in a pass. A pass sends a little, and more only as acknowledgements of that come in: to a shard that does
-// not answer goes a little every 1.5 s, and one that is back gets what it lacks in a few round trips, and never all at once.
+// Puts are sent again when their acknowledgement is late (PROTOCOL §4, lanes). A lane is then looked through from the
+// oldest unacknowledged put on, in a pass. A pass sends a little, and more only as acknowledgements of that come in: to
+// a shard that does not answer goes a little every 1.5 s, and one that is back gets what it lacks in a few round trips,
+// and never all at once.
 
 // pass is a walk through the puts in flight that sends again what is late.
 type pass struct {
@@ -17,8 +18,8 @@ type pass struct {
 	credit int // bytes that may be sent
 	// lostUpTo says that puts up to there are taken for lost, and need not wait until they are late.
 	lostUpTo causal.HLC
-	// replayUpTo says that the pass also sends what is acknowledged, up to there: the middleman has lost its memory, and
-	// acknowledged puts between others hold the lane together.
+	// replayUpTo says that the pass also sends what is acknowledged, up to there: the middleman has lost its memory,
+	// and acknowledged puts between others hold the lane together.
 	replayUpTo causal.HLC
 }
 
@@ -28,7 +29,8 @@ type resending struct {
 	dueAt  int64 // monotonic: when the next pass begins
 	heard  bool  // something was acknowledged since dueAt was set
 	silent int   // passes since anything was acknowledged
-	// overtakenBy is the put that has ended a silence, though it was sent only once; 0: none. What was sent before it is late.
+	// overtakenBy is the put that has ended a silence, though it was sent only once; 0: none. What was sent before it
+	// is late.
 	overtakenBy causal.HLC
 	replayedAt  int64 // monotonic; 0: never
 }
@@ -42,8 +44,8 @@ const (
 	maxReplays = 1024
 )
 
-// lateAfter is how long after it was last sent a put is late. Each time that it is late, it gets longer: the put has probably
-// arrived, and waits there for a dependency.
+// lateAfter is how long after it was last sent a put is late. Each time that it is late, it gets longer: the put has
+// probably arrived, and waits there for a dependency.
 func (c *Coordinator) lateAfter(l *lane, late int) int64 {
 	return int64(c.cfg.ResendAfter)<<min(late, maxDoublings) + l.flow.latency
 }
@@ -59,7 +61,8 @@ func (c *Coordinator) scheduleResend(now causal.Now, l *lane) {
 	r.heard = false
 }
 
-// resendLate begins a pass if one is due, or lets one go on that waits for acknowledgements of other puts than it has sent.
+// resendLate begins a pass if one is due, or lets one go on that waits for acknowledgements of other puts than it has
+// sent.
 func (c *Coordinator) resendLate(now causal.Now, l *lane) {
 	r := &l.resend
 	switch {
@@ -77,8 +80,8 @@ func (c *Coordinator) resendLate(now causal.Now, l *lane) {
 	}
 }
 
-// resendOvertaken begins a pass for what a new put has overtaken: the shard can be reached again, and what was sent in the silence
-// may be lost.
+// resendOvertaken begins a pass for what a new put has overtaken: the shard can be reached again, and what was sent in
+// the silence may be lost.
 func (c *Coordinator) resendOvertaken(now causal.Now, l *lane) {
 	r := &l.resend
 	if upTo := r.overtakenBy; upTo != 0 {
@@ -129,7 +132,8 @@ func (c *Coordinator) continuePass(now causal.Now, l *lane) {
 		default:
 			r.credit -= e.w.size
 			if e.late++; hlc <= r.lostUpTo {
-				e.late = 0 // it has not arrived, as far as anyone knows, and must not wait once others get through again
+				// it has not arrived, as far as anyone knows, and must not wait once others get through again
+				e.late = 0
 			}
 		}
 		if !c.sendPutAfter(now, l, r.next) {
@@ -154,8 +158,8 @@ func (c *Coordinator) LinkUp(now causal.Now, node topology.Node) {
 	}
 }
 
-// mayReplay reports whether a middleman that asks for its lane again gets it again: the last time is so long ago that it has
-// arrived, or was lost.
+// mayReplay reports whether a middleman that asks for its lane again gets it again: the last time is so long ago that
+// it has arrived, or was lost.
 func (c *Coordinator) mayReplay(now causal.Now, l *lane) bool {
 	return l.resend.replayedAt == 0 || now.Mono-l.resend.replayedAt >= int64(c.cfg.ResendAfter)+l.flow.latency
 }

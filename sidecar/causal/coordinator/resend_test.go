@@ -53,7 +53,8 @@ func TestAfterACutWhatWasLostIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// A lane with a large window that is cut off sends little until the shard answers, and then all of it soon, but not at once.
+// A lane with a large window that is cut off sends little until the shard answers, and then all of it soon, but not at
+// once.
 func TestALaneThatIsSilentSendsLittle(t *testing.T) {
 	m := newShardModel(t, 1, 163*time.Millisecond, 0)
 	m.put(0, 60_000)
@@ -97,7 +98,8 @@ func TestWhatIsInFlightIsSentAgainWhenTheLinkIsUp(t *testing.T) {
 	}
 }
 
-// Puts that wait at the shard for a dependency are not lost: they are sent again ever more rarely while others get through.
+// Puts that wait at the shard for a dependency are not lost: they are sent again ever more rarely while others get
+// through.
 func TestPutsThatWaitAtTheShardAreSentAgainEverMoreRarely(t *testing.T) {
 	m := newShardModel(t, 1, 20*time.Millisecond, 0)
 	m.put(0, 1) // is never acknowledged

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A log that is lost with all of its copies can be given up by a person (PROTOCOL, A log that is given up). Then a log of a greater
-// generation begins with what the shards hold of the origin: every shard refuses puts of earlier generations from the time on when it is
-// asked, and answers with what it holds above SV. What no shard holds is lost.
+// A log that is lost with all of its copies can be given up by a person (PROTOCOL, A log that is given up). Then a log
+// of a greater generation begins with what the shards hold of the origin: every shard refuses puts of earlier
+// generations from the time on when it is asked, and answers with what it holds above SV. What no shard holds is lost.
 
-// salvage is the collection of what the shards hold. It is not durable: until it has ended, a restart finds a log that is lost, as before.
+// salvage is the collection of what the shards hold. It is not durable: until it has ended, a restart finds a log that
+// is lost, as before.
 type salvage struct {
 	generation uint64
 	shards     map[topology.Node]*salvagedShard
@@ -53,7 +54,8 @@ func (c *Coordinator) AcceptLoss(now causal.Now) error {
 		return errors.New("the log is not lost, so there is nothing to accept")
 	}
 	// The wall clock makes the generation greater than those of earlier attempts, of which a message may be late.
-	c.salvage = &salvage{generation: uint64(now.WallMs), seen: max(c.known.MaxRV(), causal.HLCAt(now.WallMs)), terms: map[uint64]MembershipTerm{}}
+	c.salvage = &salvage{generation: uint64(now.WallMs), seen: max(c.known.MaxRV(), causal.HLCAt(now.WallMs)),
+		terms: map[uint64]MembershipTerm{}}
 	c.salvage.restart()
 	return nil
 }
@@ -63,8 +65,8 @@ func (s *salvage) restart() {
 	s.shards, s.found = map[topology.Node]*salvagedShard{}, map[causal.HLC]causal.Moved{}
 }
 
-// Salvaging returns the shards and coordinators that have not answered yet, and how many writes were found; active is false if no lost log
-// is being given up.
+// Salvaging returns the shards and coordinators that have not answered yet, and how many writes were found; active is
+// false if no lost log is being given up.
 func (c *Coordinator) Salvaging() (active bool, waiting []topology.Node, found int) {
 	s := c.salvage
 	if s == nil {
@@ -131,7 +133,8 @@ func (c *Coordinator) askForPage(now causal.Now, n topology.Node, shard *salvage
 		return
 	}
 	shard.askAt = now.Mono + int64(salvageInterval)
-	c.Send(causal.Salvage{ID: c.cfg.Incarnation, Generation: c.salvage.generation, After: shard.after}.Message(c.cfg.Self, n))
+	c.Send(causal.Salvage{ID: c.cfg.Incarnation, Generation: c.salvage.generation,
+		After: shard.after}.Message(c.cfg.Self, n))
 }
 
 // handleSalvaged takes a part of a page.
@@ -148,14 +151,16 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 		s.generation = r.Generation + 1
 		s.restart()
 		return
-	case r.Refused || r.Generation != s.generation || r.After != shard.after || shard.done || r.Part >= r.Parts || r.Parts > maxSalvagedParts:
+	case r.Refused || r.Generation != s.generation || r.After != shard.after || shard.done || r.Part >= r.Parts ||
+		r.Parts > maxSalvagedParts:
 		return
 	case r.Failed:
 		*shard = salvagedShard{askAt: now.Mono + int64(salvageInterval)}
 		return
 	}
 	limit := c.limit.At(now)
-	s.sv, s.seen, shard.incarnation = max(s.sv, min(r.SV, limit)), max(s.seen, min(r.Seen, limit)), max(shard.incarnation, r.Incarnation)
+	s.sv, s.seen, shard.incarnation = max(s.sv, min(r.SV, limit)), max(s.seen, min(r.Seen, limit)),
+		max(shard.incarnation, r.Incarnation)
 	for _, m := range r.Records {
 		if v := m.Record.Version; v.Origin == c.origin && v.HLC <= limit {
 			s.found[v.HLC] = m
@@ -172,8 +177,8 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 	c.askForPage(now, from, shard)
 }
 
-// handleTermQuery tells a leader that has lost its log which term this coordinator is in. What the lost log has answered to earlier requests
-// does not count any more: the leader does not know of it.
+// handleTermQuery tells a leader that has lost its log which term this coordinator is in. What the lost log has
+// answered to earlier requests does not count any more: the leader does not know of it.
 func (c *Coordinator) handleTermQuery(now causal.Now, from topology.Node, q causal.TermQuery) {
 	if c.leader != nil || from != c.cfg.Topology.Leader(c.cfg.Self.DC) || c.log.pending.Term != c.log.durable.Term {
 		return
@@ -189,19 +194,21 @@ func (c *Coordinator) handleTermQuery(now causal.Now, from topology.Node, q caus
 
 // handleTermAnswer takes the term of another coordinator.
 func (c *Coordinator) handleTermAnswer(now causal.Now, from topology.Node, a causal.TermAnswer) {
-	if c.salvage == nil || a.ID != c.cfg.Incarnation || from.DC != c.cfg.Self.DC || from.Index >= uint64(c.cfg.Topology.DCs[from.DC].RunningCoordinators()) {
-		return // only those that the topology has are asked: a term of another one would wait for somebody who never comes
+	if c.salvage == nil || a.ID != c.cfg.Incarnation || from.DC != c.cfg.Self.DC ||
+		from.Index >= uint64(c.cfg.Topology.DCs[from.DC].RunningCoordinators()) {
+		// only those that the topology has are asked: a term of another one would wait for somebody who never comes
+		return
 	}
 	c.salvage.terms[from.Index] = MembershipTerm(a.Term)
 	c.salvage.seen = max(c.salvage.seen, min(a.UpTo, c.limit.At(now)))
 }
 
-// hasLeftTerm is the term that a leader with a new log takes for one of a coordinator that the topology does not have: an even one that is
-// not the first, since it may have been in use before.
+// hasLeftTerm is the term that a leader with a new log takes for one of a coordinator that the topology does not have:
+// an even one that is not the first, since it may have been in use before.
 const hasLeftTerm MembershipTerm = 2
 
-// finishSalvage begins the log. The clock starts above everything that was seen, and above what the lost log may have issued without being
-// heard: a timestamp is at most the bound ahead of the wall clock.
+// finishSalvage begins the log. The clock starts above everything that was seen, and above what the lost log may have
+// issued without being heard: a timestamp is at most the bound ahead of the wall clock.
 func (c *Coordinator) finishSalvage(now causal.Now) {
 	s := c.salvage
 	if _, waiting, _ := c.Salvaging(); len(waiting) > 0 {
@@ -226,7 +233,8 @@ func (c *Coordinator) finishSalvage(now causal.Now) {
 		}
 	}
 	for n, shard := range s.shards { // what was acknowledged before may have been lost since: the lost log knew
-		p.note(causal.ShardMark{DC: n.DC, Index: n.Index, Incarnation: shard.incarnation, HasData: true, Lost: shard.incarnation})
+		p.note(causal.ShardMark{DC: n.DC, Index: n.Index, Incarnation: shard.incarnation, HasData: true,
+			Lost: shard.incarnation})
 	}
 	c.forgetAll(now)
 	c.adopt(s.found)
@@ -234,8 +242,8 @@ func (c *Coordinator) finishSalvage(now causal.Now) {
 	c.writeCheckpoint(now)
 }
 
-// adopt puts what was salvaged into the log. Each write follows the one before it, as if one session had written them all: which of them
-// precede which is not known.
+// adopt puts what was salvaged into the log. Each write follows the one before it, as if one session had written them
+// all: which of them precede which is not known.
 func (c *Coordinator) adopt(found map[causal.HLC]causal.Moved) {
 	sv := c.known.SV(c.origin)
 	for _, l := range c.laneOrder {
@@ -265,8 +273,8 @@ func (c *Coordinator) addAdopted(r *LoggedWrite, index uint64) *write {
 // hasLostAboveSV reports whether SV has not passed all writes that may be lost.
 func (c *Coordinator) hasLostAboveSV() bool { return c.log.pending.LostUpTo > c.known.SV(c.origin) }
 
-// settledElsewhere returns the HLC at or below which every write of another origin is complete or lost. What precedes a write that is lost, or
-// was salvaged, is not known; but it has a smaller timestamp.
+// settledElsewhere returns the HLC at or below which every write of another origin is complete or lost. What precedes a
+// write that is lost, or was salvaged, is not known; but it has a smaller timestamp.
 func (c *Coordinator) settledElsewhere() causal.HLC {
 	upTo := causal.NoLimit
 	for o := topology.Origin(1); int(o) <= c.cfg.Topology.Origins(); o++ {
@@ -290,8 +298,8 @@ func (c *Coordinator) Adopting() (vs []causal.Version) {
 	return vs
 }
 
-// Recovering returns how many salvaged writes are incomplete, and the coordinators that have to complete older writes before the next of them
-// is sent.
+// Recovering returns how many salvaged writes are incomplete, and the coordinators that have to complete older writes
+// before the next of them is sent.
 func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
 	need := causal.HLC(0) // every write below it is to be settled
 	for i := len(c.writes) - 1; i >= 0; i-- {
@@ -318,8 +326,10 @@ func (c *Coordinator) Recovering() (waiting []topology.Node, left int) {
 	return waiting, left
 }
 
-// releaseAdopted sends salvaged writes once everything of other origins that may precede them is complete: what precedes them is not known,
-// but it has smaller timestamps. What has the same one does not count: two logs that are given up at once would wait for each other. After a restart the log may hold later writes behind them: a lane carries all of them in order.
+// releaseAdopted sends salvaged writes once everything of other origins that may precede them is complete: what
+// precedes them is not known, but it has smaller timestamps. What has the same one does not count: two logs that are
+// given up at once would wait for each other. After a restart the log may hold later writes behind them: a lane carries
+// all of them in order.
 func (c *Coordinator) releaseAdopted() {
 	if !c.isAdopting() || !c.isEstablished() {
 		return
@@ -346,8 +356,9 @@ func (c *Coordinator) isPlausible(now causal.Now, generation uint64) bool {
 	return generation <= uint64(c.limit.At(now).WallMs())
 }
 
-// givenUpTold is how many shards must say that this log was given up, unless there are fewer: the word of one shard takes no log out of use. All
-// shards refuse its puts if it is true, those of every ring, so a second one is heard of soon.
+// givenUpTold is how many shards must say that this log was given up, unless there are fewer: the word of one shard
+// takes no log out of use. All shards refuse its puts if it is true, those of every ring, so a second one is heard of
+// soon.
 const givenUpTold = 2
 
 // noteGivenUp takes the word of a shard that this log was given up.

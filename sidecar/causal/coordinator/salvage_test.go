@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // newLost returns a harness whose coordinator has lost its log, which was given up.
@@ -24,7 +24,8 @@ func (h *harness) lose() {
 	h.reply(shardsA, causal.PastReply{HadData: true})
 	h.reply(shardsB, causal.PastReply{})
 	if h.c.cfg.Self.Index > 0 {
-		h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: 1, New: true}.Message(topology.Node{Part: topology.Coordinator}, h.cfg.Self))
+		h.step(causal.TermReply{ID: h.cfg.Incarnation, Term: 1,
+			New: true}.Message(topology.Node{Part: topology.Coordinator}, h.cfg.Self))
 	}
 	if is := h.c.Membership(); is != LogLost {
 		h.t.Fatalf("it is %s", is)
@@ -42,7 +43,8 @@ func (h *harness) page(from topology.Node, change func(*causal.Salvaged)) []caus
 }
 
 func held(hlc causal.HLC, key string) causal.Moved {
-	return causal.Moved{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}, Value: causal.Value{Data: []byte(key)}}}
+	return causal.Moved{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1},
+		Value: causal.Value{Data: []byte(key)}}}
 }
 
 // begin lets the shards answer, with two writes and one that is complete, and time pass until the log begins.
@@ -50,7 +52,9 @@ func (h *harness) begin(sync bool) (first, second causal.HLC) {
 	h.t.Helper()
 	h.tick(600)
 	first, second = causal.HLCAt(h.now.WallMs-500), causal.HLCAt(h.now.WallMs-400)
-	h.page(shardsA, func(s *causal.Salvaged) { s.Next, s.Records, s.SV = "s", []causal.Moved{held(second, "y")}, first-1 })
+	h.page(shardsA, func(s *causal.Salvaged) {
+		s.Next, s.Records, s.SV = "s", []causal.Moved{held(second, "y")}, first-1
+	})
 	h.page(shardsA, func(s *causal.Salvaged) {
 		s.After, s.Parts, s.Records = "s", 2, []causal.Moved{held(first-1, "z")}
 	})
@@ -75,19 +79,24 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	if is := h.c.Membership(); is != Salvaging {
 		t.Errorf("with incomplete writes it is %s", is)
 	}
-	if before, _ := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}); reply(t, before).Err != causal.ErrUnavailable {
+	if before, _ := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"}); reply(t,
+		before).Err != causal.ErrUnavailable {
 		t.Errorf("a put is taken meanwhile: %v", before)
 	}
-	if sent := h.step(causal.LaneHello{Incarnation: 8, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)); len(ofKind(sent, causal.KindLaneSync)) > 0 {
+	if sent := h.step(causal.LaneHello{Incarnation: 8, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
+		h.cfg.Self)); len(ofKind(sent, causal.KindLaneSync)) > 0 {
 		t.Errorf("a shard is told how far its lane was sent: %v", sent)
 	}
 	if sent := ofKind(h.tick(600), causal.KindPutAfter); len(sent) > 0 {
 		t.Fatalf("sent before what may precede it is complete: %v", sent)
 	}
-	if waiting, left := h.c.Recovering(); left != 2 || !slices.Equal(waiting, []topology.Node{{DC: 1, Part: topology.Coordinator}}) {
+	if waiting, left := h.c.Recovering(); left != 2 ||
+		!slices.Equal(waiting, []topology.Node{{DC: 1, Part: topology.Coordinator}}) {
 		t.Errorf("%d writes are left, waiting for %v", left, waiting)
 	}
-	h.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second}}}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
+	h.step(
+		causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second}}}.Message(topology.Node{DC: 1,
+			Part: topology.Coordinator}, h.cfg.Self))
 	var vs []causal.Version
 	for _, m := range ofKind(h.tick(10), causal.KindPutAfter) {
 		p := m.PutAfter()
@@ -119,7 +128,8 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	acknowledge()
 	lostUpTo := h.c.log.durable.LostUpTo
 	if lostUpTo <= second || h.c.known.SV(1) != second+1 || h.c.known.Settled(1) < lostUpTo {
-		t.Errorf("SV is %d, settled %d; what is lost ends at %d, and others have settled what is up to %d", h.c.known.SV(1), h.c.known.Settled(1), lostUpTo, second)
+		t.Errorf("SV is %d, settled %d; what is lost ends at %d, and others have settled what is up to %d",
+			h.c.known.SV(1), h.c.known.Settled(1), lostUpTo, second)
 	}
 	if is := h.c.Membership(); is != Serving {
 		t.Errorf("it is %s", is)
@@ -133,10 +143,13 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 		h.step(causal.PutAck{Incarnation: 7, Versions: []causal.Version{v}}.Message(from, h.cfg.Self))
 	}
 	h.restart(h.now)
-	for _, m := range ofKind(h.step(causal.LaneHello{Incarnation: 9, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)), causal.KindLaneSync) {
+	for _, m := range ofKind(h.step(causal.LaneHello{Incarnation: 9, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
+		h.cfg.Self)), causal.KindLaneSync) {
 		t.Errorf("a shard is told how far its lane was sent while writes are incomplete: %+v", m.LaneSync())
 	}
-	h.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second, Settled: lostUpTo}}}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
+	h.step(
+		causal.Vectors{Entries: []causal.VectorEntry{{Origin: 17, Last: 32, SV: second, Settled: lostUpTo}}}.Message(
+			topology.Node{DC: 1, Part: topology.Coordinator}, h.cfg.Self))
 	h.tick(200)
 	vs = append(vs, v)
 	acknowledge()
@@ -168,7 +181,8 @@ func TestABeginningWithoutItsCheckpointIsWorthNothing(t *testing.T) {
 	refused := h.c.salvage.generation
 	h.page(shardsA, func(s *causal.Salvaged) { s.Refused = true })
 	asked := ofKind(h.tick(600), causal.KindSalvage)
-	if len(asked) != 2 || asked[0].Salvage().Generation != asked[1].Salvage().Generation || asked[0].Salvage().Generation <= refused {
+	if len(asked) != 2 || asked[0].Salvage().Generation != asked[1].Salvage().Generation ||
+		asked[0].Salvage().Generation <= refused {
 		t.Fatalf("asked %v", asked)
 	}
 	h.begin(true)
@@ -257,10 +271,15 @@ func TestOnlyPartsOfOneEditionMakeAPage(t *testing.T) {
 // A shard that somebody has taken over can say anything.
 func TestOneShardTakesNoLogOutOfUse(t *testing.T) {
 	for name, told := range map[string][]causal.Message{
-		"one shard":                 {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 2}.Message(shardsA, topology.Node{})},
-		"with absurd generations":   {causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsB, topology.Node{})},
-		"with that of this log":     {causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsB, topology.Node{})},
-		"somebody who has no shard": {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(topology.Node{Part: topology.Middleman, Index: 70}, topology.Node{})},
+		"one shard": {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}),
+			causal.PutAck{Incarnation: 1, GivenUpBelow: 2}.Message(shardsA, topology.Node{})},
+		"with absurd generations": {causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsA,
+			topology.Node{}), causal.PutAck{Incarnation: 1, GivenUpBelow: 1 << 62}.Message(shardsB, topology.Node{})},
+		"with that of this log": {causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsA, topology.Node{}),
+			causal.PutAck{Incarnation: 1, GivenUpBelow: 0}.Message(shardsB, topology.Node{})},
+		"somebody who has no shard": {causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(shardsA, topology.Node{}),
+			causal.PutAck{Incarnation: 1, GivenUpBelow: 1}.Message(topology.Node{Part: topology.Middleman, Index: 70},
+				topology.Node{})},
 	} {
 		h := newHarness(t, 1, 0)
 		h.tick(10)
@@ -292,13 +311,15 @@ func TestACoordinatorThatTheTopologyDoesNotHaveDoesNotComeIntoUse(t *testing.T) 
 	h := newLost(t, 2, 0)
 	h.tick(600)
 	for i, term := range map[uint64]uint64{1: 3, 9: 5} {
-		h.step(causal.TermAnswer{ID: h.cfg.Incarnation, Term: term, UpTo: 1}.Message(topology.Node{Part: topology.Coordinator, Index: i}, h.cfg.Self))
+		h.step(causal.TermAnswer{ID: h.cfg.Incarnation, Term: term,
+			UpTo: 1}.Message(topology.Node{Part: topology.Coordinator, Index: i}, h.cfg.Self))
 	}
 	if _, asked := h.c.salvage.terms[9]; asked || h.c.salvage.terms[1] != 3 {
 		t.Errorf("terms %v", h.c.salvage.terms)
 	}
 	leader := newHarness(t, 2, 0)
-	for _, term := range []causal.Term{{ID: 1, Term: 1}, {ID: 1, Term: 1, Join: true}, {ID: 1, Term: 2, Join: true}, {ID: 1, Term: 0, Join: true}} {
+	for _, term := range []causal.Term{{ID: 1, Term: 1}, {ID: 1, Term: 1, Join: true}, {ID: 1, Term: 2, Join: true},
+		{ID: 1, Term: 0, Join: true}} {
 		m := term.Message(topology.Node{Part: topology.Coordinator, Index: 9}, leader.cfg.Self)
 		if v, _ := causal.Validate(&m, leader.cfg.Topology); v == causal.Valid {
 			leader.step(m)

@@ -33,7 +33,8 @@ func TestALogWithoutItsRecordsInMemoryIsTheSameLog(t *testing.T) {
 			}
 		}
 		if kept.first() != released.first() || kept.last() != released.last() {
-			t.Fatalf("seed %d: %d to %d, want %d to %d", seed, released.first(), released.last(), kept.first(), kept.last())
+			t.Fatalf("seed %d: %d to %d, want %d to %d", seed, released.first(), released.last(), kept.first(),
+				kept.last())
 		}
 		for pos := kept.first() - 1; pos <= kept.last(); pos++ {
 			if kept.stamp(pos) != released.stamp(pos) {
@@ -46,7 +47,8 @@ func TestALogWithoutItsRecordsInMemoryIsTheSameLog(t *testing.T) {
 			}
 		}
 		if released.oldestIndex() > kept.oldestIndex() || released.bytes < kept.bytes {
-			t.Fatalf("seed %d: from entry %d on, %d bytes; want %d, %d", seed, released.oldestIndex(), released.bytes, kept.oldestIndex(), kept.bytes)
+			t.Fatalf("seed %d: from entry %d on, %d bytes; want %d, %d", seed, released.oldestIndex(), released.bytes,
+				kept.oldestIndex(), kept.bytes)
 		}
 		for _, l := range []*log{&kept, &released} {
 			if l.collect(l.last() + 1); l.bytes != 0 || l.oldestIndex() != 0 || l.first() != l.last()+1 {

@@ -151,7 +151,8 @@ func (m *member) led() (records []string, ok bool) {
 // pq returns members P and Q, of which P serves.
 func pq(t *testing.T) *bench {
 	b := newBench(t, "p", "q")
-	b.teach(Config{Epoch: 1, Members: []ID{b.members["p"].id, b.members["q"].id}, Primary: b.members["p"].id, Nonce: Nonce{1, 1, 1}}, "p", "q")
+	b.teach(Config{Epoch: 1, Members: []ID{b.members["p"].id, b.members["q"].id}, Primary: b.members["p"].id,
+		Nonce: Nonce{1, 1, 1}}, "p", "q")
 	b.pass(2*time.Second, "p", "q")
 	if b.role("p") != Serving {
 		t.Fatalf("P is %s", b.role("p"))

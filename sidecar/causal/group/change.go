@@ -14,11 +14,11 @@ type change struct {
 	submitted bool
 }
 
-// plan brings the group nearer to what it should be: without members that are silent, with those that are desired, under the
-// preferred primary. One change is in progress at a time.
+// plan brings the group nearer to what it should be: without members that are silent, with those that are desired,
+// under the preferred primary. One change is in progress at a time.
 //
-// A swap whose outcome is unknown may still apply, until another one of the same configuration has been done. So until then its
-// joining members stay necessary for each commit (State.Pending), and the next swap is proposed.
+// A swap whose outcome is unknown may still apply, until another one of the same configuration has been done. So until
+// then its joining members stay necessary for each commit (State.Pending), and the next swap is proposed.
 func (g *Group) plan(now causal.Now) {
 	l := g.lead
 	if l == nil || !g.opts.Register || g.isStuck(now) || l.wasStuck {
@@ -61,8 +61,9 @@ func (g *Group) withdraw(now causal.Now) {
 	}
 }
 
-// isPrepared reports whether a change may be submitted: every member of the new configuration has everything that is committed,
-// and since it is necessary for each commit already, that stays so. A change of the primary waits until nothing is in progress.
+// isPrepared reports whether a change may be submitted: every member of the new configuration has everything that is
+// committed, and since it is necessary for each commit already, that stays so. A change of the primary waits until
+// nothing is in progress.
 func (g *Group) isPrepared(now causal.Now) bool {
 	l := g.lead
 	c := l.change
@@ -169,12 +170,14 @@ func (g *Group) wanted(now causal.Now) (Config, bool) {
 	return Config{}, false
 }
 
-// isDropped reports whether a peer is to be dropped before it is silent, since its storage does not respond. If the one here does not either, nothing would be won.
+// isDropped reports whether a peer is to be dropped before it is silent, since its storage does not respond. If the one
+// here does not either, nothing would be won.
 func (g *Group) isDropped(p *peer) bool { return p.impaired && !g.impaired && g.lead.serving }
 
 // mayJoin reports whether a peer that is no member is so near to the end of the log that commits may wait for it.
 func (g *Group) mayJoin(now causal.Now, p *peer) bool {
-	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || p.impaired || len(g.desired.Names) == 0 {
+	if g.state.Config.Has(p.id) || !g.desired.has(p.id.Name) || g.isSilent(now, p) || p.impaired ||
+		len(g.desired.Names) == 0 {
 		return false
 	}
 	if c := g.lead.change; c != nil && c.config.Has(p.id) {
@@ -192,8 +195,8 @@ const maxPending = 16
 // maxJoinLag is how many records a joining member may lack when commits begin to wait for it.
 const maxJoinLag = 1024
 
-// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a member leaves, one that is about to stop
-// hands over, and so does one whose user could serve better elsewhere.
+// choosePrimary makes the preferred member the primary, if it is in step with this one. A primary that should not be a
+// member leaves, one that is about to stop hands over, and so does one whose user could serve better elsewhere.
 func (g *Group) choosePrimary(now causal.Now, want *Config) {
 	mustYield := !g.desired.has(g.self.Name) || g.resigning
 	yields := mustYield || g.impaired || g.unfit.age(now) >= g.opts.SilentAfter
@@ -217,8 +220,8 @@ func (g *Group) choosePrimary(now causal.Now, want *Config) {
 	}
 }
 
-// Stay keeps a primary that serves from making way for the preferred member, which would be as good, for SilentAfter from now on: its user has begun
-// what another member would have to begin again.
+// Stay keeps a primary that serves from making way for the preferred member, which would be as good, for SilentAfter
+// from now on: its user has begun what another member would have to begin again.
 func (g *Group) Stay(now causal.Now) {
 	if l := g.lead; l != nil && l.serving {
 		l.staysTo = now.Mono + int64(g.opts.SilentAfter)
@@ -233,7 +236,8 @@ func (g *Group) successor(now causal.Now, want *Config, candidates []string, unf
 		}
 		for _, id := range want.Members {
 			p := g.findPeer(id)
-			if id.Name == name && p != nil && !p.resigning && !p.impaired && (unfit || !p.unfit) && g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
+			if id.Name == name && p != nil && !p.resigning && !p.impaired && (unfit || !p.unfit) &&
+				g.state.Config.Has(id) && p.match >= g.commit && !g.isSilent(now, p) {
 				return id, true
 			}
 		}

@@ -22,7 +22,8 @@ func TestAHandOverOfAnEarlierLifeLeavesRecordsUndecided(t *testing.T) {
 	b.teach(Config{Epoch: 2, Members: []ID{p.id, q.id}, Primary: q.id, Nonce: Nonce{p.id.Volume, life, 7}}, "p")
 	i := slices.IndexFunc(p.events, func(e Event) bool { return e.Kind == Stop })
 	if i < 0 || p.events[i].HandedOver {
-		t.Errorf("P has stopped: %v, and everything that it has appended is committed: %v", i >= 0, i >= 0 && p.events[i].HandedOver)
+		t.Errorf("P has stopped: %v, and everything that it has appended is committed: %v", i >= 0,
+			i >= 0 && p.events[i].HandedOver)
 	}
 }
 
@@ -54,13 +55,15 @@ func TestADamagedMemberOfAFrozenGroupFindsTheOneThatServes(t *testing.T) {
 	if b.role("q") != Serving {
 		t.Fatalf("Q is %s", b.role("q"))
 	}
-	if s := b.members["p"].g.Status(); s.Config.Epoch != present.Epoch || !slices.ContainsFunc(b.members["p"].events, func(e Event) bool { return e.Kind == Reset }) {
-		t.Errorf("P knows %s, is frozen: %q, and is not told to begin with an empty volume", s.Config.String(), s.Frozen)
+	if s := b.members["p"].g.Status(); s.Config.Epoch != present.Epoch ||
+		!slices.ContainsFunc(b.members["p"].events, func(e Event) bool { return e.Kind == Reset }) {
+		t.Errorf("P knows %s, is frozen: %q, and is not told to begin with an empty volume",
+			s.Config.String(), s.Frozen)
 	}
 }
 
-// Q would like to join, and knows committed records that differ from P's: its volume is of a part of the group that somebody has divided. What
-// it has is not replaced.
+// Q would like to join, and knows committed records that differ from P's: its volume is of a part of the group that
+// somebody has divided. What it has is not replaced.
 func TestAVolumeWithOtherCommittedRecordsDoesNotJoin(t *testing.T) {
 	b := newBench(t, "p", "q")
 	p, q := b.members["p"], b.members["q"]
@@ -70,8 +73,9 @@ func TestAVolumeWithOtherCommittedRecordsDoesNotJoin(t *testing.T) {
 	}
 	b.pass(2*time.Second, "p")
 	p.g.peerOf(b.now, q.id)
-	p.g.Step(b.now, &Message{From: q.id, To: p.id, Body: &Report{Session: p.g.lead.session, Number: 1, Base: 1, Last: 5, Commit: 5,
-		Runs: []Run{{Stamp: Stamp{9, 9}, First: 1}}}})
+	p.g.Step(b.now, &Message{From: q.id, To: p.id,
+		Body: &Report{Session: p.g.lead.session, Number: 1, Base: 1, Last: 5, Commit: 5,
+			Runs: []Run{{Stamp: Stamp{9, 9}, First: 1}}}})
 	for _, h := range p.g.Health(b.now).Peers {
 		if h.Name == "q" && h.State != PeerDamaged {
 			t.Errorf("Q is in the state %d", h.State)

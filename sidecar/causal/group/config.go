@@ -7,23 +7,26 @@ import (
 	"strings"
 )
 
-// ID is the identity of a member: where it can be reached, and which volume it writes to. A member whose volume was emptied or
-// replaced has another identity, so nothing that the lost volume had acknowledged counts for it.
+// ID is the identity of a member: where it can be reached, and which volume it writes to. A member whose volume was
+// emptied or replaced has another identity, so nothing that the lost volume had acknowledged counts for it.
 type ID struct {
-	Name   string
-	Volume uint64 // of a volume: never 0, and never given to two volumes. In an address, 0 means whatever volume is there
+	Name string
+	// of a volume: never 0, and never given to two volumes. In an address, 0 means whatever volume is there
+	Volume uint64
 }
 
 func (id ID) String() string { return fmt.Sprintf("%s/%d", id.Name, id.Volume) }
 
-// Stamp identifies one session of one primary: the epoch of the configuration in which the session began, and the primary's
-// life, which counts its starts. Every record carries the stamp of the session that wrote it.
+// Stamp identifies one session of one primary: the epoch of the configuration in which the session began, and the
+// primary's life, which counts its starts. Every record carries the stamp of the session that wrote it.
 //
-// Invariant: two records at one position with one stamp are the same record, and so are all before them. For an epoch has one
-// primary, a life has one session in an epoch, and a member appends a record only behind the one that the primary has before it.
+// Invariant: two records at one position with one stamp are the same record, and so are all before them. For an epoch
+// has one primary, a life has one session in an epoch, and a member appends a record only behind the one that the
+// primary has before it.
 type Stamp struct{ Epoch, Life uint64 }
 
-// Compare orders sessions: of two, the later one began later in the register's history or in the life of the same primary.
+// Compare orders sessions: of two, the later one began later in the register's history or in the life of the same
+// primary.
 func (s Stamp) Compare(t Stamp) int {
 	if c := cmp.Compare(s.Epoch, t.Epoch); c != 0 {
 		return c
@@ -36,8 +39,8 @@ type Nonce struct{ Volume, Life, Number uint64 }
 
 // Config is a configuration of a group, the value of its register. It is changed by compare-and-swap only.
 //
-// Invariants: a successful swap raises the epoch; the primary is a member; the primary and all other members of a configuration, but
-// those that join with it, were members of the one before.
+// Invariants: a successful swap raises the epoch; the primary is a member; the primary and all other members of a
+// configuration, but those that join with it, were members of the one before.
 type Config struct {
 	// Group is the volume of the member that created the group. It never changes, and keeps groups apart.
 	Group   uint64
@@ -45,8 +48,8 @@ type Config struct {
 	Members []ID // never changed in place
 	Primary ID
 	Nonce   Nonce
-	// Replaced are the groups that were given up in favor of this one, or of one among them; the newest last, maxReplaced at most. What a volume
-	// has of one of them is void.
+	// Replaced are the groups that were given up in favor of this one, or of one among them; the newest last,
+	// maxReplaced at most. What a volume has of one of them is void.
 	Replaced []uint64
 }
 

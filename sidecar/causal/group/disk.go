@@ -9,11 +9,12 @@ import (
 type State struct {
 	// Life counts the starts on this volume. It is durable before a start does anything else.
 	Life uint64
-	// Config is the highest settled configuration that the member has heard of, and Cluster the id of the register's cluster it is in;
-	// "" if it is in no register.
+	// Config is the highest settled configuration that the member has heard of, and Cluster the id of the register's
+	// cluster it is in; "" if it is in no register.
 	Config  Config
 	Cluster string
-	// Session is the highest that the member has taken part in, as a primary or otherwise. It takes part in no lower one.
+	// Session is the highest that the member has taken part in, as a primary or otherwise. It takes part in no lower
+	// one.
 	Session Stamp
 	// Pending are the joining members that swaps may still make members, although nobody knows it yet.
 	Pending []ID
@@ -58,17 +59,19 @@ type Image struct {
 	State State
 	log   log
 	index uint64 // of the last entry
-	// stateIndex and baseIndex are those of the last entry of their kind, and base and anchor are what the latter names.
+	// stateIndex and baseIndex are those of the last entry of their kind, and base and anchor are what the latter
+	// names.
 	stateIndex, baseIndex uint64
 	base                  uint64
 	anchor                Stamp
 }
 
 // ErrGap says that entries are missing.
-var ErrGap = errors.New("the entries on the disk do not follow each other: the disk holds less than it should; treat the volume as damaged")
+var ErrGap = errors.New(
+	"the entries on the disk do not follow each other: the disk holds less than it should; treat the volume as damaged")
 
-// Apply takes in the next entry. The first one may be any that TruncateBefore has allowed to be the first, so what an entry refers to
-// may be gone, because a later one removes it.
+// Apply takes in the next entry. The first one may be any that TruncateBefore has allowed to be the first, so what an
+// entry refers to may be gone, because a later one removes it.
 func (i *Image) Apply(e *Entry) error {
 	if i.index != 0 && e.Index != i.index+1 {
 		return fmt.Errorf("entry %d comes after entry %d: %w", e.Index, i.index, ErrGap)
@@ -101,7 +104,8 @@ func (i *Image) Apply(e *Entry) error {
 			i.log.setAnchor(e.Anchor)
 		}
 	default:
-		return fmt.Errorf("entry %d has the unknown kind %d: it was written by another version; run that one", e.Index, e.Kind)
+		return fmt.Errorf("entry %d has the unknown kind %d: it was written by another version; run that one",
+			e.Index, e.Kind)
 	}
 	return nil
 }
@@ -118,7 +122,8 @@ func (i *Image) reset(pos uint64) {
 // Check returns an error if entries are missing that the disk should have.
 func (i *Image) Check() error {
 	if i.index != 0 && (i.stateIndex == 0 || i.log.first() != max(i.base, 1)) {
-		return fmt.Errorf("the log begins at record %d, and should begin at record %d: %w", i.log.first(), max(i.base, 1), ErrGap)
+		return fmt.Errorf("the log begins at record %d, and should begin at record %d: %w", i.log.first(),
+			max(i.base, 1), ErrGap)
 	}
 	return nil
 }

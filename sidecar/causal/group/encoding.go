@@ -8,8 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// entryFormat is the version of the encoding of an Entry. A reader refuses every other one. Formats 1 and 2 are those of the records of a
-// coordinator, from when its log had one disk and no group.
+// entryFormat is the version of the encoding of an Entry. A reader refuses every other one. Formats 1 and 2 are those
+// of the records of a coordinator, from when its log had one disk and no group.
 const entryFormat = 3
 
 // extendedEntryFormat is that of a state whose configuration is extended: Config.isExtended.
@@ -17,8 +17,9 @@ const extendedEntryFormat = 4
 
 var errEntry = errors.New("damaged entry of a group's log")
 
-// AppendTo appends the encoding of e to dst: a byte for the format, a byte for the kind, then the fields of that kind. Numbers are
-// varints; strings and lists start with their length. The index is not encoded: the log that holds the entries knows it.
+// AppendTo appends the encoding of e to dst: a byte for the format, a byte for the kind, then the fields of that kind.
+// Numbers are varints; strings and lists start with their length. The index is not encoded: the log that holds the
+// entries knows it.
 func (e *Entry) AppendTo(dst []byte) []byte {
 	format := byte(entryFormat)
 	if e.Kind == EntryState && e.State.Config.isExtended() {
@@ -88,9 +89,13 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 		return Entry{}, errEntry
 	}
 	if b[0] != entryFormat && b[0] != extendedEntryFormat {
-		return Entry{}, fmt.Errorf("entry %d of the log has format %d; this version reads formats %d and %d only: start the version that wrote the log, and take the "+
-			"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing coordinators); then start this "+
-			"version with an empty dataDir", index, b[0], entryFormat, extendedEntryFormat)
+		return Entry{},
+			fmt.Errorf(
+				"entry %d of the log has format %d; this version reads formats %d and %d only: start the version "+
+					"that wrote the log, and take the "+
+					"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing "+
+					"coordinators); then start this "+
+					"version with an empty dataDir", index, b[0], entryFormat, extendedEntryFormat)
 	}
 	d := newEntryReader(b[2:])
 	d.extended = b[0] == extendedEntryFormat

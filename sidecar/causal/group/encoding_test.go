@@ -10,10 +10,13 @@ func sampleEntries() []Entry {
 	p, q := ID{"p", 7}, ID{"q", 1 << 60}
 	return []Entry{
 		{Index: 3, Kind: EntryState},
-		{Index: 4, Kind: EntryState, State: State{Life: 3, Cluster: "c", Session: Stamp{5, 3}, Pending: []ID{q}, Commit: 99,
+		{Index: 4, Kind: EntryState, State: State{Life: 3, Cluster: "c", Session: Stamp{5, 3}, Pending: []ID{q},
+			Commit: 99,
 			Config: Config{Group: 7, Epoch: 5, Members: []ID{p, q}, Primary: p, Nonce: Nonce{7, 2, 1}}}},
-		{Index: 4, Kind: EntryState, State: State{Life: 3, Pending: []ID{q}, Commit: 99, Config: Config{Group: 7, Epoch: 5, Members: []ID{p}, Primary: p,
-			Nonce: Nonce{7, 2, 1}, Replaced: []uint64{3, 1 << 60}}}},
+		{Index: 4, Kind: EntryState,
+			State: State{Life: 3, Pending: []ID{q}, Commit: 99,
+				Config: Config{Group: 7, Epoch: 5, Members: []ID{p}, Primary: p,
+					Nonce: Nonce{7, 2, 1}, Replaced: []uint64{3, 1 << 60}}}},
 		{Index: 5, Kind: EntryRecord, Position: 1, Record: Record{Stamp: Stamp{5, 3}, Start: true}},
 		{Index: 6, Kind: EntryRecord, Position: 1 << 40, Record: Record{Stamp: Stamp{5, 3}, Data: []byte("data")}},
 		{Index: 7, Kind: EntryTruncate, Position: 9},

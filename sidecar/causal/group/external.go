@@ -6,18 +6,18 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// With Options.External the log is not the whole state: the user of each member applies committed records, in order, to a storage
-// beside it (PROTOCOL, Shards on groups). The records of a log mean something only on a storage that has those before them. So a member
-// takes part when its storage has a foundation in the group: it is that from which the group was created, or a copy of another
-// member's, at the position from which its log goes on.
+// With Options.External the log is not the whole state: the user of each member applies committed records, in order, to
+// a storage beside it (PROTOCOL, Shards on groups). The records of a log mean something only on a storage that has
+// those before them. So a member takes part when its storage has a foundation in the group: it is that from which the
+// group was created, or a copy of another member's, at the position from which its log goes on.
 
 // IsFounded reports whether the log goes on where the user's storage is.
 func (g *Group) IsFounded() bool {
 	return !g.opts.External || g.foundation != 0 && g.foundation == g.state.Config.Group
 }
 
-// SetFoundation says that the user's storage holds, durably, what the log of a group goes on from. With the member's own volume, it may
-// create the group.
+// SetFoundation says that the user's storage holds, durably, what the log of a group goes on from. With the member's
+// own volume, it may create the group.
 func (g *Group) SetFoundation(now causal.Now, group uint64) {
 	g.foundation = group
 	g.knockAt = min(g.knockAt, now.Mono)
@@ -34,9 +34,10 @@ func (g *Group) collectLimit() uint64 {
 	return g.applied + 1
 }
 
-// SetImpaired says whether the user's storage does not respond. Such a member keeps silent, as with a disk that does not, so that the
-// others go on without it. Before, for a while, it goes on and says so, since its log is intact: a primary hands over to a member that is fit, and a primary
-// drops such a member at once, so that nobody has to wait until one that is silent is missed.
+// SetImpaired says whether the user's storage does not respond. Such a member keeps silent, as with a disk that does
+// not, so that the others go on without it. Before, for a while, it goes on and says so, since its log is intact: a
+// primary hands over to a member that is fit, and a primary drops such a member at once, so that nobody has to wait
+// until one that is silent is missed.
 func (g *Group) SetImpaired(now causal.Now, impaired bool) {
 	if g.impaired == impaired {
 		return
@@ -57,12 +58,14 @@ func (g *Group) SetImpaired(now causal.Now, impaired bool) {
 // isSilenced reports whether this member keeps silent because the user's storage does not respond.
 func (g *Group) isSilenced(now causal.Now) bool { return g.impaired && now.Mono >= g.silentFrom }
 
-// SetUnfit says whether the user could serve better on another member, e.g. because its storage is full. It is told to the primary, which makes no such member
-// its successor if there is another choice; and a primary that is unfit for a while hands over to a member that is not.
+// SetUnfit says whether the user could serve better on another member, e.g. because its storage is full. It is told to
+// the primary, which makes no such member its successor if there is another choice; and a primary that is unfit for a
+// while hands over to a member that is not.
 func (g *Group) SetUnfit(now causal.Now, unfit bool) { g.unfit.set(now, unfit) }
 
-// Restore starts the log of a member that is in no configuration behind a position, up to which its user is copying the state. It takes
-// part when SetFoundation has said that the copy is done. The index is that of the last entry that this has written.
+// Restore starts the log of a member that is in no configuration behind a position, up to which its user is copying the
+// state. It takes part when SetFoundation has said that the copy is done. The index is that of the last entry that this
+// has written.
 func (g *Group) Restore(now causal.Now, pos uint64, stamp Stamp) (index uint64, ok bool) {
 	if !g.opts.External || g.lead != nil || g.damaged || g.state.Config.Has(g.self) {
 		return 0, false
@@ -95,8 +98,8 @@ func (g *Group) StampAt(pos uint64) (Stamp, bool) {
 	return g.log.stamp(pos), true
 }
 
-// MatchOf returns up to where the log of another member, or of a joining one, is known to be that of this primary; false: nothing is
-// known of it.
+// MatchOf returns up to where the log of another member, or of a joining one, is known to be that of this primary;
+// false: nothing is known of it.
 func (g *Group) MatchOf(id ID) (pos uint64, ok bool) {
 	if g.lead == nil {
 		return 0, false
@@ -110,7 +113,8 @@ func (g *Group) MatchOf(id ID) (pos uint64, ok bool) {
 // collectStep is about how much of the log CollectBeyond collects at a time, in bytes; less if less is kept.
 const collectStep = 1 << 20
 
-// CollectBeyond collects the oldest records before a position, as far as the log is larger than keep bytes. Only with a register.
+// CollectBeyond collects the oldest records before a position, as far as the log is larger than keep bytes. Only with a
+// register.
 func (g *Group) CollectBeyond(now causal.Now, keep int, before uint64) {
 	step := min(collectStep, max(keep, 1))
 	if g.lead == nil || !g.lead.serving || g.log.bytes < keep+step {

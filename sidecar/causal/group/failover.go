@@ -8,10 +8,11 @@ import (
 
 // suspicion is how far a member has come that does not hear of its primary.
 //
-// It proposes a configuration without those that do not answer, with itself as the primary. Why nothing else is needed: every
-// member of the present configuration has everything that is committed in it, and as long as this one has not begun its session,
-// it goes on to receive and to acknowledge. When it has begun, nothing is committed any more in the earlier configuration,
-// because this member does not acknowledge it. So it does not matter when a swap applies, nor how often a member changes its mind.
+// It proposes a configuration without those that do not answer, with itself as the primary. Why nothing else is needed:
+// every member of the present configuration has everything that is committed in it, and as long as this one has not
+// begun its session, it goes on to receive and to acknowledge. When it has begun, nothing is committed any more in the
+// earlier configuration, because this member does not acknowledge it. So it does not matter when a swap applies, nor
+// how often a member changes its mind.
 type suspicion struct {
 	stage   suspicionStage
 	until   int64 // when the stage ends
@@ -51,7 +52,8 @@ func (g *Group) watchPrimary(now causal.Now) {
 			rank++
 		}
 	}
-	if !g.accept && now.Mono-g.heardAt < int64(g.opts.FailoverAfter)+int64(rank)*int64(g.opts.Retry) || !g.opts.Register {
+	if !g.accept && now.Mono-g.heardAt < int64(g.opts.FailoverAfter)+int64(rank)*int64(g.opts.Retry) ||
+		!g.opts.Register {
 		*s, g.troubles.changesFail.is = suspicion{}, false
 		return
 	}
@@ -82,7 +84,8 @@ func (g *Group) takeOver(now causal.Now) {
 		return
 	}
 	c := &g.state.Config
-	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce(), Replaced: c.Replaced}
+	next := Config{Group: c.Group, Epoch: max(c.Epoch, g.register.epoch) + 1, Primary: g.self, Nonce: g.newNonce(),
+		Replaced: c.Replaced}
 	for _, id := range c.Members {
 		a := g.answerOf(id)
 		if id == c.Primary && a != nil && !a.Damaged && !g.accept {
@@ -101,8 +104,8 @@ func (g *Group) takeOver(now causal.Now) {
 	g.swap(now, next)
 }
 
-// knock asks the primary to let this member join, creates the group if there is none yet, and finds out whether all volumes of the
-// group are lost.
+// knock asks the primary to let this member join, creates the group if there is none yet, and finds out whether all
+// volumes of the group are lost.
 func (g *Group) knock(now causal.Now) {
 	if now.Mono < g.knockAt {
 		return
@@ -118,7 +121,8 @@ func (g *Group) knock(now causal.Now) {
 		return
 	}
 	g.read(now)
-	if g.opts.Broken.Has(causal.OutsiderLeads) && g.register.fresh && !g.damaged && g.state.Config.Epoch > 0 && now.Mono-g.heardAt > int64(g.opts.FailoverAfter) {
+	if g.opts.Broken.Has(causal.OutsiderLeads) && g.register.fresh && !g.damaged && g.state.Config.Epoch > 0 &&
+		now.Mono-g.heardAt > int64(g.opts.FailoverAfter) {
 		g.takeOver(now)
 		return
 	}
@@ -215,9 +219,11 @@ func (g *Group) answer(to ID, number uint64) {
 		return
 	}
 	serving := g.lead != nil && g.lead.serving
-	g.send(to, &Answer{Number: number, Cluster: g.state.Cluster, Config: g.state.Config, Session: g.state.Session, Damaged: g.damaged,
-		Fresh: !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0 && !g.opts.Occupied, Serving: serving,
-		Blank: g.state.Config.Epoch > 0 && g.isBlank() && (!g.opts.External || g.opts.Blank), Whole: serving && g.whole && len(g.state.Config.Replaced) > 0})
+	g.send(to, &Answer{Number: number, Cluster: g.state.Cluster, Config: g.state.Config, Session: g.state.Session,
+		Damaged: g.damaged,
+		Fresh:   !g.damaged && g.state.Config.Epoch == 0 && g.log.last() == 0 && !g.opts.Occupied, Serving: serving,
+		Blank: g.state.Config.Epoch > 0 && g.isBlank() && (!g.opts.External || g.opts.Blank),
+		Whole: serving && g.whole && len(g.state.Config.Replaced) > 0})
 }
 
 // stepAnswer takes in who another member is and what it knows.

@@ -14,7 +14,8 @@ func TestWhoTakesOverProposesNoDamagedMember(t *testing.T) {
 	for range 100 {
 		b.pass(50*time.Millisecond, "q")
 		if len(q.ops) == 0 {
-			q.g.Step(b.now, &Message{From: r, To: q.id, Body: &Answer{Number: q.g.probed, Config: c, Cluster: "cluster", Damaged: true}})
+			q.g.Step(b.now, &Message{From: r, To: q.id,
+				Body: &Answer{Number: q.g.probed, Config: c, Cluster: "cluster", Damaged: true}})
 			continue
 		}
 		if op := q.ops[len(q.ops)-1]; op.Swap {

@@ -14,7 +14,8 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 		return
 	}
 	// A session that is over must change nothing: what it has written and is not committed is replaced.
-	if f.Session.Compare(g.state.Session) < 0 && !g.opts.Broken.Has(causal.AcceptDeposed) || g.damaged || from == g.self {
+	if f.Session.Compare(g.state.Session) < 0 && !g.opts.Broken.Has(causal.AcceptDeposed) || g.damaged ||
+		from == g.self {
 		g.answer(from, 0)
 		return
 	}
@@ -49,10 +50,12 @@ func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 	if f.Base <= g.commit+1 {
 		g.collect(now, min(f.Base, g.collectLimit()))
 	}
-	g.acknowledgeWhenDurable(now, from, Ack{Session: f.Session, Match: g.matched, SentAt: f.SentAt, Granted: !f.Released})
+	g.acknowledgeWhenDurable(now, from, Ack{Session: f.Session, Match: g.matched, SentAt: f.SentAt,
+		Granted: !f.Released})
 }
 
-// enter takes part in the session of a frame, and learns its configuration. It returns false if this member is itself the primary now.
+// enter takes part in the session of a frame, and learns its configuration. It returns false if this member is itself
+// the primary now.
 func (g *Group) enter(now causal.Now, f *Frame) bool {
 	g.learn(now, f.Cluster, &f.Config)
 	if g.lead != nil && f.Session.Compare(g.lead.session) > 0 {
@@ -72,8 +75,8 @@ func (g *Group) enter(now causal.Now, f *Frame) bool {
 	return true
 }
 
-// resetLog starts the log where the frame says, if this is a joining member that does not have what comes before. A member of a
-// configuration has everything that is committed, so it never needs to, and must not.
+// resetLog starts the log where the frame says, if this is a joining member that does not have what comes before. A
+// member of a configuration has everything that is committed, so it never needs to, and must not.
 func (g *Group) resetLog(now causal.Now, from ID, f *Frame) bool {
 	if broken := g.opts.Broken.Has(causal.ResetAgain); !broken {
 		if g.log.knows(f.Position) && g.log.stamp(f.Position) == f.Stamp {
@@ -106,11 +109,12 @@ func (g *Group) startAt(now causal.Now, pos uint64, stamp Stamp) {
 	g.save(now)
 }
 
-// diverges reports whether a frame differs from records that are known here to be committed. That never happens, unless this log or the
-// primary's is not what its disk had acknowledged, or they are those of two groups.
+// diverges reports whether a frame differs from records that are known here to be committed. That never happens, unless
+// this log or the primary's is not what its disk had acknowledged, or they are those of two groups.
 func (g *Group) diverges(f *Frame) bool {
 	differs := func(pos uint64, s Stamp) bool {
-		return pos <= g.commit && g.log.knows(pos) && g.log.stamp(pos) != s && !g.opts.Broken.Has(causal.KeepConflicting)
+		return pos <= g.commit && g.log.knows(pos) && g.log.stamp(pos) != s &&
+			!g.opts.Broken.Has(causal.KeepConflicting)
 	}
 	if differs(f.Position, f.Stamp) {
 		return !g.opts.Broken.Has(causal.AppendUnchecked)
@@ -157,7 +161,8 @@ func (g *Group) acknowledgeWhenDurable(now causal.Now, to ID, a Ack) {
 	g.waits = append(g.waits, wait{index, to, a})
 }
 
-// acknowledgeDurable acknowledges what has become durable. All that waits is of one session, so the last acknowledgement says as much as all.
+// acknowledgeDurable acknowledges what has become durable. All that waits is of one session, so the last
+// acknowledgement says as much as all.
 func (g *Group) acknowledgeDurable(now causal.Now) {
 	n := 0
 	for n < len(g.waits) && g.waits[n].index <= g.durable {
@@ -187,5 +192,6 @@ func (g *Group) report(to ID, f *Frame) {
 		g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: 1})
 		return
 	}
-	g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: g.log.first(), Last: g.log.last(), Commit: g.commit, Runs: g.log.tail()})
+	g.send(to, &Report{Session: f.Session, Number: f.Number, Acked: f.Acked, Base: g.log.first(), Last: g.log.last(),
+		Commit: g.commit, Runs: g.log.tail()})
 }

@@ -91,7 +91,8 @@ func TestALargeRecordDoesNotWaitForMore(t *testing.T) {
 	p := b.members["p"]
 	b.appendUnsynced(p, "a")
 	wantRecords(t, b.appendUnsynced(p, "b"))
-	if frames := b.appendUnsynced(p, string(make([]byte, gatherBytes))); len(frames) != 1 || len(frames[0].Records) != 2 {
+	if frames := b.appendUnsynced(p, string(make([]byte, gatherBytes))); len(frames) != 1 ||
+		len(frames[0].Records) != 2 {
 		t.Errorf("%d frames", len(frames))
 	}
 }

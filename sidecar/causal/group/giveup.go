@@ -9,21 +9,25 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A group whose volumes are all lost (isLost) can be given up. Then another group takes its place in the register, with a member
-// that has nothing. It has another name, and names the one that it replaces: a volume of that one that comes back all the same neither joins nor
-// serves.
+// A group whose volumes are all lost (isLost) can be given up. Then another group takes its place in the register, with
+// a member that has nothing. It has another name, and names the one that it replaces: a volume of that one that comes
+// back all the same neither joins nor serves.
 //
-// A person gives a group up (AcceptLoss). It is also done without one if nothing is lost by it (hasOnlyNewVolumes, SetReplaceable).
+// A person gives a group up (AcceptLoss). It is also done without one if nothing is lost by it (hasOnlyNewVolumes,
+// SetReplaceable).
 
-// absentAfter is for how long a member of a shard's group was not heard of when a person may give up its volume as well. It is longer than any
-// pause after which the others take over.
+// absentAfter is for how long a member of a shard's group was not heard of when a person may give up its volume as
+// well. It is longer than any pause after which the others take over.
 const absentAfter = int64(10e9)
 
-var errNotLost = errors.New("not all volumes of the group are known to be lost: bring up every member, with an empty folder if its disk is gone")
+var errNotLost = errors.New(
+	"not all volumes of the group are known to be lost: bring up every member, with an empty folder if " +
+		"its disk is gone")
 
-// AcceptLoss says that a person gives up what the volumes of the group held, which are all lost: a new group begins at this member. If its own
-// volume holds something of the lost group, it is to be emptied first (Reset), and the person asked again. With Options.External, members that are
-// absent may be given up too; the user empties its storage, and then sets the foundation.
+// AcceptLoss says that a person gives up what the volumes of the group held, which are all lost: a new group begins at
+// this member. If its own volume holds something of the lost group, it is to be emptied first (Reset), and the person
+// asked again. With Options.External, members that are absent may be given up too; the user empties its storage, and
+// then sets the foundation.
 func (g *Group) AcceptLoss(now causal.Now) error {
 	absent, err := g.canGiveUp(now)
 	switch {
@@ -51,7 +55,10 @@ func (g *Group) canGiveUp(now causal.Now) (absent []string, err error) {
 		}
 	}
 	if wait := absentAfter - (now.Mono - max(g.startedAt, g.aliveAt)); wait > 0 {
-		return absent, fmt.Errorf("members %s are not known to have lost their volumes, and were perhaps heard of lately: look again in %d s", strings.Join(absent, ", "), wait/1e9+1)
+		return absent,
+			fmt.Errorf(
+				"members %s are not known to have lost their volumes, and were perhaps heard of lately: look again "+
+					"in %d s", strings.Join(absent, ", "), wait/1e9+1)
 	}
 	return absent, nil
 }
@@ -68,8 +75,9 @@ func (g *Group) noteAlive(now causal.Now, from ID, damaged bool) {
 	}
 }
 
-// hasOnlyNewVolumes reports whether all volumes of the group are gone, all that should be members have answered, and their volumes are new. One that is
-// silent may have its volume. It is so at one member only, so that they do not compete.
+// hasOnlyNewVolumes reports whether all volumes of the group are gone, all that should be members have answered, and
+// their volumes are new. One that is silent may have its volume. It is so at one member only, so that they do not
+// compete.
 func (g *Group) hasOnlyNewVolumes() bool {
 	if !g.lost || !g.isBlank() || g.opts.External && !g.opts.Blank {
 		return false
@@ -84,25 +92,29 @@ func (g *Group) hasOnlyNewVolumes() bool {
 		}
 	}
 	for _, name := range names[1:] {
-		if name != g.self.Name && !slices.ContainsFunc(g.answers, func(a answer) bool { return a.id.Name == name && (a.Blank || a.Fresh) }) {
+		if name != g.self.Name && !slices.ContainsFunc(g.answers, func(a answer) bool {
+			return a.id.Name == name && (a.Blank || a.Fresh)
+		}) {
 			return false
 		}
 	}
 	return true
 }
 
-// OnlyNewVolumes reports whether all volumes of the group are gone, and those of all members are new: then another group takes its place if the user
-// says that nothing is lost by it (SetReplaceable).
+// OnlyNewVolumes reports whether all volumes of the group are gone, and those of all members are new: then another
+// group takes its place if the user says that nothing is lost by it (SetReplaceable).
 func (g *Group) OnlyNewVolumes() bool { return g.onlyNewVolumes }
 
-// SetReplaceable says that nothing is lost with the group: if all of its volumes are gone, a group of new ones takes its place by itself.
+// SetReplaceable says that nothing is lost with the group: if all of its volumes are gone, a group of new ones takes
+// its place by itself.
 func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
 
-// SetWhole says whether the user has all that can be had of what the group should hold. A volume of a group that was given up is kept until the group that
-// replaces it has.
+// SetWhole says whether the user has all that can be had of what the group should hold. A volume of a group that was
+// given up is kept until the group that replaces it has.
 func (g *Group) SetWhole(whole bool) { g.whole = whole }
 
-// GivesUp reports whether the group is to be replaced by one of this member, whose user then empties its storage and sets the foundation.
+// GivesUp reports whether the group is to be replaced by one of this member, whose user then empties its storage and
+// sets the foundation.
 func (g *Group) GivesUp() bool {
 	return g.isBlank() && (g.givesUpItself || g.givesUp && (g.lost || g.givesUpAbsent))
 }
@@ -122,7 +134,8 @@ func (g *Group) replaceLost(now causal.Now) bool {
 	old := &g.state.Config
 	replaced := append(slices.Clone(old.Replaced), old.Group)
 	replaced = replaced[max(len(replaced)-maxReplaced, 0):]
-	g.swap(now, Config{Group: g.self.Volume, Epoch: old.Epoch + 1, Members: []ID{g.self}, Primary: g.self, Nonce: g.newNonce(), Replaced: replaced})
+	g.swap(now, Config{Group: g.self.Volume, Epoch: old.Epoch + 1, Members: []ID{g.self}, Primary: g.self,
+		Nonce: g.newNonce(), Replaced: replaced})
 	return true
 }
 
@@ -131,7 +144,8 @@ func (g *Group) isBlank() bool {
 	return !g.isMember() && !g.damaged && g.lead == nil && g.log.last() == 0 && len(g.state.Pending) == 0
 }
 
-// forgetLost makes a blank member forget the group that it knows of, if the register holds one that has taken its place.
+// forgetLost makes a blank member forget the group that it knows of, if the register holds one that has taken its
+// place.
 func (g *Group) forgetLost(now causal.Now, c *Config) {
 	if !g.isForeign(c) || !g.isBlank() || c.Epoch <= g.state.Config.Epoch {
 		return
@@ -144,14 +158,14 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
 }
 
-// untilReplacedNotice is how long the members of a group that was given up may serve all the same, until they read in the register
-// that it was.
+// untilReplacedNotice is how long the members of a group that was given up may serve all the same, until they read in
+// the register that it was.
 func (g *Group) untilReplacedNotice() int64 {
 	return int64(g.opts.ReadEvery + g.opts.RegisterTimeout + g.opts.Lease)
 }
 
-// mayReplaceAbsent reports whether the group here has replaced another one perhaps just before this start, so that members of that
-// one may not have noticed: it has served nobody yet who has written.
+// mayReplaceAbsent reports whether the group here has replaced another one perhaps just before this start, so that
+// members of that one may not have noticed: it has served nobody yet who has written.
 func (g *Group) mayReplaceAbsent() bool {
 	c := &g.state.Config
 	if !g.opts.External || len(c.Replaced) == 0 || c.Group != g.self.Volume || g.log.first() > 1 {
@@ -160,10 +174,11 @@ func (g *Group) mayReplaceAbsent() bool {
 	return !slices.ContainsFunc(g.log.records, func(r held) bool { return !r.Start })
 }
 
-// noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume belongs to, what
-// is here is void: it does not serve any more.
+// noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume
+// belongs to, what is here is void: it does not serve any more.
 func (g *Group) noteReplaced(c *Config) {
-	if !c.replaces(g.state.Config.Group) || g.isBlank() || c.Epoch <= g.replacedBy.Epoch || g.opts.Broken.Has(causal.ReplacedServes) {
+	if !c.replaces(g.state.Config.Group) || g.isBlank() || c.Epoch <= g.replacedBy.Epoch ||
+		g.opts.Broken.Has(causal.ReplacedServes) {
 		return
 	}
 	if g.replacedBy = *c; g.lead != nil {
@@ -174,8 +189,9 @@ func (g *Group) noteReplaced(c *Config) {
 // isReplaced reports whether another group has taken the place of the one that this volume belongs to.
 func (g *Group) isReplaced() bool { return g.replacedBy.Epoch > 0 }
 
-// present returns the configuration that has this member's place in the register, as far as is known: if the group of this volume was given up, that of
-// its successor. All of that one's volumes may be lost in turn, perhaps because the former ones have come back in their places.
+// present returns the configuration that has this member's place in the register, as far as is known: if the group of
+// this volume was given up, that of its successor. All of that one's volumes may be lost in turn, perhaps because the
+// former ones have come back in their places.
 func (g *Group) present() *Config {
 	if g.isReplaced() {
 		return &g.replacedBy

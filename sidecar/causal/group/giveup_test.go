@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// P and Q have lost the volumes of their group {1, 2}. P gives it up: a group of P begins, with another name and a greater epoch, and Q, which has
-// nothing either, believes the register. A volume of the lost group that comes back does neither.
+// P and Q have lost the volumes of their group {1, 2}. P gives it up: a group of P begins, with another name and a
+// greater epoch, and Q, which has nothing either, believes the register. A volume of the lost group that comes back
+// does neither.
 func TestALostGroupIsReplacedByAnotherOne(t *testing.T) {
 	b := newBench(t, "p", "q", "old")
 	p, q, old := b.members["p"], b.members["q"], b.members["old"]
-	lost := Config{Group: 77, Epoch: 4, Members: []ID{{"p", 77}, {"q", 78}}, Primary: ID{"p", 77}, Nonce: Nonce{77, 1, 9}}
+	lost := Config{Group: 77, Epoch: 4, Members: []ID{{"p", 77}, {"q", 78}}, Primary: ID{"p", 77},
+		Nonce: Nonce{77, 1, 9}}
 	if err := p.g.AcceptLoss(b.now); err == nil {
 		t.Fatal("a group is given up of which nothing is known")
 	}
@@ -67,14 +69,16 @@ func TestALostGroupIsReplacedByAnotherOne(t *testing.T) {
 	}
 }
 
-// The group of this volume was given up, and the volume has come back in the place of the only one of the group that replaced it. Nobody has that one's data,
-// so it can be given up too, and this volume is emptied first: what it holds is void.
+// The group of this volume was given up, and the volume has come back in the place of the only one of the group that
+// replaced it. Nobody has that one's data, so it can be given up too, and this volume is emptied first: what it holds
+// is void.
 func TestAGroupIsGivenUpWhoseOnlyVolumeAFormerOneHasReplaced(t *testing.T) {
 	b := newBench(t, "p")
 	p := b.members["p"]
 	b.teach(Config{Group: 77, Epoch: 4, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{77, 1, 9}}, "p")
 	present := ID{"p", p.id.Volume + 1000}
-	next := Config{Group: present.Volume, Epoch: 5, Members: []ID{present}, Primary: present, Nonce: Nonce{present.Volume, 1, 1}, Replaced: []uint64{77}}
+	next := Config{Group: present.Volume, Epoch: 5, Members: []ID{present}, Primary: present,
+		Nonce: Nonce{present.Volume, 1, 1}, Replaced: []uint64{77}}
 	for range 60 {
 		b.pass(100*time.Millisecond, "p")
 		if len(p.ops) > 0 {
@@ -151,7 +155,8 @@ func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
 	if _, err := p.g.Append(b.now, []byte("x")); err != nil { // and the disk does not answer
 		t.Fatal(err)
 	}
-	next := Config{Group: 99, Epoch: 2, Members: []ID{{"q", 99}}, Primary: ID{"q", 99}, Nonce: Nonce{99, 1, 1}, Replaced: []uint64{c.Group}}
+	next := Config{Group: 99, Epoch: 2, Members: []ID{{"q", 99}}, Primary: ID{"q", 99}, Nonce: Nonce{99, 1, 1},
+		Replaced: []uint64{c.Group}}
 	end := b.now.Mono + int64(p.g.opts.StuckAfter+2*p.g.opts.ReadEvery+time.Second)
 	for p.g.HoldsLease(b.now) && b.now.Mono < end {
 		b.now.Mono += int64(50 * time.Millisecond)
@@ -161,7 +166,8 @@ func TestAPrimaryWhoseDiskHangsNoticesThatItsGroupWasReplaced(t *testing.T) {
 			if p.g.isStuck(b.now) {
 				found = next
 			}
-			p.g.RegisterDone(b.now, RegisterResult{ID: op.ID, Outcome: Done, Cluster: "cluster", Found: true, Config: found})
+			p.g.RegisterDone(b.now, RegisterResult{ID: op.ID, Outcome: Done, Cluster: "cluster", Found: true,
+				Config: found})
 		}
 	}
 	if p.g.HoldsLease(b.now) {
@@ -176,7 +182,8 @@ func TestAGroupThatReplacesAnAbsentOneWaitsForThatAlsoAfterARestart(t *testing.T
 		p := b.members["p"]
 		p.g.opts.External = true
 		p.g.SetFoundation(b.now, p.id.Volume)
-		b.teach(Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}, Replaced: []uint64{77}}, "p")
+		b.teach(Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id,
+			Nonce: Nonce{p.id.Volume, 1, 1}, Replaced: []uint64{77}}, "p")
 		b.pass(2*time.Second, "p")
 		if hasWritten {
 			b.append("p", "x")
@@ -193,7 +200,8 @@ func TestAGroupThatReplacesAnAbsentOneWaitsForThatAlsoAfterARestart(t *testing.T
 		b.sync("p")
 		b.pass(o.ReadEvery+o.RegisterTimeout, "p")
 		if serves := b.role("p") == Serving; serves != hasWritten {
-			t.Errorf("it has written: %v; it serves %s after the restart: %v", hasWritten, o.ReadEvery+o.RegisterTimeout, serves)
+			t.Errorf("it has written: %v; it serves %s after the restart: %v", hasWritten,
+				o.ReadEvery+o.RegisterTimeout, serves)
 		}
 		if b.pass(2*o.Lease, "p"); b.role("p") != Serving {
 			t.Errorf("it is %s", b.role("p"))
@@ -215,7 +223,8 @@ func TestAGroupThatALifeBeforeHasProposedWaitsForThoseThatAreAbsent(t *testing.T
 	p.g.SetFoundation(b.now, p.id.Volume)
 	p.g.SetDesired(b.now, Desired{Names: []string{"p"}})
 	b.pass(2*time.Second, "p")
-	next := Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, life, 1}, Replaced: []uint64{77}}
+	next := Config{Group: p.id.Volume, Epoch: 5, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, life, 1},
+		Replaced: []uint64{77}}
 	b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: next})
 	b.pass(p.g.opts.ReadEvery+p.g.opts.RegisterTimeout, "p")
 	if b.role("p") != Aligning {

@@ -1,16 +1,17 @@
-// Package group replicates one log over the members of a group (PROTOCOL, Groups). One member, the primary, appends opaque
-// records for its user; a record is committed when it is durable on all members of the configuration. The configuration is the
-// value of a register that offers linearizable reads and compare-and-swap, e.g. a key in etcd; it is needed to change the
-// configuration, and for nothing else. A group with one member may do without.
+// Package group replicates one log over the members of a group (PROTOCOL, Groups). One member, the primary, appends
+// opaque records for its user; a record is committed when it is durable on all members of the configuration. The
+// configuration is the value of a register that offers linearizable reads and compare-and-swap, e.g. a key in etcd; it
+// is needed to change the configuration, and for nothing else. A group with one member may do without.
 //
-// Group is a pure machine, as those of the packages beside this one: messages, ticks, and completions of its own I/O go in, and
-// messages, entries for the disk, requests to the register and events for the user come out.
+// Group is a pure machine, as those of the packages beside this one: messages, ticks, and completions of its own I/O go
+// in, and messages, entries for the disk, requests to the register and events for the user come out.
 //
-// Failure model: messages are lost, late, duplicated and reordered. A member stops at any step and starts again from the entries
-// that its disk had acknowledged, and perhaps some more. A disk that lost acknowledged entries is noticed (Options.Damaged) or is
-// empty; in both cases the others go on without it. The register is unreachable, its answers are lost, and requests apply late. One that was restored from a
-// backup has another cluster id or an older configuration; then nothing is changed until a person decides (AcceptRegister). If
-// all volumes of a configuration are lost, the group says so and serves nothing.
+// Failure model: messages are lost, late, duplicated and reordered. A member stops at any step and starts again from
+// the entries that its disk had acknowledged, and perhaps some more. A disk that lost acknowledged entries is noticed
+// (Options.Damaged) or is empty; in both cases the others go on without it. The register is unreachable, its answers
+// are lost, and requests apply late. One that was restored from a backup has another cluster id or an older
+// configuration; then nothing is changed until a person decides (AcceptRegister). If all volumes of a configuration are
+// lost, the group says so and serves nothing.
 package group
 
 import (
@@ -21,7 +22,8 @@ import (
 
 // Desired is what the group should look like.
 type Desired struct {
-	// Names are those that should be members. The first one creates the group, and is its primary when it can be. None: as it is.
+	// Names are those that should be members. The first one creates the group, and is its primary when it can be. None:
+	// as it is.
 	Names []string
 }
 
@@ -30,10 +32,11 @@ func (d Desired) has(name string) bool { return len(d.Names) == 0 || slices.Cont
 // Group is one member of a group.
 //
 // Invariants, of all members together (PROTOCOL, Groups):
-//   - a record that is committed in a configuration is durable on all of its members, and on all members that it may turn into
-//     unnoticed;
+//   - a record that is committed in a configuration is durable on all of its members, and on all members that it may
+//     turn into unnoticed;
 //   - a member takes part in sessions in ascending order, also across restarts;
-//   - who begins a session is a member of the configuration in whose epoch it begins, and serves once all members have its log.
+//   - who begins a session is a member of the configuration in whose epoch it begins, and serves once all members have
+//     its log.
 type Group struct {
 	opts Options
 	self ID
@@ -70,7 +73,8 @@ type Group struct {
 	waits      []wait // in ascending order of indices
 	heardAt    int64  // of the primary, or of a change of the configuration
 	grantUntil int64  // the primary may serve reads until then
-	// grantSentAt is when the newest frame that asked for a grant was sent, in this session and since this start; 0: none was.
+	// grantSentAt is when the newest frame that asked for a grant was sent, in this session and since this start; 0:
+	// none was.
 	grantSentAt int64
 	suspicion   suspicion
 	answers     []answer
@@ -79,12 +83,15 @@ type Group struct {
 	diverged    bool   // records that are committed here differ from the primary's
 	lost        bool   // every volume of the configuration is known to be gone
 	replacedBy  Config // of the group that has taken the place of the one that this volume belongs to; none: Epoch is 0
-	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no person is needed.
+	// givesUp: a person gives the group up; givesUpAbsent: volumes that nobody has heard of too; givesUpItself: no
+	// person is needed.
 	givesUp, givesUpAbsent, givesUpItself bool
-	// replacesAbsent: a group was proposed in place of one with members that are absent. They may be heard of again before that is done.
+	// replacesAbsent: a group was proposed in place of one with members that are absent. They may be heard of again
+	// before that is done.
 	replacesAbsent bool
 	startedAt      int64
-	aliveAt        int64 // when a member of the configuration was heard of that has its volume, by this one that has not
+	// when a member of the configuration was heard of that has its volume, by this one that has not
+	aliveAt int64
 
 	// What follows is used with Options.External only.
 	foundation uint64 // the group that the user's storage belongs to
@@ -140,19 +147,25 @@ const (
 	Lead EventKind = iota + 1
 	// Committed: everything up to Position is committed.
 	Committed
-	// Stop: this member is not the primary any more. What was appended and is not committed may be committed later, or never.
+	// Stop: this member is not the primary any more. What was appended and is not committed may be committed later, or
+	// never.
 	Stop
-	// Reset: the volume is damaged, and its group does without it. Empty it, and start a new member with another volume id.
+	// Reset: the volume is damaged, and its group does without it. Empty it, and start a new member with another volume
+	// id.
 	Reset
-	// NeedsCopy: the log of the primary From does not continue the user's storage, so that is to be copied. With Options.External only.
+	// NeedsCopy: the log of the primary From does not continue the user's storage, so that is to be copied. With
+	// Options.External only.
 	NeedsCopy
 )
 
 // New starts a member on a disk that holds image, at a monotonic time in nanoseconds.
 func New(opts Options, image *Image, now causal.Now) *Group {
-	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit, next: image.index + 1,
-		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged, heardAt: now.Mono,
-		tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation, applied: opts.Applied}
+	g := &Group{opts: opts, self: opts.Self, state: image.State, log: image.log, commit: image.State.Commit,
+		next:    image.index + 1,
+		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged,
+		heardAt:  now.Mono,
+		tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation,
+		applied: opts.Applied}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}
@@ -222,7 +235,8 @@ func (g *Group) Tick(now causal.Now) {
 	}
 }
 
-// forgive starts the clocks of the others anew, after this process or its disk had stopped: that others were not heard is not their fault.
+// forgive starts the clocks of the others anew, after this process or its disk had stopped: that others were not heard
+// is not their fault.
 func (g *Group) forgive(now causal.Now) {
 	g.heardAt = now.Mono
 	if g.lead != nil {
@@ -270,8 +284,8 @@ func (g *Group) SetDesired(now causal.Now, d Desired) {
 	g.knockAt = min(g.knockAt, now.Mono)
 }
 
-// Resign says that this member is about to stop. If it is the primary, it hands over to another member that is desired and has everything;
-// and it is not chosen as the primary again. It may still take over from a primary that is gone.
+// Resign says that this member is about to stop. If it is the primary, it hands over to another member that is desired
+// and has everything; and it is not chosen as the primary again. It may still take over from a primary that is gone.
 func (g *Group) Resign(now causal.Now) {
 	g.resigning = true
 	g.plan(now)
@@ -299,7 +313,8 @@ func (g *Group) isMember() bool {
 
 // isPrimary reports whether this member is the primary of the highest configuration that it knows.
 func (g *Group) isPrimary() bool {
-	return g.state.Config.Primary == g.self || g.opts.Broken.Has(causal.WipedMemberVotes) && g.state.Config.Primary.Name == g.self.Name
+	return g.state.Config.Primary == g.self || g.opts.Broken.Has(causal.WipedMemberVotes) &&
+		g.state.Config.Primary.Name == g.self.Name
 }
 
 // isForeign reports whether a configuration is that of another group.
@@ -315,7 +330,8 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	own := c.Nonce.Volume == g.self.Volume
 	g.state.Config, g.state.Cluster, g.state.Pending = *c, cluster, nil
 	g.frozen, g.accept, g.suspicion, g.heardAt, g.register.fresh = "", false, suspicion{}, now.Mono, false
-	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false // it has changed, so somebody has its volume
+	// it has changed, so somebody has its volume
+	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
 	g.lost, g.diverged, g.troubles.changesFail.is = false, false, false
 	g.save(now)
 	if g.isMember() && !g.IsFounded() {
@@ -327,7 +343,8 @@ func (g *Group) learn(now causal.Now, cluster string, c *Config) {
 	case g.lead != nil:
 		// A swap of an earlier life may apply now, while other records are in progress.
 		if g.stop(own && c.Nonce.Life == g.state.Life && g.lead.paused); g.impaired && own {
-			g.silentFrom = now.Mono + int64(g.opts.YieldFor) // the next primary brings the logs in step, and drops this member
+			// the next primary brings the logs in step, and drops this member
+			g.silentFrom = now.Mono + int64(g.opts.YieldFor)
 		}
 		for _, id := range c.Members {
 			g.answer(id, 0) // the next primary need not wait until it finds out

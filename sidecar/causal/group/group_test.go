@@ -176,7 +176,8 @@ func TestAJoiningMemberIsNecessaryUntilTheSwapIsSettled(t *testing.T) {
 	}
 }
 
-// Q is silent, and then back while the swap that drops it is under way. Until the outcome is known, nobody may take Q for a member that could take over.
+// Q is silent, and then back while the swap that drops it is under way. Until the outcome is known, nobody may take Q
+// for a member that could take over.
 func TestAMemberThatASwapMayHaveDroppedIsUncertain(t *testing.T) {
 	b := pq(t)
 	p, q := b.members["p"], b.members["q"]
@@ -271,8 +272,9 @@ func TestAMemberIsNeverToldToStartAnew(t *testing.T) {
 	b.append("p", "x")
 	b.deliver("p", "q")
 	last := q.g.log.last()
-	q.g.Step(b.now, &Message{From: p.id, To: q.id, Body: &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster",
-		Position: last + 50, Stamp: Stamp{9, 9}, Reset: true}})
+	q.g.Step(b.now, &Message{From: p.id, To: q.id,
+		Body: &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster",
+			Position: last + 50, Stamp: Stamp{9, 9}, Reset: true}})
 	if q.g.log.last() != last {
 		t.Fatalf("Q has %d records, and had %d", q.g.log.last(), last)
 	}
@@ -339,7 +341,8 @@ func TestALateReleaseEndsNoLease(t *testing.T) {
 	b := pq(t)
 	q := b.members["q"]
 	until := q.g.grantUntil
-	release := &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster", Position: q.g.log.last(), Stamp: q.g.log.stamp(q.g.log.last()),
+	release := &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster",
+		Position: q.g.log.last(), Stamp: q.g.log.stamp(q.g.log.last()),
 		SentAt: q.g.grantSentAt - 1, Released: true}
 	q.g.Step(b.now, &Message{From: b.members["p"].id, To: q.id, Body: release})
 	if q.g.grantUntil < until {
@@ -410,7 +413,8 @@ func TestAFrozenFollowerWithoutAPrimaryDoesNotFollow(t *testing.T) {
 	if s := g.Status(); s.Role != Following || !s.Foreign {
 		t.Errorf("with a primary: %s", s.Role)
 	}
-	for at := int64(0); at < 2*int64(g.opts.FailoverAfter); at += int64(g.opts.Heartbeat) { // a longer pause would be this process' own
+	for at := int64(0); at < 2*int64(g.opts.FailoverAfter); at += int64(g.opts.Heartbeat) {
+		// a longer pause would be this process' own
 		g.Tick(causal.Now{Mono: 1 + at})
 	}
 	if s := g.Status(); s.Role != Electing {

@@ -26,7 +26,8 @@ type PeerHealth struct {
 	State PeerState
 	// Heard is how long ago it was heard of last; negative: never in this session.
 	Heard time.Duration
-	// Behind is how many records of the log it has not acknowledged, and BehindBytes their size; both 0 of one that is not sent any.
+	// Behind is how many records of the log it has not acknowledged, and BehindBytes their size; both 0 of one that is
+	// not sent any.
 	Behind      uint64
 	BehindBytes int
 }
@@ -37,11 +38,13 @@ type Health struct {
 	Wanted []string
 	// Peers are set by a primary: all other members, and those that should be.
 	Peers []PeerHealth
-	// Short is for how long the configuration has been without a wanted member, Frozen for how long the register is not believed, and Lost for how
-	// long all volumes are known to be gone or damaged; negative: it is not so. They count from when this process has noticed.
+	// Short is for how long the configuration has been without a wanted member, Frozen for how long the register is not
+	// believed, and Lost for how long all volumes are known to be gone or damaged; negative: it is not so. They count
+	// from when this process has noticed.
 	Short, Frozen, Lost time.Duration
-	// RegisterAnswered is how long ago the register has answered last, and RegisterAway for how long it has failed to, or has not taken a change that this
-	// member needs, e.g. because etcd has no space; negative: it never has, or it does both. Only members that read it regularly know: HasRegister.
+	// RegisterAnswered is how long ago the register has answered last, and RegisterAway for how long it has failed to,
+	// or has not taken a change that this member needs, e.g. because etcd has no space; negative: it never has, or it
+	// does both. Only members that read it regularly know: HasRegister.
 	HasRegister                    bool
 	RegisterAnswered, RegisterAway time.Duration
 }
@@ -97,7 +100,8 @@ func (g *Group) Health(now causal.Now) Health {
 	g.noteTroubles(now)
 	t := &g.troubles
 	h := Health{Wanted: g.desired.Names, Short: t.short.age(now), Frozen: t.frozen.age(now), Lost: t.lost.age(now),
-		HasRegister: g.opts.Register && (g.lead != nil || !g.isMember() || g.suspicion.started), RegisterAnswered: t.answered.age(now), RegisterAway: max(t.registerAway.age(now), t.changesFail.age(now))}
+		HasRegister:      g.opts.Register && (g.lead != nil || !g.isMember() || g.suspicion.started),
+		RegisterAnswered: t.answered.age(now), RegisterAway: max(t.registerAway.age(now), t.changesFail.age(now))}
 	if g.lead == nil {
 		return h
 	}

@@ -2,26 +2,30 @@ package group
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// Leases say until when no other member serves; they do not protect the log, which needs none. Each acknowledgement grants the
-// primary a lease, counted at the primary from when it sent the frame, and less 2 % for clocks that differ. A member that becomes the
-// primary waits until the grant that it gave last has expired. Since it was a member before, it had to be asked for that grant.
+// Leases say until when no other member serves; they do not protect the log, which needs none. Each acknowledgement
+// grants the primary a lease, counted at the primary from when it sent the frame, and less 2 % for clocks that differ.
+// A member that becomes the primary waits until the grant that it gave last has expired. Since it was a member before,
+// it had to be asked for that grant.
 
-// HoldsLease reports whether no other member serves now: all others that could become the primary have promised to wait.
+// HoldsLease reports whether no other member serves now: all others that could become the primary have promised to
+// wait.
 func (g *Group) HoldsLease(now causal.Now) bool {
 	return g.lead != nil && g.lead.serving && !g.lead.paused && g.hasGrants(now)
 }
 
-// volumeBits is how many bits of a life in a Leadership tell volumes apart: a group that was made anew, on empty volumes, counts epochs and
-// lives from 1 again, and what was said to the earlier one must not be taken for it. The lives of a volume are below 2^24.
+// volumeBits is how many bits of a life in a Leadership tell volumes apart: a group that was made anew, on empty
+// volumes, counts epochs and lives from 1 again, and what was said to the earlier one must not be taken for it. The
+// lives of a volume are below 2^24.
 const volumeBits = 40
 
-// Leadership returns the leadership of this member; none unless it serves and holds the lease. No other one of this node is the same, whatever
-// happens to the volumes.
+// Leadership returns the leadership of this member; none unless it serves and holds the lease. No other one of this
+// node is the same, whatever happens to the volumes.
 func (g *Group) Leadership(now causal.Now) causal.Leadership {
 	if !g.HoldsLease(now) {
 		return causal.Leadership{}
 	}
-	return causal.Leadership{Epoch: g.lead.session.Epoch, Life: g.lead.session.Life<<volumeBits | g.self.Volume&(1<<volumeBits-1)}
+	return causal.Leadership{Epoch: g.lead.session.Epoch,
+		Life: g.lead.session.Life<<volumeBits | g.self.Volume&(1<<volumeBits-1)}
 }
 
 // hasGrants reports whether the grants of all others that could become the primary hold.
@@ -53,9 +57,9 @@ func (g *Group) resume(now causal.Now) {
 	}
 }
 
-// noteGrant notes that an acknowledgement of a frame grants a lease, or that the primary gives its lease back, so that another member
-// can serve at once. What it gave back before it asked again is late. A restart has forgotten for what it asked last,
-// so a grant of the life before ends by itself only.
+// noteGrant notes that an acknowledgement of a frame grants a lease, or that the primary gives its lease back, so that
+// another member can serve at once. What it gave back before it asked again is late. A restart has forgotten for what
+// it asked last, so a grant of the life before ends by itself only.
 func (g *Group) noteGrant(now causal.Now, f *Frame) {
 	if !f.Released {
 		g.grantSentAt = max(g.grantSentAt, f.SentAt)

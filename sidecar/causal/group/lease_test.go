@@ -14,7 +14,8 @@ func pauses(t *testing.T) *bench {
 	}
 	b.pass(100*time.Millisecond, "p", "q")
 	if p, q := b.members["p"].g, b.members["q"].g; !p.lead.paused || p.HoldsLease(b.now) || q.grantUntil > b.now.Mono {
-		t.Fatalf("P is paused: %v, holds a lease: %v; the grant of Q ends in %d ns", p.lead.paused, p.HoldsLease(b.now), q.grantUntil-b.now.Mono)
+		t.Fatalf("P is paused: %v, holds a lease: %v; the grant of Q ends in %d ns", p.lead.paused, p.HoldsLease(b.now),
+			q.grantUntil-b.now.Mono)
 	}
 	return b
 }
@@ -77,7 +78,8 @@ func TestALeaseThatWasGivenBackDoesNotCountAgainInTheNextConfiguration(t *testin
 // released is a frame of the session that Q is in, sent at a time of the primary's clock, which gives the lease back.
 func released(q *member, sentAt int64) *Frame {
 	last := q.g.log.last()
-	return &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster", Position: last, Stamp: q.g.log.stamp(last), SentAt: sentAt, Released: true}
+	return &Frame{Session: q.g.state.Session, Config: q.g.state.Config, Cluster: "cluster", Position: last,
+		Stamp: q.g.log.stamp(last), SentAt: sentAt, Released: true}
 }
 
 // Q grants a lease and restarts. Frames from before that, which are late, do not tell for what P asked last: Q has

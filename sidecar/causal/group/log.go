@@ -6,11 +6,13 @@ import "slices"
 type log struct {
 	// base is the position of the first record that is not collected. 0 stands for 1: the zero log is empty.
 	base uint64
-	// records are those from position first()+released on; spans stand for the ones before them, which are no longer in memory.
+	// records are those from position first()+released on; spans stand for the ones before them, which are no longer in
+	// memory.
 	records  []held
 	released uint64
 	spans    []span
-	// runs lists the stamps from position base-1 on, in ascending order, with the first position of each that is known here.
+	// runs lists the stamps from position base-1 on, in ascending order, with the first position of each that is known
+	// here.
 	runs  []Run
 	bytes int
 }
@@ -64,7 +66,8 @@ func (l *log) oldestIndex() uint64 {
 	return 0
 }
 
-// release drops the records up to pos from memory. They stay in the log, and count for its size, until they are collected.
+// release drops the records up to pos from memory. They stay in the log, and count for its size, until they are
+// collected.
 func (l *log) release(pos uint64) {
 	first := l.firstHeld()
 	if pos < first {
@@ -74,7 +77,8 @@ func (l *log) release(pos uint64) {
 	for i := range l.records[:n] {
 		h := &l.records[i]
 		at := first + uint64(i)
-		if last := len(l.spans) - 1; last < 0 || at-l.spans[last].first >= spanRecords || l.spans[last].bytes >= spanBytes {
+		if last := len(l.spans) - 1; last < 0 || at-l.spans[last].first >= spanRecords ||
+			l.spans[last].bytes >= spanBytes {
 			l.spans = append(l.spans, span{first: at, index: h.index})
 		}
 		l.spans[len(l.spans)-1].bytes += len(h.Data) + recordOverhead
@@ -172,7 +176,8 @@ func (l *log) setAnchor(s Stamp) {
 	l.runs = slices.Insert(l.runs, 0, Run{s, before})
 }
 
-// maxRuns bounds the runs in a Report. An intact member matches in the newest few: every session but the last was aligned.
+// maxRuns bounds the runs in a Report. An intact member matches in the newest few: every session but the last was
+// aligned.
 const maxRuns = 64
 
 // tail returns the newest runs.

@@ -53,7 +53,8 @@ func TestMatchFindsWhereLogsDiffer(t *testing.T) {
 	}
 }
 
-// TestTheDiskHoldsWhatTheLogHolds applies random changes to a log and to a disk, of which the entries that may go do go.
+// TestTheDiskHoldsWhatTheLogHolds applies random changes to a log and to a disk, of which the entries that may go do
+// go.
 func TestTheDiskHoldsWhatTheLogHolds(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -103,7 +104,8 @@ func TestTheDiskHoldsWhatTheLogHolds(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if image.log.first() != l.first() || image.log.last() != l.last() {
-			t.Fatalf("seed %d: the disk holds %d to %d, the log %d to %d", seed, image.log.first(), image.log.last(), l.first(), l.last())
+			t.Fatalf("seed %d: the disk holds %d to %d, the log %d to %d", seed, image.log.first(), image.log.last(),
+				l.first(), l.last())
 		}
 		for pos := l.first() - 1; pos <= l.last(); pos++ {
 			if image.log.stamp(pos) != l.stamp(pos) {
@@ -114,7 +116,8 @@ func TestTheDiskHoldsWhatTheLogHolds(t *testing.T) {
 }
 
 func TestADiskThatLacksEntriesIsRefused(t *testing.T) {
-	entries := []Entry{{Index: 1, Kind: EntryState}, {Index: 2, Kind: EntryRecord, Position: 1}, {Index: 3, Kind: EntryRecord, Position: 2}}
+	entries := []Entry{{Index: 1, Kind: EntryState}, {Index: 2, Kind: EntryRecord, Position: 1},
+		{Index: 3, Kind: EntryRecord, Position: 2}}
 	var image Image
 	for _, e := range []Entry{entries[0], entries[2]} {
 		if err := image.Apply(&e); err != nil {

@@ -45,9 +45,9 @@ const (
 	flagWhole   byte = 1 << 4
 )
 
-// AppendTo appends the encoding of m to dst: a byte for the format, a byte for the kind, the volumes of sender and receiver, then the
-// fields of that kind. Numbers are varints; strings and lists start with their length. The names of sender and receiver are not
-// encoded: what carries the message knows them.
+// AppendTo appends the encoding of m to dst: a byte for the format, a byte for the kind, the volumes of sender and
+// receiver, then the fields of that kind. Numbers are varints; strings and lists start with their length. The names of
+// sender and receiver are not encoded: what carries the message knows them.
 func (m *Message) AppendTo(dst []byte) []byte {
 	dst = slices.Grow(dst, sizeHint(m.Body)) // the data of records is copied once
 	at := len(dst) + 1
@@ -60,7 +60,9 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	case *Ack:
 		dst[at] = bodyAck
 		dst = binary.AppendUvarint(appendStamp(dst, b.Session), b.Match)
-		dst = append(binary.AppendVarint(dst, b.SentAt), flags(b.Granted, flagGranted)|flags(b.Resigning, flagResigning)|flags(b.Unfit, flagUnfit)|flags(b.Impaired, flagImpaired))
+		dst = append(binary.AppendVarint(dst, b.SentAt),
+			flags(b.Granted, flagGranted)|flags(b.Resigning, flagResigning)|flags(b.Unfit, flagUnfit)|
+				flags(b.Impaired, flagImpaired))
 	case *Report:
 		dst[at] = bodyReport
 		dst = appendStamp(dst, b.Session)
@@ -77,7 +79,8 @@ func (m *Message) AppendTo(dst []byte) []byte {
 	case *Answer:
 		dst[at] = bodyAnswer
 		dst = appendStamp(b.Config.appendTo(appendString(binary.AppendUvarint(dst, b.Number), b.Cluster)), b.Session)
-		dst = append(dst, flags(b.Fresh, flagFresh)|flags(b.Damaged, flagDamaged)|flags(b.Serving, flagServing)|flags(b.Blank, flagBlank)|flags(b.Whole, flagWhole))
+		dst = append(dst, flags(b.Fresh, flagFresh)|flags(b.Damaged, flagDamaged)|flags(b.Serving, flagServing)|
+			flags(b.Blank, flagBlank)|flags(b.Whole, flagWhole))
 	}
 	return dst
 }
@@ -138,8 +141,11 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		return Message{}, errMessage
 	}
 	if b[0] != messageFormat && b[0] != extendedMessageFormat {
-		return Message{}, fmt.Errorf("message between the members of a group in format %d; this version reads formats %d and %d only: run one version in all members",
-			b[0], messageFormat, extendedMessageFormat)
+		return Message{},
+			fmt.Errorf(
+				"message between the members of a group in format %d; this version reads formats %d and %d only: run "+
+					"one version in all members",
+				b[0], messageFormat, extendedMessageFormat)
 	}
 	kind, d := b[1], newEntryReader(b[2:])
 	d.extended = b[0] == extendedMessageFormat
@@ -149,7 +155,8 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		m.Body = d.frame()
 	case bodyAck:
 		a := &Ack{Session: d.stamp(), Match: d.Uvarint(), SentAt: d.Varint()}
-		d.flags(flagBit{flagGranted, &a.Granted}, flagBit{flagResigning, &a.Resigning}, flagBit{flagUnfit, &a.Unfit}, flagBit{flagImpaired, &a.Impaired})
+		d.flags(flagBit{flagGranted, &a.Granted}, flagBit{flagResigning, &a.Resigning}, flagBit{flagUnfit, &a.Unfit},
+			flagBit{flagImpaired, &a.Impaired})
 		m.Body = a
 	case bodyReport:
 		m.Body = d.report()
@@ -159,7 +166,8 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 		m.Body = p
 	case bodyAnswer:
 		a := &Answer{Number: d.Uvarint(), Cluster: string(d.Take(d.Uvarint())), Config: d.config(), Session: d.stamp()}
-		d.flags(flagBit{flagFresh, &a.Fresh}, flagBit{flagDamaged, &a.Damaged}, flagBit{flagServing, &a.Serving}, flagBit{flagBlank, &a.Blank}, flagBit{flagWhole, &a.Whole})
+		d.flags(flagBit{flagFresh, &a.Fresh}, flagBit{flagDamaged, &a.Damaged}, flagBit{flagServing, &a.Serving},
+			flagBit{flagBlank, &a.Blank}, flagBit{flagWhole, &a.Whole})
 		m.Body = a
 	default:
 		return Message{}, fmt.Errorf("message between the members of a group of the unknown kind %d", kind)
@@ -171,7 +179,8 @@ func ParseMessage(from, to string, b []byte) (Message, error) {
 }
 
 func (d *entryReader) frame() *Frame {
-	f := &Frame{Session: d.stamp(), Cluster: string(d.Take(d.Uvarint())), Config: d.config(), Position: d.Uvarint(), Stamp: d.stamp(),
+	f := &Frame{Session: d.stamp(), Cluster: string(d.Take(d.Uvarint())), Config: d.config(), Position: d.Uvarint(),
+		Stamp:  d.stamp(),
 		Commit: d.Uvarint(), Base: d.Uvarint(), Number: d.Uvarint(), Acked: d.Uvarint(), SentAt: d.Varint()}
 	d.flags(flagBit{flagReset, &f.Reset}, flagBit{flagReleased, &f.Released})
 	const minBytes = 4 // of one record
@@ -192,7 +201,8 @@ func (d *entryReader) frame() *Frame {
 }
 
 func (d *entryReader) report() *Report {
-	r := &Report{Session: d.stamp(), Number: d.Uvarint(), Acked: d.Uvarint(), Base: d.Uvarint(), Last: d.Uvarint(), Commit: d.Uvarint()}
+	r := &Report{Session: d.stamp(), Number: d.Uvarint(), Acked: d.Uvarint(), Base: d.Uvarint(), Last: d.Uvarint(),
+		Commit: d.Uvarint()}
 	const minBytes = 3 // of one run
 	n := d.Count(minBytes)
 	if n > maxRuns {

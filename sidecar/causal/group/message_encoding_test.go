@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fillValue sets every field of v, of all types that messages have, to a value that is not zero and differs from the others.
+// fillValue sets every field of v, of all types that messages have, to a value that is not zero and differs from the
+// others.
 func fillValue(t *testing.T, v reflect.Value, next *uint64) {
 	t.Helper()
 	*next += 3
@@ -83,13 +84,14 @@ func TestAMessageSurvivesItsEncodingAndNoPrefixOfItIsAccepted(t *testing.T) {
 func TestMessagesThatNoMemberSendsAreRefused(t *testing.T) {
 	runs := &Report{Runs: make([]Run, maxRuns+1)}
 	for name, b := range map[string][]byte{
-		"empty":             nil,
-		"another format":    {2, bodyAck},
-		"an unknown kind":   {messageFormat, 99, 1, 1},
-		"an unknown flag":   {messageFormat, bodyProbe, 1, 1, 1, 1, 0xff},
-		"no volume":         (&Message{To: ID{"q", 1}, Body: &Probe{}}).AppendTo(nil),
-		"too many runs":     (&Message{From: ID{"p", 1}, Body: runs}).AppendTo(nil),
-		"a position beyond": (&Message{From: ID{"p", 1}, Body: &Frame{Position: 1<<64 - 1, Records: make([]Record, 1)}}).AppendTo(nil),
+		"empty":           nil,
+		"another format":  {2, bodyAck},
+		"an unknown kind": {messageFormat, 99, 1, 1},
+		"an unknown flag": {messageFormat, bodyProbe, 1, 1, 1, 1, 0xff},
+		"no volume":       (&Message{To: ID{"q", 1}, Body: &Probe{}}).AppendTo(nil),
+		"too many runs":   (&Message{From: ID{"p", 1}, Body: runs}).AppendTo(nil),
+		"a position beyond": (&Message{From: ID{"p", 1},
+			Body: &Frame{Position: 1<<64 - 1, Records: make([]Record, 1)}}).AppendTo(nil),
 	} {
 		if m, err := ParseMessage("p", "q", b); err == nil {
 			t.Errorf("%s: accepted as %+v", name, m.Body)

@@ -6,13 +6,14 @@ type Message struct {
 	Body     Body
 }
 
-// Body is the content of a Message: *Frame, *Ack, *Report, *Probe or *Answer. Contents are not changed after they were sent.
+// Body is the content of a Message: *Frame, *Ack, *Report, *Probe or *Answer. Contents are not changed after they were
+// sent.
 type Body interface{ isBody() }
 
 // Frame takes records from a primary to a member or a joining member. Without records it is a heartbeat.
 //
-// Harmless if lost: it is sent again. If late or twice: a member that takes part in a higher session refuses it, and within one
-// session the primary's log only grows, so it repeats what the member has.
+// Harmless if lost: it is sent again. If late or twice: a member that takes part in a higher session refuses it, and
+// within one session the primary's log only grows, so it repeats what the member has.
 type Frame struct {
 	Session Stamp
 	Config  Config // the highest that is settled
@@ -49,9 +50,9 @@ type Ack struct {
 	Impaired bool
 }
 
-// Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if late: the
-// primary sends again from where the logs are known to be the same. Number and Acked are those of the frame: what was acknowledged
-// before a frame was sent is there when it arrives, unless the disk has lost it.
+// Report says that the log of a member does not have the record that a frame follows, and what it has. Harmless if
+// late: the primary sends again from where the logs are known to be the same. Number and Acked are those of the frame:
+// what was acknowledged before a frame was sent is there when it arrives, unless the disk has lost it.
 type Report struct {
 	Session            Stamp
 	Number, Acked      uint64

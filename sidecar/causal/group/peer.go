@@ -14,7 +14,8 @@ type peer struct {
 	agreed uint64
 	// match is what the peer has acknowledged in this session.
 	match uint64
-	// founding: it was a member when the session began. Then its log has something in common with the primary's, if it is intact.
+	// founding: it was a member when the session began. Then its log has something in common with the primary's, if it
+	// is intact.
 	founding bool
 	// probing: agreed is a guess. One frame is sent at a time.
 	probing bool
@@ -60,7 +61,8 @@ func (g *Group) replicate(now causal.Now) {
 		if p.match == g.log.last() {
 			p.waitingSince = now.Mono
 		}
-		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes && !(p.probing && (p.inflight > 0 || g.asksFirst(p))) && !g.gathers(p) {
+		for p.next <= g.log.last() && p.inflight < g.opts.MaxInflightBytes &&
+			!(p.probing && (p.inflight > 0 || g.asksFirst(p))) && !g.gathers(p) {
 			g.sendFrame(now, p)
 		}
 		if now.Mono-p.sentAt >= int64(g.opts.Heartbeat) || p.sentAt == 0 {
@@ -72,9 +74,10 @@ func (g *Group) replicate(now causal.Now) {
 // gatherBytes is how many bytes of records are sent to a peer although more may join them.
 const gatherBytes = 64 << 10
 
-// gathers reports whether the records that a peer lacks wait for more. They do while the disk here writes earlier ones and the peer has
-// something to write, too: both would write them later, and so all that have come until then are one frame. No commit is later for it: it
-// needs the disk here, whose next progress sends what has gathered just when it begins to write that itself.
+// gathers reports whether the records that a peer lacks wait for more. They do while the disk here writes earlier ones
+// and the peer has something to write, too: both would write them later, and so all that have come until then are one
+// frame. No commit is later for it: it needs the disk here, whose next progress sends what has gathered just when it
+// begins to write that itself.
 func (g *Group) gathers(p *peer) bool {
 	if p.inflight == 0 || p.next <= g.log.firstHeld() || g.log.at(p.next).index <= g.durable+1 {
 		return false
@@ -88,7 +91,8 @@ func (g *Group) gathers(p *peer) bool {
 	return true
 }
 
-// asksFirst reports whether a peer that is probed gets no records yet, since most probably it has to copy the user's storage first.
+// asksFirst reports whether a peer that is probed gets no records yet, since most probably it has to copy the user's
+// storage first.
 func (g *Group) asksFirst(p *peer) bool { return g.opts.External && !p.founding }
 
 // sendFrame sends the next records that fit, if any.
@@ -99,7 +103,8 @@ func (g *Group) sendFrame(now causal.Now, p *peer) {
 	}
 	p.next = max(p.next, g.log.first())
 	p.number++
-	f := &Frame{Session: l.session, Config: g.state.Config, Cluster: g.state.Cluster, Position: p.next - 1, Stamp: g.log.stamp(p.next - 1),
+	f := &Frame{Session: l.session, Config: g.state.Config, Cluster: g.state.Cluster, Position: p.next - 1,
+		Stamp:  g.log.stamp(p.next - 1),
 		Commit: g.commit, Base: g.log.first(), Reset: p.reset,
 		Number: p.number, Acked: p.match, SentAt: now.Mono, Released: l.paused}
 	if !p.probing || p.inflight == 0 && !g.asksFirst(p) {
@@ -182,7 +187,8 @@ func (g *Group) stepReport(now causal.Now, from ID, r *Report) {
 		g.fail()
 		return
 	case ok && (match < r.Acked || r.Commit > match) || !ok && p.founding:
-		// Its disk does not hold what it has acknowledged; or it is the disk of another group, which a person has to empty.
+		// Its disk does not hold what it has acknowledged; or it is the disk of another group, which a person has to
+		// empty.
 		p.gone, p.goneAs = true, PeerDamaged
 		g.plan(now)
 		return

@@ -10,8 +10,8 @@ import (
 
 // leadership is one session of a primary.
 //
-// A session begins with a start record. When it is committed, the logs of all members are the primary's up to there, so only
-// then the user gets the log: what it builds from it cannot be lost or replaced any more.
+// A session begins with a start record. When it is committed, the logs of all members are the primary's up to there, so
+// only then the user gets the log: what it builds from it cannot be lost or replaced any more.
 type leadership struct {
 	session Stamp
 	start   uint64 // position of the start record
@@ -33,8 +33,8 @@ type leadership struct {
 	wasStuck  bool  // the disk did not respond lately
 }
 
-// begin begins a session. The first frames may go out before the session is durable here: no record of it is committed before the
-// start record is durable, and the session is on the disk before that.
+// begin begins a session. The first frames may go out before the session is durable here: no record of it is committed
+// before the start record is durable, and the session is on the disk before that.
 func (g *Group) begin(now causal.Now) {
 	if g.isReplaced() {
 		return
@@ -58,8 +58,8 @@ func (g *Group) begin(now causal.Now) {
 	}
 }
 
-// required returns all members whose acknowledgement a commit needs: those of the configuration, and those that a swap which may
-// have applied has added to it.
+// required returns all members whose acknowledgement a commit needs: those of the configuration, and those that a swap
+// which may have applied has added to it.
 //
 // The result is valid until the next call.
 func (g *Group) required() []ID {
@@ -95,7 +95,8 @@ func (g *Group) peerOf(now causal.Now, id ID) *peer {
 		return p
 	}
 	// Most logs are the same up to what was there before the session.
-	p := &peer{id: id, agreed: g.log.last(), probing: true, heardAt: now.Mono, waitingSince: now.Mono, founding: !g.lead.serving}
+	p := &peer{id: id, agreed: g.log.last(), probing: true, heardAt: now.Mono, waitingSince: now.Mono,
+		founding: !g.lead.serving}
 	if g.lead.start >= g.log.first() {
 		p.agreed = g.lead.start - 1
 	}
@@ -118,8 +119,9 @@ var (
 	ErrNotPrimary = errors.New("this member of the group is not its primary, or does not serve yet; ask the others")
 	ErrMoving     = errors.New("another member of the group is about to become its primary; ask again in a moment")
 	ErrBusy       = errors.New("too many records of the group wait for a member's disk; try again later")
-	ErrFull       = errors.New("the group's log is full; try again when the oldest records are collected, or raise the limit")
-	ErrTooLarge   = errors.New("the record is too large for the group's log")
+	ErrFull       = errors.New(
+		"the group's log is full; try again when the oldest records are collected, or raise the limit")
+	ErrTooLarge = errors.New("the record is too large for the group's log")
 )
 
 // Append appends a record and returns its position. It is committed when an event says that everything up to there is.
@@ -176,8 +178,8 @@ func (g *Group) advance(now causal.Now) {
 	g.events = append(g.events, Event{Kind: Committed, Position: g.commit})
 }
 
-// quorum returns the position up to which all required members have the log: there is no smaller quorum, so every member can
-// take over alone.
+// quorum returns the position up to which all required members have the log: there is no smaller quorum, so every
+// member can take over alone.
 func (g *Group) quorum() uint64 {
 	least, greatest, others := g.lead.own, uint64(0), false
 	for _, id := range g.required() {
@@ -195,8 +197,8 @@ func (g *Group) quorum() uint64 {
 	return least
 }
 
-// serveWhenAligned makes the primary serve when its start record is committed, the grant that this member has given to an
-// earlier primary has run out, and the others have granted a lease: then nobody serves at the same time.
+// serveWhenAligned makes the primary serve when its start record is committed, the grant that this member has given to
+// an earlier primary has run out, and the others have granted a lease: then nobody serves at the same time.
 func (g *Group) serveWhenAligned(now causal.Now) {
 	l := g.lead
 	if l.serving || g.commit < l.start || !g.hasGrants(now) {
@@ -221,7 +223,8 @@ func (g *Group) serve(now causal.Now) {
 	g.release()
 }
 
-// release drops committed records from memory, if nobody else will ever ask for them. A record that is committed is durable here.
+// release drops committed records from memory, if nobody else will ever ask for them. A record that is committed is
+// durable here.
 func (g *Group) release() {
 	if !g.opts.Register {
 		g.log.release(g.commit)

@@ -2,8 +2,9 @@ package group
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// RegisterOp is a request to the register. A read is linearizable. A swap replaces the configuration with the nonce Expect, or none
-// if that is zero, by Config, and is sent on a connection on which the id of the cluster is known to be Cluster; otherwise it fails.
+// RegisterOp is a request to the register. A read is linearizable. A swap replaces the configuration with the nonce
+// Expect, or none if that is zero, by Config, and is sent on a connection on which the id of the cluster is known to be
+// Cluster; otherwise it fails.
 type RegisterOp struct {
 	ID      uint64
 	Swap    bool
@@ -45,8 +46,8 @@ type register struct {
 	epoch   uint64
 	cluster string
 	readAt  int64
-	// members are those of this group in the configuration that was read last, also of one that is not believed: they may
-	// know more.
+	// members are those of this group in the configuration that was read last, also of one that is not believed: they
+	// may know more.
 	members []ID
 	// What was known when the read was sent.
 	knownEpoch   uint64
@@ -69,8 +70,8 @@ func (g *Group) RegisterChanged(now causal.Now) {
 	}
 }
 
-// AcceptRegister says that a person has decided to believe the register, although it has another id or an older configuration:
-// the configuration that this member knows continues there. It must be the highest one of all members.
+// AcceptRegister says that a person has decided to believe the register, although it has another id or an older
+// configuration: the configuration that this member knows continues there. It must be the highest one of all members.
 func (g *Group) AcceptRegister(now causal.Now) {
 	g.accept, g.frozen, g.register.fresh = true, "", false
 	g.read(now)
@@ -210,7 +211,8 @@ func (g *Group) newNonce() Nonce {
 	return Nonce{g.self.Volume, g.state.Life, g.proposed}
 }
 
-// IsUncreated reports whether the register, as it was read since the start of this member, has no configuration of the group.
+// IsUncreated reports whether the register, as it was read since the start of this member, has no configuration of the
+// group.
 func (g *Group) IsUncreated() bool {
 	return g.opts.Register && g.register.fresh && g.register.epoch == 0
 }

@@ -30,7 +30,8 @@ type Status struct {
 	Config Config
 	// Pending are members that may have joined unnoticed. Nothing is committed without them.
 	Pending []ID
-	// Uncertain are the members of Config that the group may already do without: a primary has proposed that, and does not know the outcome yet.
+	// Uncertain are the members of Config that the group may already do without: a primary has proposed that, and does
+	// not know the outcome yet.
 	Uncertain []ID
 	Commit    uint64
 	Base      uint64
@@ -38,10 +39,11 @@ type Status struct {
 	Bytes     int
 	// Frozen says why the configuration is not changed until a person decides; "": it can be changed.
 	Frozen string
-	// Foreign: it is frozen because the register holds the configuration of another group, which AcceptRegister would replace.
+	// Foreign: it is frozen because the register holds the configuration of another group, which AcceptRegister would
+	// replace.
 	Foreign bool
-	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of one that a person has
-	// divided. It does not join before it is emptied.
+	// Diverged: records that are committed here differ from the primary's, so this is the volume of another group or of
+	// one that a person has divided. It does not join before it is emptied.
 	Diverged bool
 	// Impaired: the user's storage does not respond, and this member keeps silent.
 	Impaired bool
@@ -60,8 +62,10 @@ func (g *Group) LogBytes() int { return g.log.bytes }
 
 // Status returns the status.
 func (g *Group) Status() Status {
-	s := Status{Config: g.state.Config, Pending: g.state.Pending, Uncertain: g.uncertain(), Commit: g.commit, Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
-		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired, Replaced: g.isReplaced()}
+	s := Status{Config: g.state.Config, Pending: g.state.Pending, Uncertain: g.uncertain(), Commit: g.commit,
+		Base: g.log.first(), Last: g.log.last(), Bytes: g.log.bytes,
+		Frozen: g.frozen, Foreign: g.frozen == frozenForeign, Lost: g.lost, Diverged: g.diverged, Impaired: g.impaired,
+		Replaced: g.isReplaced()}
 	switch {
 	case !g.ready():
 	case g.damaged:
@@ -72,7 +76,8 @@ func (g *Group) Status() Status {
 		s.Role = Aligning
 	case !g.isMember():
 		s.Role = Outside
-	case g.suspicion.started, g.frozen != "" && g.tickedAt-g.heardAt > int64(g.opts.FailoverAfter): // frozen, it may not try
+	case g.suspicion.started, g.frozen != "" && g.tickedAt-g.heardAt > int64(g.opts.FailoverAfter):
+		// frozen, it may not try
 		s.Role = Electing
 	default:
 		s.Role = Following
@@ -81,8 +86,8 @@ func (g *Group) Status() Status {
 	return s
 }
 
-// uncertain returns the members of the configuration that a swap which may have been done leaves out. Those that one of unknown outcome has left
-// out are not remembered, so until that is settled it may be any of them.
+// uncertain returns the members of the configuration that a swap which may have been done leaves out. Those that one of
+// unknown outcome has left out are not remembered, so until that is settled it may be any of them.
 func (g *Group) uncertain() (ids []ID) {
 	l := g.lead
 	if l == nil || !l.unsettled && (l.change == nil || !l.change.submitted) {
@@ -100,9 +105,11 @@ func (g *Group) uncertain() (ids []ID) {
 func (s *Status) Problem() string {
 	switch {
 	case s.Replaced && s.Lost:
-		return "the group of this volume was given up, and the volumes of all members of the one that has taken its place are gone or damaged as well"
+		return "the group of this volume was given up, and the volumes of all members of the one that has taken its " +
+			"place are gone or damaged as well"
 	case s.Replaced:
-		return "the group of this volume was given up, and another one has taken its place: what is here is void; the member joins that one when its volume is empty"
+		return "the group of this volume was given up, and another one has taken its place: what is here is void; " +
+			"the member joins that one when its volume is empty"
 	case s.Frozen != "":
 		return "it is not changed until somebody decides: " + s.Frozen
 	case s.Lost:

@@ -96,7 +96,8 @@ func (g *Group) TruncateBefore() uint64 {
 	return g.needed
 }
 
-// NoteFullDisk says that the disk has no room for the entries on their way. They are tried again until Appended says that they are durable.
+// NoteFullDisk says that the disk has no room for the entries on their way. They are tried again until Appended says
+// that they are durable.
 func (g *Group) NoteFullDisk() { g.diskIsFull = true }
 
 // isStuck reports whether the disk does not respond, or has no room, or whether the user's storage does not respond.

@@ -15,7 +15,8 @@ const extendedValueFormat = 2
 // maxValueBytes bounds a configuration in the register: three members with long host names take a tenth of it.
 const maxValueBytes = 8 << 10
 
-// AppendValue appends the value that stands for c in the register to dst: a byte for the format, and the fields as in an Entry.
+// AppendValue appends the value that stands for c in the register to dst: a byte for the format, and the fields as in
+// an Entry.
 func (c *Config) AppendValue(dst []byte) []byte {
 	format := byte(valueFormat)
 	if c.isExtended() {
@@ -32,7 +33,10 @@ func ParseValue(b []byte) (Config, error) {
 	case len(b) > maxValueBytes:
 		return Config{}, fmt.Errorf("the value has %d bytes; a configuration has %d at most", len(b), maxValueBytes)
 	case b[0] != valueFormat && b[0] != extendedValueFormat:
-		return Config{}, fmt.Errorf("the value has format %d; this version reads formats %d and %d only: start the version that wrote it", b[0], valueFormat, extendedValueFormat)
+		return Config{},
+			fmt.Errorf(
+				"the value has format %d; this version reads formats %d and %d only: start the version that wrote it",
+				b[0], valueFormat, extendedValueFormat)
 	}
 	d := newEntryReader(b[1:])
 	d.extended = b[0] == extendedValueFormat

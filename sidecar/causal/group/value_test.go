@@ -46,7 +46,8 @@ func TestAValueThatIsNoConfigurationIsRefused(t *testing.T) {
 	if _, err := ParseValue(other); err == nil || !strings.Contains(err.Error(), "start the version that wrote it") {
 		t.Errorf("another format: %v", err)
 	}
-	if _, err := ParseValue(bytes.Repeat([]byte{valueFormat}, maxValueBytes+1)); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := ParseValue(bytes.Repeat([]byte{valueFormat}, maxValueBytes+1)); err == nil ||
+		!strings.Contains(err.Error(), "at most") {
 		t.Errorf("a value that is too long: %v", err)
 	}
 	for what, change := range map[string]func(*Config){

@@ -1,9 +1,10 @@
-// Package member is the state machine of one member of a coordinator's group (PROTOCOL, Groups): a group.Group that holds the write-buffer
-// log, and while this member serves, the coordinator.Coordinator whose log that is.
+// Package member is the state machine of one member of a coordinator's group (PROTOCOL, Groups): a group.Group that
+// holds the write-buffer log, and while this member serves, the coordinator.Coordinator whose log that is.
 //
-// The coordinator's machine is built from the log when the group begins to serve here, and dropped when it stops. It gets a message, a tick
-// or a completion only while the group holds its lease, that is, while no other member can serve. So to all others a failover is a crash and a restart of
-// the coordinator from a log that has lost nothing, and at any time at most one machine acts for the node.
+// The coordinator's machine is built from the log when the group begins to serve here, and dropped when it stops. It
+// gets a message, a tick or a completion only while the group holds its lease, that is, while no other member can
+// serve. So to all others a failover is a crash and a restart of the coordinator from a log that has lost nothing, and
+// at any time at most one machine acts for the node.
 //
 // Failure model: those of packages group and coordinator. The simulator and package node host the same code.
 package member
@@ -14,7 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config configures a Coordinator.
@@ -28,7 +29,8 @@ type Config struct {
 	Damaged bool
 	// Register says that there is a register. Without one, the group has one member for ever.
 	Register bool
-	// MaxLogBytes bounds the log, in memory too if there is a register. At nine tenths of it, puts are refused. 0: MaxLogBytesInMemory.
+	// MaxLogBytes bounds the log, in memory too if there is a register. At nine tenths of it, puts are refused. 0:
+	// MaxLogBytesInMemory.
 	MaxLogBytes int
 	// CollectBytes is about how much of the log is collected at a time; 0: 1 MiB.
 	CollectBytes int
@@ -36,14 +38,15 @@ type Config struct {
 	Tune func(*group.Options)
 }
 
-// reserveBytes is the room in the log beyond its bound: for the last write that was accepted below that, and for the checkpoints without
-// which nothing can be collected.
+// reserveBytes is the room in the log beyond its bound: for the last write that was accepted below that, and for the
+// checkpoints without which nothing can be collected.
 const reserveBytes = 32 << 20
 
 // Coordinator is the state machine of one member of a coordinator's group.
 //
-// Invariants: machine is not nil only between the group's Lead and Stop. It was built from a log that is committed as a whole, and every record
-// that it has emitted since is in backlog or in the log, in its order and under the position that the machine knows it by.
+// Invariants: machine is not nil only between the group's Lead and Stop. It was built from a log that is committed as a
+// whole, and every record that it has emitted since is in backlog or in the log, in its order and under the position
+// that the machine knows it by.
 type Coordinator struct {
 	groupMember
 	cfg Config
@@ -72,7 +75,8 @@ func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
 		cfg.CollectBytes = defaultCollectBytes
 	}
 	c := &Coordinator{cfg: cfg}
-	c.groupMember = groupMember{self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology, now: now, settle: c.settleMachine}
+	c.groupMember = groupMember{self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology,
+		now: now, settle: c.settleMachine}
 	o := group.DefaultOptions(group.ID{Name: nameOf(c.self), Volume: cfg.Volume})
 	o.Damaged, o.Register, o.Broken = cfg.Damaged, cfg.Register, cfg.Coordinator.Broken
 	o.MaxLogBytes = cfg.MaxLogBytes + reserveBytes
@@ -116,7 +120,8 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.settle(now)
 	c.askWhetherLeft(now)
 	if c.serves(now) {
-		c.group.SetWhole(c.machine.Membership() == coordinator.Serving) // not while it completes what was found of a log that was given up
+		// not while it completes what was found of a log that was given up
+		c.group.SetWhole(c.machine.Membership() == coordinator.Serving)
 		c.machine.Tick(now)
 		c.settle(now)
 	}
@@ -143,8 +148,8 @@ func (c *Coordinator) LinkUp(now causal.Now, n topology.Node) {
 	c.settle(now)
 }
 
-// NoteFullDisk says that the disk has no room for the entries on their way, which are tried again. Puts are refused if nobody else has a disk for them; otherwise
-// they wait, since another member takes over.
+// NoteFullDisk says that the disk has no room for the entries on their way, which are tried again. Puts are refused if
+// nobody else has a disk for them; otherwise they wait, since another member takes over.
 func (c *Coordinator) NoteFullDisk() {
 	c.group.NoteFullDisk()
 	c.SetDiskFull(len(c.group.Status().Config.Members) < 2)
@@ -160,8 +165,8 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.settle(now)
 }
 
-// AcceptLoss says that a person gives up the log, which is lost with all volumes of the group: it begins anew with what the shards hold. If
-// the volumes have been lost while the group was in the register, the group begins anew first.
+// AcceptLoss says that a person gives up the log, which is lost with all volumes of the group: it begins anew with what
+// the shards hold. If the volumes have been lost while the group was in the register, the group begins anew first.
 func (c *Coordinator) AcceptLoss(now causal.Now) (err error) {
 	c.now = now
 	switch {
@@ -188,7 +193,8 @@ func (c *Coordinator) SetDiskFull(full bool) {
 	c.limitPuts()
 }
 
-// settleMachine carries what the group says to the machine and what the machine logs to the group, until nothing is left to be done now.
+// settleMachine carries what the group says to the machine and what the machine logs to the group, until nothing is
+// left to be done now.
 func (c *Coordinator) settleMachine(now causal.Now) {
 	for {
 		c.events = c.group.Events(c.events[:0])
@@ -248,14 +254,15 @@ func (c *Coordinator) lead(now causal.Now, e *group.Event) {
 	}
 }
 
-// incarnation returns a number that no other leadership of the node has: a volume has each of its lives once, and a life has one session in
-// an epoch.
+// incarnation returns a number that no other leadership of the node has: a volume has each of its lives once, and a
+// life has one session in an epoch.
 func (c *Coordinator) incarnation(now causal.Now) uint64 {
 	l := c.group.Leadership(now)
 	return topology.Hash(fmt.Sprintf("%d %d %d", c.cfg.Volume, l.Epoch, l.Life))
 }
 
-// advance tells the machine what is committed, and appends what it has logged. It reports whether the machine has done anything.
+// advance tells the machine what is committed, and appends what it has logged. It reports whether the machine has done
+// anything.
 func (c *Coordinator) advance(now causal.Now) (acted bool) {
 	if !c.serves(now) {
 		return false

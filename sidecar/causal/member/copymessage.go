@@ -10,8 +10,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// copyRequest asks a primary for a page of its storage. Harmless if lost, late or twice: each page is asked for until it is there, and the pages of
-// an earlier copy have another id.
+// copyRequest asks a primary for a page of its storage. Harmless if lost, late or twice: each page is asked for until
+// it is there, and the pages of an earlier copy have another id.
 type copyRequest struct {
 	From, To uint64 // volumes
 	ID       uint64 // of the copy; the copies of a volume have ascending ones
@@ -25,7 +25,8 @@ type copyChunk struct {
 	ID, Page uint64
 	// Restart: the page cannot be had any more. The other fields are empty.
 	Restart bool
-	// The copy is that of the storage at Start, whose record has Stamp, or later: keys may be as later changes up to Exact have left them.
+	// The copy is that of the storage at Start, whose record has Stamp, or later: keys may be as later changes up to
+	// Exact have left them.
 	Start   uint64
 	Stamp   group.Stamp
 	Exact   uint64
@@ -46,7 +47,8 @@ const flagRestart byte = 1 << 0
 
 var errCopy = errors.New("damaged message about the copy of a storage")
 
-// appendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields, as in a Change.
+// appendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields, as in a
+// Change.
 func (r *copyRequest) appendTo(dst []byte) []byte {
 	dst = append(dst, copyFormat, copyKindRequest)
 	for _, n := range [...]uint64{r.From, r.To, r.ID, r.Page} {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // groupMember is what a Coordinator and a Storage have in common: the group, and its inputs and outputs.
@@ -33,8 +33,8 @@ type Stats struct {
 	Commits CommitLatency
 }
 
-// MaxLogBytesInMemory bounds the log of a group that may have several members, on each of them: it is in memory, as a member that was away
-// gets from there what it has missed.
+// MaxLogBytesInMemory bounds the log of a group that may have several members, on each of them: it is in memory, as a
+// member that was away gets from there what it has missed.
 const MaxLogBytesInMemory = 256 << 20
 
 // nameOf returns the name of a member in its group.
@@ -56,7 +56,8 @@ func (g *groupMember) desired() (d group.Desired) {
 
 // isFromMember reports whether a message is from another member of the group to this one.
 func (g *groupMember) isFromMember(m *causal.Message) bool {
-	return m.To == g.self && m.From.Group() == g.self.Group() && m.From.Member != 0 && m.From.Member <= topology.MaxMembers && m.From != g.self
+	return m.To == g.self && m.From.Group() == g.self.Group() && m.From.Member != 0 &&
+		m.From.Member <= topology.MaxMembers && m.From != g.self
 }
 
 // stepGroup takes in a message of the group.
@@ -110,34 +111,37 @@ func (g *groupMember) AcceptRegister(now causal.Now) {
 	g.settle(now)
 }
 
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards, their members, and caches.
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards, their members, and
+// caches.
 func (g *groupMember) SetTopology(now causal.Now, t *topology.Topology) {
 	g.now, g.topo = now, t
 	g.group.SetDesired(now, g.desired())
 	g.settle(now)
 }
 
-// HandOver makes another member the primary before this one stops, if there is one that has everything. Status tells when that is done.
+// HandOver makes another member the primary before this one stops, if there is one that has everything. Status tells
+// when that is done.
 func (g *groupMember) HandOver(now causal.Now) {
 	g.now = now
 	g.group.Resign(now)
 	g.settle(now)
 }
 
-// Writes appends the entries to be made durable, in this order, to dst. Appended says when they are; until then the data of their records is
-// not changed, and afterwards it may be.
+// Writes appends the entries to be made durable, in this order, to dst. Appended says when they are; until then the
+// data of their records is not changed, and afterwards it may be.
 func (g *groupMember) Writes(dst []group.Entry) []group.Entry { return g.group.Writes(dst) }
 
 // TruncateBefore returns the index of the first entry that the disk has to keep.
 func (g *groupMember) TruncateBefore() uint64 { return g.group.TruncateBefore() }
 
-// RegisterOps appends the requests to be sent to the register to dst. RegisterDone answers each of them once, however late.
+// RegisterOps appends the requests to be sent to the register to dst. RegisterDone answers each of them once, however
+// late.
 func (g *groupMember) RegisterOps(dst []group.RegisterOp) []group.RegisterOp {
 	return g.group.RegisterOps(dst)
 }
 
-// NeedsReset reports whether the volume is damaged and the group does without it: it is to be emptied, and a new member started with another
-// volume id.
+// NeedsReset reports whether the volume is damaged and the group does without it: it is to be emptied, and a new member
+// started with another volume id.
 func (g *groupMember) NeedsReset() bool { return g.reset }
 
 // Status returns what the group says about itself.
@@ -145,8 +149,8 @@ func (g *groupMember) Status() group.Status { return g.group.Status() }
 
 // Count is how many members a group has.
 type Count struct {
-	// Wanted are those that the topology gives the group, Present those of them that are in its configuration, and that no change leaves out which
-	// may have been done.
+	// Wanted are those that the topology gives the group, Present those of them that are in its configuration, and that
+	// no change leaves out which may have been done.
 	Wanted, Present int
 	// Leaving are those that the topology does not give the group, and whom commits wait for.
 	Leaving int

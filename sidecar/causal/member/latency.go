@@ -6,9 +6,12 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// CommitBounds are the upper bounds of the buckets of a CommitLatency, from a fast disk to a member that is dropped or a failover.
-var CommitBounds = [...]time.Duration{250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+// CommitBounds are the upper bounds of the buckets of a CommitLatency, from a fast disk to a member that is dropped or
+// a failover.
+var CommitBounds = [...]time.Duration{250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond,
+	2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second}
 
 // CommitLatency counts commits by how long they took.

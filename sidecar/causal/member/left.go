@@ -6,11 +6,12 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// leftInquiry asks the leader of the data center whether a coordinator whose volumes are all new has left (PROTOCOL, Groups). If so, everything that it
-// held is complete, and its group begins anew without a person. Nobody serves the coordinator meanwhile, so a member asks as itself.
+// leftInquiry asks the leader of the data center whether a coordinator whose volumes are all new has left (PROTOCOL,
+// Groups). If so, everything that it held is complete, and its group begins anew without a person. Nobody serves the
+// coordinator meanwhile, so a member asks as itself.
 type leftInquiry struct {
 	id    uint64 // of the question, which is repeated; 0: nothing is asked
 	askAt int64
@@ -18,8 +19,8 @@ type leftInquiry struct {
 
 const leftInquiryInterval = 100 * time.Millisecond
 
-// askWhetherLeft asks while the volumes of all members are new. A new question is asked each time they become so: an answer to an earlier one may be of a time
-// before a volume that was put back has served.
+// askWhetherLeft asks while the volumes of all members are new. A new question is asked each time they become so: an
+// answer to an earlier one may be of a time before a volume that was put back has served.
 func (c *Coordinator) askWhetherLeft(now causal.Now) {
 	q := &c.left
 	leader := c.topo.Leader(c.self.DC)
@@ -47,7 +48,8 @@ func (c *Coordinator) askWhetherLeft(now causal.Now) {
 
 // isAsMember reports whether a message is about a coordinator that nobody serves.
 func (c *Coordinator) isAsMember(m *causal.Message) bool {
-	return m.To == c.self && c.self.Member != 0 && m.From.Member != 0 && (m.Kind == causal.KindTerm || m.Kind == causal.KindTermReply)
+	return m.To == c.self && c.self.Member != 0 && m.From.Member != 0 &&
+		(m.Kind == causal.KindTerm || m.Kind == causal.KindTermReply)
 }
 
 // stepAsMember answers a member of another coordinator, or takes in the answer.
@@ -55,7 +57,8 @@ func (c *Coordinator) stepAsMember(now causal.Now, m *causal.Message) {
 	if m.Kind == causal.KindTerm {
 		if t := m.Term(); t.New && c.serves(now) {
 			if term, known := c.machine.TermOf(m.From.Group()); known {
-				c.asMember = append(c.asMember, causal.TermReply{ID: t.ID, Term: uint64(term), New: true}.Message(c.self, m.From))
+				c.asMember = append(c.asMember, causal.TermReply{ID: t.ID, Term: uint64(term),
+					New: true}.Message(c.self, m.From))
 			}
 		}
 		return

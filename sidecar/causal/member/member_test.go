@@ -9,7 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAMemberAlonePropagatesAcknowledgedPutsAfterARestart(t *testing.T) {
@@ -30,7 +30,8 @@ func TestAMemberAlonePropagatesAcknowledgedPutsAfterARestart(t *testing.T) {
 	}
 }
 
-// What the group does not keep in memory is encoded into memory that is used again. What has reached the disk must be what was written.
+// What the group does not keep in memory is encoded into memory that is used again. What has reached the disk must be
+// what was written.
 func TestTheMemoryOfRecordsIsUsedAgainOnlyWhenTheyAreOnTheDisk(t *testing.T) {
 	r := newRig(t, 1)
 	p := r.members[0]
@@ -76,7 +77,10 @@ func TestAPutIsAcknowledgedWhenAllMembersHaveIt(t *testing.T) {
 	if _, ok := r.reply(1); ok {
 		t.Fatal("it was acknowledged while a member did not have it")
 	}
-	took := r.await("the answer without the member that does not respond", func() bool { _, ok := r.reply(1); return ok })
+	took := r.await("the answer without the member that does not respond", func() bool {
+		_, ok := r.reply(1)
+		return ok
+	})
 	if took > 2*time.Second {
 		t.Errorf("a write waits %s for a member that does not respond", took)
 	}
@@ -197,7 +201,9 @@ func TestPutsAreRefusedWhileTheLogHasNoRoom(t *testing.T) {
 	r.await("room", func() bool {
 		seq++
 		r.put(p, seq, "k", nil)
-		return slices.ContainsFunc(r.sent, func(m causal.Message) bool { return m.Kind == causal.KindPutReply && m.PutReply().Err == causal.OK })
+		return slices.ContainsFunc(r.sent, func(m causal.Message) bool {
+			return m.Kind == causal.KindPutReply && m.PutReply().Err == causal.OK
+		})
 	})
 }
 
@@ -220,10 +226,12 @@ func TestMessagesThatAreNotOfTheGroupAreDropped(t *testing.T) {
 	r := newRig(t, 2)
 	p := r.members[0]
 	before := p.c.Status()
-	good := group.Message{From: group.ID{Name: "2", Volume: 101}, To: group.ID{Name: "1", Volume: 100}, Body: &group.Probe{}}
+	good := group.Message{From: group.ID{Name: "2", Volume: 101}, To: group.ID{Name: "1", Volume: 100},
+		Body: &group.Probe{}}
 	for _, m := range []causal.Message{
 		causal.GroupMessage{Body: []byte("nonsense")}.Message(self.WithMember(2), self.WithMember(1)),
-		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(topology.Node{Part: topology.Coordinator, Index: 1, Member: 2}, self.WithMember(1)),
+		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(topology.Node{Part: topology.Coordinator, Index: 1,
+			Member: 2}, self.WithMember(1)),
 		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self.WithMember(2), self.WithMember(2)),
 		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self, self.WithMember(1)),
 		causal.GroupMessage{Body: good.AppendTo(nil)}.Message(self.WithMember(9), self.WithMember(1)),
@@ -297,7 +305,8 @@ func TestAPrimarySaysHowFarAMemberIsBehindAndSinceWhenTheRegisterIsAway(t *testi
 	r := newRig(t, 2)
 	p := r.primary()
 	r.pass(6 * time.Second)
-	if h := p.c.Health(r.now); !h.HasRegister || h.RegisterAway >= 0 || h.RegisterAnswered < 0 || h.RegisterAnswered > 6*time.Second {
+	if h := p.c.Health(r.now); !h.HasRegister || h.RegisterAway >= 0 || h.RegisterAnswered < 0 ||
+		h.RegisterAnswered > 6*time.Second {
 		t.Errorf("with the register: %+v", h)
 	}
 	r.away = true
@@ -306,7 +315,8 @@ func TestAPrimarySaysHowFarAMemberIsBehindAndSinceWhenTheRegisterIsAway(t *testi
 	r.put(p, 1, "a", make([]byte, 1000))
 	r.pass(2 * time.Second)
 	h := p.c.Health(r.now)
-	if h.RegisterAway < 2*time.Second || len(h.Peers) != 1 || h.Peers[0].State != group.PeerSilent || h.Peers[0].Behind == 0 || h.Peers[0].BehindBytes < 1000 {
+	if h.RegisterAway < 2*time.Second || len(h.Peers) != 1 || h.Peers[0].State != group.PeerSilent ||
+		h.Peers[0].Behind == 0 || h.Peers[0].BehindBytes < 1000 {
 		t.Errorf("without the register, and with a member that does not respond: %+v", h)
 	}
 	r.away, r.members[1].paused = false, false
@@ -328,7 +338,9 @@ func TestAMemberSaysThatTheRegisterTakesNoChange(t *testing.T) {
 		t.Errorf("a primary that cannot do without the other member: %+v", h)
 	}
 	other.paused, r.full = false, false
-	r.await("all to be well", func() bool { return p.c.Health(r.now).RegisterAway < 0 && len(p.c.Status().Config.Members) == 2 })
+	r.await("all to be well", func() bool {
+		return p.c.Health(r.now).RegisterAway < 0 && len(p.c.Status().Config.Members) == 2
+	})
 	r.full = true
 	p.crash()
 	r.pass(6 * time.Second)
@@ -339,8 +351,8 @@ func TestAMemberSaysThatTheRegisterTakesNoChange(t *testing.T) {
 	r.await("it to serve", func() bool { return r.primary() == other && other.c.Health(r.now).RegisterAway < 0 })
 }
 
-// Whoever would stop the primary counts its members before. One that the primary has proposed to do without does not count, although it is back, until
-// that is settled.
+// Whoever would stop the primary counts its members before. One that the primary has proposed to do without does not
+// count, although it is back, until that is settled.
 func TestAMemberThatMayHaveBeenDroppedDoesNotCount(t *testing.T) {
 	r := newRig(t, 2)
 	p, other := r.primary(), r.members[1]

@@ -55,7 +55,8 @@ func (r *modelRegister) request(op group.RegisterOp) group.RegisterResult {
 	if r.away {
 		return group.RegisterResult{ID: op.ID, Outcome: group.Failed}
 	}
-	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0, Config: r.register}
+	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0,
+		Config: r.register}
 	if op.Swap && r.full {
 		res.Outcome = group.Unknown
 		return res

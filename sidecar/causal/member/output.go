@@ -18,7 +18,8 @@ func (c *Coordinator) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
-// Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the lease.
+// Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the
+// lease.
 func (c *Coordinator) Leadership() causal.Leadership {
 	if c.machine == nil {
 		return causal.Leadership{}
@@ -58,8 +59,11 @@ func (c *Coordinator) StartAlone(now causal.Now, write func([]group.Entry) error
 		return c.failure
 	}
 	if s := c.Status(); c.machine == nil {
-		return fmt.Errorf("the log belongs to a group with the members %v, this is not one of them, and there is no register. If the group has used a register, configure it. "+
-			"If it has not, the file volume in the directory of the log, which names the disk, is damaged: write the number behind the @ of this member to it", s.Config.Members)
+		return fmt.Errorf(
+			"the log belongs to a group with the members %v, this is not one of them, and there is no register. If "+
+				"the group has used a register, configure it. "+
+				"If it has not, the file volume in the directory of the log, which names the disk, is damaged: write "+
+				"the number behind the @ of this member to it", s.Config.Members)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 
 // recordQueue takes the records of a coordinator to the log of its group, in order.
 //
-// The coordinator knows a record by the position that it will have: it is the only one who appends, so positions have no gaps.
+// The coordinator knows a record by the position that it will have: it is the only one who appends, so positions have
+// no gaps.
 type recordQueue struct {
 	next uint64 // position of the next record of the coordinator
 	// waiting are encoded records that the group does not take yet, the last of them just below next.
@@ -39,7 +40,8 @@ type chunk struct {
 }
 
 const (
-	// defaultCollectBytes is about how much of the log is collected at a time, in bytes. Collecting costs two entries on the disk.
+	// defaultCollectBytes is about how much of the log is collected at a time, in bytes. Collecting costs two entries
+	// on the disk.
 	defaultCollectBytes = 1 << 20
 	// chunkBytes is the size of a chunk whose memory is used again, if no record is larger.
 	chunkBytes = 256 << 10
@@ -89,7 +91,8 @@ func (q *recordQueue) chunk(size int, records []coordinator.LogRecord) *chunk {
 	return &q.used[len(q.used)-1]
 }
 
-// release uses the memory of the records up to pos again. They are committed, so they are durable, and nobody reads them.
+// release uses the memory of the records up to pos again. They are committed, so they are durable, and nobody reads
+// them.
 func (q *recordQueue) release(pos uint64) {
 	for q.recycle && len(q.used) > 0 && q.used[0].last <= pos {
 		if c := q.used[0]; cap(c.buf) == chunkBytes && len(q.spare) < maxSpare {
@@ -106,7 +109,9 @@ func (q *recordQueue) appendTo(now causal.Now, g *group.Group) {
 		data := q.waiting[n]
 		pos, err := g.Append(now, data)
 		if err != nil {
-			break // it is tried again after the next input: at the latest when a record is committed, or the oldest are collected
+			// it is tried again after the next input: at the latest when a record is committed, or the oldest are
+			// collected
+			break
 		}
 		if want := q.next - uint64(len(q.waiting)-n); pos != want {
 			panic(fmt.Sprintf("record %d has got the position %d: somebody else appends to the log", want, pos))
@@ -124,8 +129,8 @@ func (q *recordQueue) noteAppended(pos uint64, size int) {
 	}
 }
 
-// collectable returns the position before which the log is to be collected now, if the records before some position are needed no more;
-// 0: not yet.
+// collectable returns the position before which the log is to be collected now, if the records before some position are
+// needed no more; 0: not yet.
 func (q *recordQueue) collectable(before uint64) uint64 {
 	n := 0
 	for n < len(q.marks) && q.marks[n] < before {

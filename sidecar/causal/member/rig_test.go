@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -42,7 +42,8 @@ type rig struct {
 
 func newRig(t *testing.T, members int) *rig {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members, Shards: 1}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members,
+		Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,8 @@ func newRig(t *testing.T, members int) *rig {
 	}
 	r.await("a member to serve", func() bool {
 		p := r.primary()
-		return p != nil && p.c.Serving().Membership() == coordinator.Serving && len(p.c.Status().Config.Members) == members
+		return p != nil && p.c.Serving().Membership() == coordinator.Serving &&
+			len(p.c.Status().Config.Members) == members
 	})
 	return r
 }
@@ -66,10 +68,14 @@ func newRig(t *testing.T, members int) *rig {
 func (r *rig) start(p *process) {
 	r.t.Helper()
 	image := p.image(r.t)
-	cfg := Config{Coordinator: coordinator.DefaultConfig(r.topo, self), Member: p.number, Volume: p.volume, Register: len(r.members) > 1, MaxLogBytes: r.maxLog}
+	cfg := Config{Coordinator: coordinator.DefaultConfig(r.topo, self), Member: p.number, Volume: p.volume,
+		Register: len(r.members) > 1, MaxLogBytes: r.maxLog}
 	p.c = New(cfg, image, r.now)
 	if !cfg.Register {
-		if err := p.c.StartAlone(r.now, func(entries []group.Entry) error { p.write(entries); return nil }); err != nil {
+		if err := p.c.StartAlone(r.now, func(entries []group.Entry) error {
+			p.write(entries)
+			return nil
+		}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -133,7 +139,8 @@ func (r *rig) deliver(from *process, m *causal.Message) {
 		from.c.Step(r.now, &reply)
 	case causal.KindPutAfter:
 		if r.acks {
-			reply := causal.PutAck{Incarnation: 1, Versions: []causal.Version{m.PutAfter().Record.Version}}.Message(shard, self)
+			reply := causal.PutAck{Incarnation: 1,
+				Versions: []causal.Version{m.PutAfter().Record.Version}}.Message(shard, self)
 			from.c.Step(r.now, &reply)
 		}
 	}
@@ -191,7 +198,8 @@ func (r *rig) await(what string, is func() bool) time.Duration {
 // put sends a put to a member.
 func (r *rig) put(p *process, seq uint64, key string, value []byte) {
 	r.t.Helper()
-	m := causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: p.c.Leadership(), Key: key, Value: causal.Value{Data: value}}.Message(app, self)
+	m := causal.Put{ID: seq, Session: 1, Seq: seq, Leadership: p.c.Leadership(), Key: key,
+		Value: causal.Value{Data: value}}.Message(app, self)
 	p.c.Step(r.now, &m)
 	r.flush()
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // StorageConfig configures a Storage.
@@ -17,10 +17,12 @@ type StorageConfig struct {
 	// Volume is the id of the volume of the log. Damaged says that it holds less than it had acknowledged.
 	Volume  uint64
 	Damaged bool
-	// Found is what the storage says about itself; zero: nothing. Empty says that it holds no key and no metadata of a middleman.
+	// Found is what the storage says about itself; zero: nothing. Empty says that it holds no key and no metadata of a
+	// middleman.
 	Found Applied
 	Empty bool
-	// MaxLogBytes bounds the log; 0: MaxLogBytesInMemory. RetainBytes of applied changes are kept for members that were away; 0: 32 MiB.
+	// MaxLogBytes bounds the log; 0: MaxLogBytesInMemory. RetainBytes of applied changes are kept for members that were
+	// away; 0: 32 MiB.
 	MaxLogBytes, RetainBytes int
 	Broken                   causal.Faults
 	// Tune changes the options of the group; nil: the defaults.
@@ -30,8 +32,8 @@ type StorageConfig struct {
 // The bounds of a Storage.
 const (
 	defaultRetainBytes = 32 << 20
-	// maxUnappliedBytes is how much may be committed and not applied: beyond, the storage counts as one that does not respond. A primary takes no
-	// more changes from half of it on.
+	// maxUnappliedBytes is how much may be committed and not applied: beyond, the storage counts as one that does not
+	// respond. A primary takes no more changes from half of it on.
 	maxUnappliedBytes = 64 << 20
 	// maxWaitingBytes bounds the changes that the log does not take yet.
 	maxWaitingBytes = 64 << 20
@@ -48,12 +50,13 @@ const (
 	retryTaskAfter = int64(100 * time.Millisecond)
 )
 
-// Storage is the state machine of one member of a shard's group (PROTOCOL, Shards on groups): a group.Group whose records are changes, and what
-// applies them to the local storage when they are committed.
+// Storage is the state machine of one member of a shard's group (PROTOCOL, Shards on groups): a group.Group whose
+// records are changes, and what applies them to the local storage when they are committed.
 //
-// Invariants: the storage has exactly the changes up to applied.Position, but while it is copied, and perhaps those of the task that is under way.
-// What is committed is applied in order and once. The log is not collected beyond marker, which the storage holds. While the
-// storage is copied, and until its marker says that it is complete, the group has no foundation, so it acknowledges nothing.
+// Invariants: the storage has exactly the changes up to applied.Position, but while it is copied, and perhaps those of
+// the task that is under way. What is committed is applied in order and once. The log is not collected beyond marker,
+// which the storage holds. While the storage is copied, and until its marker says that it is complete, the group has no
+// foundation, so it acknowledges nothing.
 type Storage struct {
 	groupMember
 	cfg     StorageConfig
@@ -104,7 +107,8 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 	o := group.DefaultOptions(group.ID{Name: nameOf(cfg.Self), Volume: cfg.Volume})
 	o.Broken, o.External, o.MaxLogBytes = cfg.Broken, true, cfg.MaxLogBytes
 	o.Occupied = !cfg.Empty || cfg.Found != Applied{}
-	o.Blank = cfg.Empty && (cfg.Found == Applied{} || cfg.Found.Volume == cfg.Volume) || cfg.Found.Copying && cfg.Found.Volume == cfg.Volume
+	o.Blank = cfg.Empty && (cfg.Found == Applied{} || cfg.Found.Volume == cfg.Volume) || cfg.Found.Copying &&
+		cfg.Found.Volume == cfg.Volume
 	o.Damaged = cfg.Damaged || !continues(&cfg.Found, cfg.Volume, image)
 	if !o.Damaged && cfg.Found.Volume == cfg.Volume && !cfg.Found.Copying {
 		o.Foundation, o.Applied = cfg.Found.Group, cfg.Found.Position
@@ -125,11 +129,12 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 // hasOtherRings reports whether what the shard holds is in other rings too, from which it would get it back.
 func (s *Storage) hasOtherRings() bool { return len(s.topo.Rings) > 1 }
 
-// SetWhole says whether what the members hold is all that the shard should have: it is not while the shard gets its data back from other rings.
+// SetWhole says whether what the members hold is all that the shard should have: it is not while the shard gets its
+// data back from other rings.
 func (s *Storage) SetWhole(whole bool) { s.group.SetWhole(whole) }
 
-// AcceptLoss says that a person gives up what the members held, whose volumes are all lost, or absent: a group that has nothing begins at this member, and
-// gets the data from other rings.
+// AcceptLoss says that a person gives up what the members held, whose volumes are all lost, or absent: a group that has
+// nothing begins at this member, and gets the data from other rings.
 func (s *Storage) AcceptLoss(now causal.Now) error {
 	s.now = now
 	err := s.group.AcceptLoss(now)
@@ -137,7 +142,8 @@ func (s *Storage) AcceptLoss(now causal.Now) error {
 	return err
 }
 
-// continues reports whether a storage with a marker and a log can be those of one member. If not, one of them has lost something.
+// continues reports whether a storage with a marker and a log can be those of one member. If not, one of them has lost
+// something.
 func continues(found *Applied, volume uint64, image *group.Image) bool {
 	switch {
 	case found.Volume != volume:
@@ -149,7 +155,8 @@ func continues(found *Applied, volume uint64, image *group.Image) bool {
 	return known && stamp == found.Stamp
 }
 
-// Step handles one message of another member. Those to the node are for the middleman's machine, while this member serves.
+// Step handles one message of another member. Those to the node are for the middleman's machine, while this member
+// serves.
 func (s *Storage) Step(now causal.Now, m *causal.Message) {
 	s.now = now
 	switch m.Kind {
@@ -172,7 +179,8 @@ func (s *Storage) Tick(now causal.Now) {
 	s.settle(now)
 }
 
-// NextTick returns when Tick has something to do next, if no input comes before. A group with a register ticks often enough for everything here.
+// NextTick returns when Tick has something to do next, if no input comes before. A group with a register ticks often
+// enough for everything here.
 func (s *Storage) NextTick(now causal.Now) int64 { return s.group.NextTick(now) }
 
 // LinkUp says that another member of the group can be reached again: what was on its way there may be lost.
@@ -201,14 +209,16 @@ func (s *Storage) SetStorageResponds(now causal.Now, ok bool) {
 	s.settle(now)
 }
 
-// SetCannotServe says whether the middleman does not start on this member, e.g. because its topology is older than the storage. Then another member is to serve.
+// SetCannotServe says whether the middleman does not start on this member, e.g. because its topology is older than the
+// storage. Then another member is to serve.
 func (s *Storage) SetCannotServe(now causal.Now, cannot bool) {
 	s.now, s.cannot = now, cannot
 	s.settle(now)
 }
 
-// NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the other members, which have the
-// same keys, or another one serves; and this member falls behind until too much is queued.
+// NoteStorageFull says that the local storage has no room for changes. It responds: what is full here is as full on the
+// other members, which have the same keys, or another one serves; and this member falls behind until too much is
+// queued.
 func (s *Storage) NoteStorageFull(now causal.Now) {
 	s.now, s.progressAt, s.fullUntil = now, now.Mono, now.Mono+fullFor
 	s.settle(now)
@@ -221,7 +231,8 @@ func (s *Storage) Take(dst []causal.Message) []causal.Message {
 	return dst
 }
 
-// Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the lease.
+// Leadership returns the leadership in which this member serves; none unless it serves and, at the last input, held the
+// lease.
 func (s *Storage) Leadership() causal.Leadership {
 	if s.session == 0 {
 		return causal.Leadership{}
@@ -229,8 +240,8 @@ func (s *Storage) Leadership() causal.Leadership {
 	return s.group.Leadership(s.now)
 }
 
-// Session returns the number of the session in which this member serves, counted from 1 since the start; 0: it does not serve. It serves when it is the
-// primary and its storage has everything that was committed before.
+// Session returns the number of the session in which this member serves, counted from 1 since the start; 0: it does not
+// serve. It serves when it is the primary and its storage has everything that was committed before.
 func (s *Storage) Session() uint64 { return s.session }
 
 // HoldsLease reports whether this member serves, and no other one can.
@@ -255,7 +266,8 @@ func (s *Storage) settleStorage(now causal.Now) {
 	s.serve()
 	s.proposed.appendTo(now, s.group, s.queued)
 	if s.cfg.Broken.Has(causal.ServeUnapplied) && s.session != 0 && s.applied.Position < s.leadsFrom {
-		s.proposed.report(s.group.Commit()) // else the first change that the middleman waits for makes it wait for all earlier ones
+		// else the first change that the middleman waits for makes it wait for all earlier ones
+		s.proposed.report(s.group.Commit())
 	}
 	s.advanceCopy(now)
 	s.advanceGivers(now)
@@ -295,7 +307,8 @@ func (s *Storage) countCommitted() {
 	}
 }
 
-// watchStorage makes this member one that keeps silent while its storage does not respond, and one that others are preferred to while it is full or lags.
+// watchStorage makes this member one that keeps silent while its storage does not respond, and one that others are
+// preferred to while it is full or lags.
 func (s *Storage) watchStorage(now causal.Now) {
 	if s.copying != nil || !s.group.IsFounded() || s.applied.Position >= s.group.Commit() {
 		s.progressAt = now.Mono
@@ -308,7 +321,8 @@ func (s *Storage) watchStorage(now causal.Now) {
 	s.group.SetImpaired(now, !s.responds || now.Mono-s.progressAt > stalledAfter || s.queued > limit)
 }
 
-// collect collects the log as far as the storage has it, but for what members that were away may need, and those that copy the storage do.
+// collect collects the log as far as the storage has it, but for what members that were away may need, and those that
+// copy the storage do.
 func (s *Storage) collect(now causal.Now) {
 	if s.leads {
 		s.group.CollectBeyond(now, s.cfg.RetainBytes, min(s.marker.Position, s.heldByGivers())+1)

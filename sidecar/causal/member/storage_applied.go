@@ -7,15 +7,17 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-// Applied is what a storage says about itself: which changes of which log it has. It is written atomically with the changes that it names, so
-// each is applied once. The zero Applied stands for a storage that was never that of a member.
+// Applied is what a storage says about itself: which changes of which log it has. It is written atomically with the
+// changes that it names, so each is applied once. The zero Applied stands for a storage that was never that of a
+// member.
 type Applied struct {
 	// Group names the group for ever, and Volume the log beside the storage.
 	Group, Volume uint64
 	// The storage has the changes up to Position, whose record has Stamp.
 	Position uint64
 	Stamp    group.Stamp
-	// Exact: up to this position, Write.KeyExists may be wrong, since the storage may have later changes of some keys already; 0: nowhere.
+	// Exact: up to this position, Write.KeyExists may be wrong, since the storage may have later changes of some keys
+	// already; 0: nowhere.
 	Exact uint64
 	// Copying: the storage holds a part of another one, and is to be emptied.
 	Copying bool
@@ -42,7 +44,8 @@ func ParseApplied(b []byte) (Applied, error) {
 		return Applied{}, err
 	}
 	flags := d.flags(flagCopying)
-	a := Applied{Group: d.Uvarint(), Volume: d.Uvarint(), Position: d.Uvarint(), Stamp: d.stamp(), Exact: d.Uvarint(), Copying: flags&flagCopying != 0}
+	a := Applied{Group: d.Uvarint(), Volume: d.Uvarint(), Position: d.Uvarint(), Stamp: d.stamp(), Exact: d.Uvarint(),
+		Copying: flags&flagCopying != 0}
 	if !d.isComplete() || a.Volume == 0 {
 		return Applied{}, errors.New("damaged marker of a storage")
 	}

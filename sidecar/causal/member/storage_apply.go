@@ -70,9 +70,10 @@ func (s *Storage) startTask(now causal.Now) {
 	}
 }
 
-// prepareReplacement marks the storage of the member that creates a group in place of one that was given up, before it does. Whatever the storage
-// holds is removed first: without the log it may lack what was acknowledged, and the metadata say nothing of that. Else: x1 is in the storage, x2 was in the log
-// only, and the shard serves x1 as one that has lost nothing. (Fault GiveUpUncleared.)
+// prepareReplacement marks the storage of the member that creates a group in place of one that was given up, before it
+// does. Whatever the storage holds is removed first: without the log it may lack what was acknowledged, and the
+// metadata say nothing of that. Else: x1 is in the storage, x2 was in the log only, and the shard serves x1 as one that
+// has lost nothing. (Fault GiveUpUncleared.)
 func (s *Storage) prepareReplacement() {
 	own := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
 	if s.marker == own {
@@ -83,20 +84,22 @@ func (s *Storage) prepareReplacement() {
 			return
 		}
 		marker := Applied{Group: s.group.Group(), Volume: s.cfg.Volume, Copying: true}
-		s.begin(task{StorageTask: StorageTask{Kind: TaskClear, Marker: marker}, done: func(causal.Now, *StorageTaskResult) { s.marker, s.cleared = marker, true }})
+		s.begin(task{StorageTask: StorageTask{Kind: TaskClear, Marker: marker},
+			done: func(causal.Now, *StorageTaskResult) { s.marker, s.cleared = marker, true }})
 		return
 	}
-	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: own}, done: func(now causal.Now, _ *StorageTaskResult) {
-		s.applied, s.marker = own, own
-		s.group.SetFoundation(now, own.Group)
-	}})
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: own},
+		done: func(now causal.Now, _ *StorageTaskResult) {
+			s.applied, s.marker = own, own
+			s.group.SetFoundation(now, own.Group)
+		}})
 }
 
 // holdsSomething reports whether there may be keys or metadata of a middleman in the storage.
 func (s *Storage) holdsSomething() bool { return !s.cfg.Empty || s.copies > 0 }
 
-// startGivingUp says that the volume is to be emptied. Before, a storage that has lost its marker gets one: the log says whose it is, and nothing will when
-// that is gone.
+// startGivingUp says that the volume is to be emptied. Before, a storage that has lost its marker gets one: the log
+// says whose it is, and nothing will when that is gone.
 func (s *Storage) startGivingUp() {
 	if s.reset {
 		return
@@ -106,28 +109,33 @@ func (s *Storage) startGivingUp() {
 		return
 	}
 	marker := Applied{Group: s.group.Group(), Volume: s.cfg.Volume, Copying: true}
-	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(causal.Now, *StorageTaskResult) { s.marker = marker }})
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(causal.Now, *StorageTaskResult) {
+		s.marker = marker
+	}})
 }
 
-// prepareCreation marks the storage of the member that may create the group, before it does. Else: it creates the group, stops, and finds a log with records
-// beside a storage without a marker, as if that had lost something.
+// prepareCreation marks the storage of the member that may create the group, before it does. Else: it creates the
+// group, stops, and finds a log with records beside a storage without a marker, as if that had lost something.
 func (s *Storage) prepareCreation() {
-	if s.marker != (Applied{}) && !s.isOfNoGroup() || s.group.Last() > 0 || s.group.Group() != 0 || s.group.IsDamaged() {
+	if s.marker != (Applied{}) && !s.isOfNoGroup() || s.group.Last() > 0 || s.group.Group() != 0 ||
+		s.group.IsDamaged() {
 		return
 	}
 	if d := s.desired(); len(d.Names) == 0 || d.Names[0] != nameOf(s.self) {
 		return
 	}
 	marker := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
-	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(now causal.Now, _ *StorageTaskResult) {
-		s.applied, s.marker = marker, marker
-		s.group.SetFoundation(now, marker.Group)
-	}})
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker},
+		done: func(now causal.Now, _ *StorageTaskResult) {
+			s.applied, s.marker = marker, marker
+			s.group.SetFoundation(now, marker.Group)
+		}})
 }
 
-// isOfNoGroup reports whether the storage was marked for a group that was never created: the log, and with it the volume, was lost before. Else: nobody
-// ever creates the group, since the storage seems to belong to another one. The storage is empty, and the register, which was read since the
-// start, has no group; without one, the marker is all that tells of a lost log.
+// isOfNoGroup reports whether the storage was marked for a group that was never created: the log, and with it the
+// volume, was lost before. Else: nobody ever creates the group, since the storage seems to belong to another one. The
+// storage is empty, and the register, which was read since the start, has no group; without one, the marker is all that
+// tells of a lost log.
 func (s *Storage) isOfNoGroup() bool {
 	v := s.marker.Volume
 	return s.cfg.Empty && v != s.cfg.Volume && s.marker == Applied{Group: v, Volume: v} && s.group.IsUncreated()
@@ -186,7 +194,8 @@ func (s *Storage) startApply() bool {
 
 // markAhead carries out the fault: the marker is written first.
 func (s *Storage) markAhead(t task) {
-	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: t.Marker}, done: func(causal.Now, *StorageTaskResult) { s.begin(t) }})
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: t.Marker},
+		done: func(causal.Now, *StorageTaskResult) { s.begin(t) }})
 }
 
 // markerAt returns the marker of the storage when it has the changes up to a position.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Write is a change of one key: it is set to Record, or removed.
@@ -57,8 +57,8 @@ func (c *Change) SizeHint() int {
 	return n
 }
 
-// AppendTo appends the encoding of c to dst: a byte for the format, then the writes and the metadata. Numbers are varints; strings and
-// lists start with their length.
+// AppendTo appends the encoding of c to dst: a byte for the format, then the writes and the metadata. Numbers are
+// varints; strings and lists start with their length.
 func (c *Change) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, c.SizeHint()), changeFormat)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Writes)))
@@ -144,7 +144,9 @@ func newReader(b []byte, format byte, what string) (reader, error) {
 		return reader{}, fmt.Errorf("%s: nothing is there", what)
 	}
 	if b[0] != format {
-		return reader{}, fmt.Errorf("%s in format %d; this version reads format %d only: run one version in all members", what, b[0], format)
+		return reader{},
+			fmt.Errorf("%s in format %d; this version reads format %d only: run one version in all members", what,
+				b[0], format)
 	}
 	return reader{FieldReader: causal.NewFieldReader(b[1:])}, nil
 }

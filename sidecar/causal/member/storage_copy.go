@@ -5,13 +5,15 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// copying is the copy of a primary's storage to this one, step by step. A restart, another primary, or a page that cannot be had any more begins it
-// from the start, with an empty storage: which keys were removed meanwhile is not known.
+// copying is the copy of a primary's storage to this one, step by step. A restart, another primary, or a page that
+// cannot be had any more begins it from the start, with an empty storage: which keys were removed meanwhile is not
+// known.
 //
-// Invariant: until the last step is done, the group has no foundation, and the marker of the storage says that it is incomplete.
+// Invariant: until the last step is done, the group has no foundation, and the marker of the storage says that it is
+// incomplete.
 type copying struct {
 	step   copyStep
 	source group.ID
@@ -51,16 +53,19 @@ func (s *Storage) beginCopy(now causal.Now, source group.ID) {
 	s.startOver(source)
 }
 
-// mayReplace reports whether what the storage holds may be replaced, or removed, in favor of a group's. What was never a copy of the group's storage, or of that
-// of one whose place it has taken, may be the only one of something.
+// mayReplace reports whether what the storage holds may be replaced, or removed, in favor of a group's. What was never
+// a copy of the group's storage, or of that of one whose place it has taken, may be the only one of something.
 func (s *Storage) mayReplace(group uint64) bool {
 	switch {
 	case s.cfg.Empty || s.cleared || s.marker.Group == group || s.group.Replaces(s.marker.Group):
 		return true
 	case s.marker.Group == 0 || s.marker.Group == s.cfg.Volume:
-		s.fail("the storage holds data that is not the group's, and would be replaced by a copy of another member's, or removed: empty it, or put back the right one")
+		s.fail(
+			"the storage holds data that is not the group's, and would be replaced by a copy of another member's, or " +
+				"removed: empty it, or put back the right one")
 	default:
-		s.fail("the storage belongs to the group %d, and this is the group %d: empty it, or put back the right one", s.marker.Group, group)
+		s.fail("the storage belongs to the group %d, and this is the group %d: empty it, or put back the right one",
+			s.marker.Group, group)
 	}
 	return false
 }
@@ -89,7 +94,8 @@ func (s *Storage) startCopyTask() {
 		}
 		s.begin(t)
 	case copyWrite:
-		t := task{StorageTask: StorageTask{Kind: TaskWrite, Records: c.chunk.Records, Meta: c.chunk.Meta, Marker: marker}}
+		t := task{StorageTask: StorageTask{Kind: TaskWrite, Records: c.chunk.Records, Meta: c.chunk.Meta,
+			Marker: marker}}
 		t.done = func(now causal.Now, _ *StorageTaskResult) {
 			if s.copying == c {
 				s.takePage(now, c)
@@ -107,8 +113,8 @@ func (s *Storage) takePage(now causal.Now, c *copying) {
 		c.step, c.page, c.after, c.sentAt, c.chunk = copyAsk, c.page+1, c.chunk.Next, 0, nil
 		return
 	}
-	// The log comes first, and is durable before the marker names a position in it. Else: a marker is ahead of its log after a crash, as if that had
-	// lost something.
+	// The log comes first, and is durable before the marker names a position in it. Else: a marker is ahead of its log
+	// after a crash, as if that had lost something.
 	var ok bool
 	if c.saved, ok = s.group.Restore(now, c.chunk.Start, c.chunk.Stamp); !ok {
 		s.copying = nil
@@ -123,12 +129,13 @@ func (s *Storage) finishCopy(c *copying) {
 	if c.chunk.Exact > marker.Position {
 		marker.Exact = c.chunk.Exact
 	}
-	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker}, done: func(now causal.Now, _ *StorageTaskResult) {
-		s.applied, s.marker, s.doubted, s.copying = marker, marker, false, nil
-		s.attempted, s.counted, s.queued, s.progressAt = marker.Position, marker.Position, 0, now.Mono
-		s.group.SetApplied(marker.Position)
-		s.group.SetFoundation(now, marker.Group)
-	}})
+	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: marker},
+		done: func(now causal.Now, _ *StorageTaskResult) {
+			s.applied, s.marker, s.doubted, s.copying = marker, marker, false, nil
+			s.attempted, s.counted, s.queued, s.progressAt = marker.Position, marker.Position, 0, now.Mono
+			s.group.SetApplied(marker.Position)
+			s.group.SetFoundation(now, marker.Group)
+		}})
 }
 
 // advanceCopy asks for the page that is next, again if it does not come.
@@ -157,13 +164,15 @@ func (s *Storage) copyLinkUp(n topology.Node) {
 // stepChunk takes in a page.
 func (s *Storage) stepChunk(from topology.Node, chunk *copyChunk) {
 	c := s.copying
-	if c == nil || c.step != copyAsk || chunk.From != c.source.Volume || nameOf(from) != c.source.Name || chunk.ID != c.id || chunk.Page != c.page {
+	if c == nil || c.step != copyAsk || chunk.From != c.source.Volume || nameOf(from) != c.source.Name ||
+		chunk.ID != c.id || chunk.Page != c.page {
 		return
 	}
 	if c.page == 1 {
 		c.start = chunk.Start
 	}
-	// A primary that has restarted may take a late request for the first page for a new copy, which is of a later position than the pages here.
+	// A primary that has restarted may take a late request for the first page for a new copy, which is of a later
+	// position than the pages here.
 	if chunk.Restart || chunk.Start != c.start && !s.cfg.Broken.Has(causal.CopyWithoutLog) {
 		s.startOver(c.source)
 		return

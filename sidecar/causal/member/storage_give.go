@@ -7,14 +7,14 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // giver is what a primary knows of a member that copies its storage.
 //
-// Pages are fuzzy: they are read one after the other, while changes are applied. The one who copies goes on from the log behind start, which
-// was applied before the first page was read. A change is that of whole keys, so what it does is right also on a key that is newer, once the
-// later changes have been made too. So the log is kept from hold on.
+// Pages are fuzzy: they are read one after the other, while changes are applied. The one who copies goes on from the
+// log behind start, which was applied before the first page was read. A change is that of whole keys, so what it does
+// is right also on a key that is newer, once the later changes have been made too. So the log is kept from hold on.
 type giver struct {
 	to     topology.Node
 	volume uint64
@@ -52,7 +52,8 @@ func (s *Storage) stepCopy(now causal.Now, m *causal.Message) {
 	}
 }
 
-// stepRequest takes in that a member asks for a page. Who does not serve says nothing: the next primary will ask the member to copy its storage.
+// stepRequest takes in that a member asks for a page. Who does not serve says nothing: the next primary will ask the
+// member to copy its storage.
 func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest) {
 	if !s.leads {
 		return
@@ -67,7 +68,8 @@ func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest
 		return
 	default:
 		s.letGo(g)
-		g = &giver{to: from, volume: r.From, id: r.ID, start: s.applied.Position, stamp: s.applied.Stamp, hold: s.applied.Position}
+		g = &giver{to: from, volume: r.From, id: r.ID, start: s.applied.Position, stamp: s.applied.Stamp,
+			hold: s.applied.Position}
 		s.givers = append(s.givers, g)
 	}
 	switch r.Page {
@@ -118,7 +120,8 @@ func (s *Storage) givePage(g *giver, r *StorageTaskResult) {
 		s.letGo(g)
 		return
 	}
-	c := &copyChunk{To: g.volume, ID: g.id, Page: g.page, Start: g.start, Stamp: g.stamp, Exact: s.attempted, Records: r.Records, Meta: r.Meta, Next: r.Next}
+	c := &copyChunk{To: g.volume, ID: g.id, Page: g.page, Start: g.start, Stamp: g.stamp, Exact: s.attempted,
+		Records: r.Records, Meta: r.Meta, Next: r.Next}
 	if s.cfg.Broken.Has(causal.CopyWithoutLog) {
 		c.Start, c.Stamp = s.applied.Position, s.applied.Stamp
 	}

@@ -10,8 +10,8 @@ import (
 
 // proposals are the changes of this session that are not applied yet, in order.
 //
-// Invariant: those before appended have the positions from first on, without gaps: nobody else appends to the log. The others wait until the
-// log takes them.
+// Invariant: those before appended have the positions from first on, without gaps: nobody else appends to the log. The
+// others wait until the log takes them.
 type proposals struct {
 	list         []proposal
 	first        uint64
@@ -52,13 +52,16 @@ func (p *proposals) push(c Change) (id uint64, err error) {
 	return p.nextID, nil
 }
 
-// appendTo appends what waits to the log of a group, as far as that takes it. queued is what the storage is behind, in bytes.
+// appendTo appends what waits to the log of a group, as far as that takes it. queued is what the storage is behind, in
+// bytes.
 func (p *proposals) appendTo(now causal.Now, g *group.Group, queued int) {
 	for p.appended < len(p.list) && queued <= maxUnappliedBytes/2 {
 		next := &p.list[p.appended]
 		pos, err := g.Append(now, next.data)
 		if err != nil {
-			return // it is tried again after the next input: at the latest when a change is committed, or the oldest are collected
+			// it is tried again after the next input: at the latest when a change is committed, or the oldest are
+			// collected
+			return
 		}
 		if want := p.first + uint64(p.appended); pos != want {
 			panic(fmt.Sprintf("change %d has got the position %d: somebody else appends to the log", want, pos))
@@ -93,8 +96,9 @@ func (p *proposals) report(pos uint64) {
 	}
 }
 
-// Propose asks for a change, which is to be made when all members have it in their logs. It is retained. Done says when the storage of this member has it;
-// until then it may be made or not, and when the session ends before, nobody says. Only while Session is not 0.
+// Propose asks for a change, which is to be made when all members have it in their logs. It is retained. Done says when
+// the storage of this member has it; until then it may be made or not, and when the session ends before, nobody says.
+// Only while Session is not 0.
 func (s *Storage) Propose(now causal.Now, c Change) (id uint64, err error) {
 	s.now = now
 	if s.session == 0 {
@@ -107,7 +111,8 @@ func (s *Storage) Propose(now causal.Now, c Change) (id uint64, err error) {
 	return id, nil
 }
 
-// Done appends the proposals that are committed and applied here to dst, in order; none while this member does not hold the lease.
+// Done appends the proposals that are committed and applied here to dst, in order; none while this member does not hold
+// the lease.
 func (s *Storage) Done(dst []uint64) []uint64 {
 	if !s.HoldsLease(s.now) {
 		return dst

@@ -9,16 +9,18 @@ type TaskKind uint8
 const (
 	// TaskApply makes Changes, in order, and writes Marker, all atomically. There may be no changes.
 	TaskApply TaskKind = iota + 1
-	// TaskClear writes Marker, and then removes all keys and all metadata of the middleman. It is done when both are done.
+	// TaskClear writes Marker, and then removes all keys and all metadata of the middleman. It is done when both are
+	// done.
 	TaskClear
-	// TaskRead reads keys with their records, about MaxBytes of them, from After on, and with First all metadata of the middleman. A key that
-	// is there all the time is read at least once.
+	// TaskRead reads keys with their records, about MaxBytes of them, from After on, and with First all metadata of the
+	// middleman. A key that is there all the time is read at least once.
 	TaskRead
 	// TaskWrite writes Records and Meta, and Marker, all atomically. Keys may be there already.
 	TaskWrite
 )
 
-// StorageTask is a request to the local storage. Tasks come one at a time: the next one is there when the last one is done.
+// StorageTask is a request to the local storage. Tasks come one at a time: the next one is there when the last one is
+// done.
 type StorageTask struct {
 	ID   uint64
 	Kind TaskKind

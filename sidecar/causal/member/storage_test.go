@@ -74,7 +74,10 @@ func TestAHandedOverShardServesAtOnce(t *testing.T) {
 	old := r.primary()
 	old.s.HandOver(r.now)
 	r.flush()
-	if took := r.await("another primary", func() bool { p := r.primary(); return p != nil && p != old }); took > time.Second {
+	if took := r.await("another primary", func() bool {
+		p := r.primary()
+		return p != nil && p != old
+	}); took > time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if old.s.Session() != 0 || !old.s.Leadership().IsZero() {
@@ -237,7 +240,9 @@ func TestAGroupIsCreatedFromAStorageThatHasData(t *testing.T) {
 func TestTheStorageOfSomebodyElseIsNotReplaced(t *testing.T) {
 	for name, spoil := range map[string]func(*shardMember){
 		"a store that was never a member's": func(*shardMember) {},
-		"a member's of another group":       func(p *shardMember) { p.store.marker = Applied{Group: 5, Volume: 6, Position: 7} },
+		"a member's of another group": func(p *shardMember) {
+			p.store.marker = Applied{Group: 5, Volume: 6, Position: 7}
+		},
 	} {
 		r := newShardRig(t, 2)
 		other := r.members[1]
@@ -285,8 +290,9 @@ func TestACreatorMayStopAtAnyTime(t *testing.T) {
 	}
 }
 
-// The creator of a group loses its log when it has marked its storage, and has not created the group. A marker that is not of such a creation, a
-// storage that holds something, or a group in the register is another matter: something may be lost.
+// The creator of a group loses its log when it has marked its storage, and has not created the group. A marker that is
+// not of such a creation, a storage that holds something, or a group in the register is another matter: something may
+// be lost.
 func TestACreatorThatLosesItsLogBeforeThereIsAGroupCreatesOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*shardRig, *shardMember)
@@ -300,7 +306,8 @@ func TestACreatorThatLosesItsLogBeforeThereIsAGroupCreatesOne(t *testing.T) {
 		"the storage is at a position": {func(_ *shardRig, p *shardMember) { p.store.marker.Position = 7 }, false},
 		"the register has its group": {func(r *shardRig, p *shardMember) {
 			id := group.ID{Name: "1", Volume: p.store.marker.Volume}
-			r.register = group.Config{Group: id.Volume, Epoch: 1, Members: []group.ID{id}, Primary: id, Nonce: group.Nonce{Volume: id.Volume, Number: 1}}
+			r.register = group.Config{Group: id.Volume, Epoch: 1, Members: []group.ID{id}, Primary: id,
+				Nonce: group.Nonce{Volume: id.Volume, Number: 1}}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

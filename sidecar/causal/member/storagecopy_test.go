@@ -8,7 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// copyingRig returns a group in which the last member has an empty storage and log, and that is down. The messages of its copy are kept back.
+// copyingRig returns a group in which the last member has an empty storage and log, and that is down. The messages of
+// its copy are kept back.
 func copyingRig(t *testing.T, members int) (r *shardRig, joiner *shardMember, held *[]causal.Message) {
 	t.Helper()
 	r = newShardRig(t, members)

@@ -10,7 +10,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 )
 
-var someRecord = causal.Record{Version: causal.Version{HLC: 1 << 60, Origin: 1 << 31}, Value: causal.Value{Data: []byte("data"), ExpireAtMs: -5}}
+var someRecord = causal.Record{Version: causal.Version{HLC: 1 << 60, Origin: 1 << 31},
+	Value: causal.Value{Data: []byte("data"), ExpireAtMs: -5}}
 
 var someChange = Change{
 	Writes: []Write{
@@ -33,7 +34,8 @@ func TestWhatIsEncodedIsReadAsItWas(t *testing.T) {
 			t.Errorf("%d bytes, and the hint is %d", len(b), c.SizeHint())
 		}
 	}
-	for _, a := range []Applied{{Volume: 1}, {Group: 1 << 63, Volume: 2, Position: 3, Stamp: group.Stamp{Epoch: 4, Life: 5}, Exact: 6, Copying: true}} {
+	for _, a := range []Applied{{Volume: 1}, {Group: 1 << 63, Volume: 2, Position: 3,
+		Stamp: group.Stamp{Epoch: 4, Life: 5}, Exact: 6, Copying: true}} {
 		got, err := ParseApplied(a.AppendTo(nil))
 		if diff := cmp.Diff(a, got); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
@@ -44,8 +46,11 @@ func TestWhatIsEncodedIsReadAsItWas(t *testing.T) {
 	if diff := cmp.Diff(request, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	for _, c := range []*copyChunk{{From: 1, To: 2, ID: 3, Page: 4, Restart: true}, {From: 1, To: 2, ID: 3, Page: 4, Start: 5, Stamp: group.Stamp{Epoch: 6, Life: 7},
-		Exact: 8, Next: "next", Meta: someChange.Meta, Records: []causal.Moved{{Key: "k", Record: someRecord}, {Record: causal.Record{Value: causal.Value{Tombstone: true}}}}}} {
+	for _, c := range []*copyChunk{{From: 1, To: 2, ID: 3, Page: 4, Restart: true},
+		{From: 1, To: 2, ID: 3, Page: 4, Start: 5, Stamp: group.Stamp{Epoch: 6, Life: 7},
+			Exact: 8, Next: "next", Meta: someChange.Meta,
+			Records: []causal.Moved{{Key: "k", Record: someRecord},
+				{Record: causal.Record{Value: causal.Value{Tombstone: true}}}}}} {
 		_, got, err := parseCopy(c.appendTo(nil))
 		if diff := cmp.Diff(c, got); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
@@ -64,10 +69,14 @@ func encodings() map[string]struct {
 	}
 	readCopy := func(b []byte) error { _, _, err := parseCopy(b); return err }
 	return map[string]e{
-		"change":  {someChange.AppendTo(nil), func(b []byte) error { _, err := ParseChange(b); return err }},
-		"marker":  {(&Applied{Group: 1, Volume: 300, Position: 3}).AppendTo(nil), func(b []byte) error { _, err := ParseApplied(b); return err }},
+		"change": {someChange.AppendTo(nil), func(b []byte) error { _, err := ParseChange(b); return err }},
+		"marker": {(&Applied{Group: 1, Volume: 300, Position: 3}).AppendTo(nil), func(b []byte) error {
+			_, err := ParseApplied(b)
+			return err
+		}},
 		"request": {(&copyRequest{From: 1, To: 2, ID: 3, Page: 4, After: "after"}).appendTo(nil), readCopy},
-		"chunk":   {(&copyChunk{From: 1, To: 2, ID: 3, Page: 4, Meta: someChange.Meta, Records: []causal.Moved{{Key: "k", Record: someRecord}}}).appendTo(nil), readCopy},
+		"chunk": {(&copyChunk{From: 1, To: 2, ID: 3, Page: 4, Meta: someChange.Meta,
+			Records: []causal.Moved{{Key: "k", Record: someRecord}}}).appendTo(nil), readCopy},
 	}
 }
 

@@ -36,7 +36,8 @@ func TestNoAcknowledgedWriteIsLostWhateverHappens(t *testing.T) {
 
 // Each fault breaks one rule; each has to be noticed.
 func TestEveryFaultOfAShardsMemberIsCaught(t *testing.T) {
-	for _, f := range []causal.Fault{causal.ApplyUncommitted, causal.CollectUnapplied, causal.CopyWithoutLog, causal.MarkerAhead, causal.ServeUnapplied, causal.CopyOntoOld} {
+	for _, f := range []causal.Fault{causal.ApplyUncommitted, causal.CollectUnapplied, causal.CopyWithoutLog,
+		causal.MarkerAhead, causal.ServeUnapplied, causal.CopyOntoOld} {
 		t.Run(f.String(), func(t *testing.T) {
 			const seeds = 300
 			for seed := range uint64(seeds) {
@@ -126,7 +127,8 @@ func randomRun(t *testing.T, seed uint64, faults ...causal.Fault) *shardRig {
 // tryConsistent checks the ends of a run: that the group is whole again is a part of that.
 func (r *shardRig) tryConsistent() {
 	for range 2400 {
-		if p := r.primary(); r.wrong != "" || p != nil && len(p.s.Status().Config.Members) == len(r.members) && r.isQuiet() {
+		if p := r.primary(); r.wrong != "" || p != nil && len(p.s.Status().Config.Members) == len(r.members) &&
+			r.isQuiet() {
 			break
 		}
 		r.pass(25 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // shardMember is a member of a shard's group with its disk and its storage.
@@ -29,7 +29,8 @@ type shardMember struct {
 	paused bool
 }
 
-// shardRig runs the members of one shard in virtual time. Disks are instantaneous; storages are, unless they hang or fail.
+// shardRig runs the members of one shard in virtual time. Disks are instantaneous; storages are, unless they hang or
+// fail.
 type shardRig struct {
 	t       *testing.T
 	now     causal.Now
@@ -56,15 +57,20 @@ type shardRig struct {
 
 func newShardRig(t *testing.T, members int, faults ...causal.Fault) *shardRig {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members, Shards: 1}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members,
+		Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &shardRig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000}, broken: causal.FaultsOf(faults...), volumes: 100,
-		keyOf: map[uint64]string{}, acked: map[string]uint64{}, retain: 1 << 10, copied: func(*causal.Message) int { return 1 }}
+	r := &shardRig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000},
+		broken: causal.FaultsOf(faults...), volumes: 100,
+		keyOf: map[uint64]string{}, acked: map[string]uint64{}, retain: 1 << 10, copied: func(*causal.Message) int {
+			return 1
+		}}
 	for i := range members {
-		p := &shardMember{number: uint8(i + 1), volume: r.newVolume(), modelDisk: modelDisk{first: 1}, store: newModelStore()}
+		p := &shardMember{number: uint8(i + 1), volume: r.newVolume(), modelDisk: modelDisk{first: 1},
+			store: newModelStore()}
 		r.members = append(r.members, p)
 	}
 	return r
@@ -98,8 +104,10 @@ func (r *shardRig) start(p *shardMember) {
 	r.t.Helper()
 	image := p.image(r.t)
 	p.held = nil
-	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume, Damaged: p.damaged, Found: p.store.marker,
-		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog, Broken: r.broken}, image, r.now)
+	p.s = NewStorage(StorageConfig{Self: self.WithMember(p.number), Topology: r.topo, Volume: p.volume,
+		Damaged: p.damaged, Found: p.store.marker,
+		Empty: len(p.store.keys)+len(p.store.meta) == 0, RetainBytes: r.retain, MaxLogBytes: r.maxLog,
+		Broken: r.broken}, image, r.now)
 	r.flush()
 }
 
@@ -246,14 +254,16 @@ func (r *shardRig) fail(what string) {
 	}
 }
 
-// serialIn returns the serial of the last write of a key in the storage of a member: that of a removal is in the metadata.
+// serialIn returns the serial of the last write of a key in the storage of a member: that of a removal is in the
+// metadata.
 func (r *shardRig) serialIn(p *shardMember, key string) uint64 {
 	serial := uint64(p.store.keys[key].Version.HLC)
 	removed, _ := strconv.ParseUint(p.store.meta["removed "+key], 10, 64)
 	return max(serial, removed)
 }
 
-// write proposes that a key is written, or removed; as middlemen do, it knows what is there. It returns whether somebody took the proposal.
+// write proposes that a key is written, or removed; as middlemen do, it knows what is there. It returns whether
+// somebody took the proposal.
 func (r *shardRig) write(key string, remove bool) bool {
 	r.t.Helper()
 	p := r.primary()
@@ -267,7 +277,8 @@ func (r *shardRig) write(key string, remove bool) bool {
 	if remove {
 		c.Meta = []Meta{{"removed " + key, []byte(fmt.Sprint(r.serial))}}
 	} else {
-		w.Record = causal.Record{Version: causal.Version{HLC: causal.HLC(r.serial), Origin: 1}, Value: causal.Value{Data: []byte(fmt.Sprint("value ", r.serial))}}
+		w.Record = causal.Record{Version: causal.Version{HLC: causal.HLC(r.serial), Origin: 1},
+			Value: causal.Value{Data: []byte(fmt.Sprint("value ", r.serial))}}
 	}
 	c.Writes = []Write{w}
 	id, err := p.s.Propose(r.now, c)
@@ -324,7 +335,8 @@ func (r *shardRig) await(what string, is func() bool) time.Duration {
 func (r *shardRig) describe() (text string) {
 	for _, p := range r.members {
 		if p.s != nil {
-			text += fmt.Sprintf("\n%d: %+v, applied %+v, session %d, copying %+v, failure %v", p.number, p.s.Status(), p.s.applied, p.s.Session(), p.s.copying, p.s.Failure())
+			text += fmt.Sprintf("\n%d: %+v, applied %+v, session %d, copying %+v, failure %v", p.number, p.s.Status(),
+				p.s.applied, p.s.Session(), p.s.copying, p.s.Failure())
 		}
 	}
 	return text
@@ -333,7 +345,8 @@ func (r *shardRig) describe() (text string) {
 // isQuiet reports whether all members have applied the same log.
 func (r *shardRig) isQuiet() bool {
 	for _, p := range r.members {
-		if p.s == nil || p.s.applied.Position < r.members[0].s.group.Last() || p.s.copying != nil || p.s.group.Commit() < p.s.group.Last() {
+		if p.s == nil || p.s.applied.Position < r.members[0].s.group.Last() || p.s.copying != nil ||
+			p.s.group.Commit() < p.s.group.Last() {
 			return false
 		}
 	}
@@ -344,8 +357,11 @@ func (r *shardRig) isQuiet() bool {
 func (r *shardRig) compare() {
 	first := &r.members[0].store
 	for _, p := range r.members {
-		if !maps.EqualFunc(first.keys, p.store.keys, func(a, b causal.Record) bool { return a.Version == b.Version }) || !maps.Equal(first.meta, p.store.meta) {
-			r.fail(fmt.Sprintf("member %d has (-) what member 1 has not (+):\n%s", p.number, cmp.Diff(p.store, *first, cmp.AllowUnexported(modelStore{}))))
+		if !maps.EqualFunc(first.keys, p.store.keys, func(a, b causal.Record) bool {
+			return a.Version == b.Version
+		}) || !maps.Equal(first.meta, p.store.meta) {
+			r.fail(fmt.Sprintf("member %d has (-) what member 1 has not (+):\n%s", p.number,
+				cmp.Diff(p.store, *first, cmp.AllowUnexported(modelStore{}))))
 		}
 		if p.store.len != len(p.store.keys) {
 			r.fail(fmt.Sprintf("member %d counts %d keys of %d", p.number, p.store.len, len(p.store.keys)))

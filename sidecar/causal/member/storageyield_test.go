@@ -41,7 +41,9 @@ func TestAPrimaryWhoseStorageDoesNotRespondHandsOver(t *testing.T) {
 			if took > c.within {
 				t.Errorf("it took %s", took)
 			}
-			if took := r.await("a write", func() bool { return r.write("c", false) && r.acked["c"] == r.serial }); took > 200*time.Millisecond {
+			if took := r.await("a write", func() bool {
+				return r.write("c", false) && r.acked["c"] == r.serial
+			}); took > 200*time.Millisecond {
 				t.Errorf("a write took %s", took)
 			}
 			if n := len(next.s.Status().Config.Members); n != c.members-1 {
@@ -159,7 +161,9 @@ func TestWritesDoNotWaitForAMemberWhoseStorageDoesNotRespond(t *testing.T) {
 	longest := time.Duration(0)
 	for i := range 100 {
 		want := r.serial + 1
-		longest = max(longest, r.await("a write", func() bool { return r.serial >= want || r.write(fmt.Sprint("k", i), false) })+
+		longest = max(longest, r.await("a write", func() bool {
+			return r.serial >= want || r.write(fmt.Sprint("k", i), false)
+		})+
 			r.await("its end", func() bool { return r.acked[fmt.Sprint("k", i)] >= want }))
 		r.pass(25 * time.Millisecond)
 	}
@@ -170,7 +174,8 @@ func TestWritesDoNotWaitForAMemberWhoseStorageDoesNotRespond(t *testing.T) {
 	r.checkEnd()
 }
 
-// Else: the only member of the configuration is one whose volume was lost, though the storage beside the other one has merely hung for a while.
+// Else: the only member of the configuration is one whose volume was lost, though the storage beside the other one has
+// merely hung for a while.
 func TestAHandOverToALostMemberLosesNothing(t *testing.T) {
 	r := newShardRig(t, 2).startAll()
 	r.mustWrite("a", "b")

@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // ackBatches collects acknowledgements until messages are taken, so that each coordinator gets one message.

@@ -4,15 +4,17 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Writes of a silent origin that an adopter puts in all rings (PROTOCOL, Adoption). A put that was received before, in its lane, is the same
-// put; it only need not wait for its lanes any more once the adopter says so. One that was not has its dependencies of other origins, and
-// waits for the adopter's word in place of lanes. Either has no effect on the lane: what else is in that is not known.
+// Writes of a silent origin that an adopter puts in all rings (PROTOCOL, Adoption). A put that was received before, in
+// its lane, is the same put; it only need not wait for its lanes any more once the adopter says so. One that was not
+// has its dependencies of other origins, and waits for the adopter's word in place of lanes. Either has no effect on
+// the lane: what else is in that is not known.
 
-// handleAdopter handles a message from an adopter. A shard that has lost its data takes no part before it has them again: what it could
-// report as clean may be what its storage has lost, and what it could take may be older than what the donors have dropped.
+// handleAdopter handles a message from an adopter. A shard that has lost its data takes no part before it has them
+// again: what it could report as clean may be what its storage has lost, and what it could take may be older than what
+// the donors have dropped.
 func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
 	if m.backfill != nil {
 		return // without an answer it is sent again
@@ -49,7 +51,9 @@ func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptP
 // isAheadOfClock is isAhead for what an adopter sends.
 func (m *Middleman) isAheadOfClock(now causal.Now, a *causal.AdoptPut) bool {
 	limit := m.timeLimit(now)
-	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps, func(d causal.Dep) bool { return d.Version.HLC > limit })
+	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps, func(d causal.Dep) bool {
+		return d.Version.HLC > limit
+	})
 }
 
 // stageAdopted stages a write that was not received before.
@@ -63,7 +67,8 @@ func (m *Middleman) stageAdopted(now causal.Now, a *causal.AdoptPut) {
 	if !slices.Contains(m.adoptedOf, v.Origin) {
 		m.adoptedOf = append(m.adoptedOf, v.Origin)
 	}
-	p := &put{key: a.Key, record: a.Record, adopted: true, awaitsPastReceived: true, awaitsPastClean: true, unprocessedDeps: 1, uncleanDeps: 1}
+	p := &put{key: a.Key, record: a.Record, adopted: true, awaitsPastReceived: true, awaitsPastClean: true,
+		unprocessedDeps: 1, uncleanDeps: 1}
 	p.deps = causal.NewDepList(len(a.Deps))
 	for _, d := range a.Deps {
 		p.deps.AddWrite(d)
@@ -228,7 +233,8 @@ func (m *Middleman) sendAdoptionStates(to topology.Node, writes []causal.Dep) {
 	}
 	for state, versions := range byState {
 		if len(versions) > 0 {
-			s := causal.AdoptStatus{State: causal.AdoptionState(state), Versions: versions, Incarnation: m.cfg.Incarnation}
+			s := causal.AdoptStatus{State: causal.AdoptionState(state), Versions: versions,
+				Incarnation: m.cfg.Incarnation}
 			m.Send(s.Message(m.cfg.Self, to))
 		}
 	}

@@ -26,12 +26,15 @@ func newAdoptingRig(t *testing.T) *rig {
 }
 
 func (r *rig) adopt(key string, hlc causal.HLC, deps ...causal.Dep) map[causal.HLC]causal.AdoptionState {
-	r.step(causal.AdoptPut{Key: key, Record: record(version(hlc)), Deps: deps, Map: r.m.slotMap()}.Message(leader1, self))
+	r.step(causal.AdoptPut{Key: key, Record: record(version(hlc)), Deps: deps,
+		Map: r.m.slotMap()}.Message(leader1, self))
 	return r.adoptionStates()
 }
 
-func (r *rig) adoptionStep(past causal.AdoptionState, incarnation uint64, hlc causal.HLC) map[causal.HLC]causal.AdoptionState {
-	r.step(causal.AdoptStep{Past: past, Versions: []causal.Version{version(hlc)}, Incarnation: incarnation, Map: r.m.slotMap()}.Message(leader1, self))
+func (r *rig) adoptionStep(past causal.AdoptionState, incarnation uint64,
+	hlc causal.HLC) map[causal.HLC]causal.AdoptionState {
+	r.step(causal.AdoptStep{Past: past, Versions: []causal.Version{version(hlc)}, Incarnation: incarnation,
+		Map: r.m.slotMap()}.Message(leader1, self))
 	return r.adoptionStates()
 }
 
@@ -45,13 +48,15 @@ func TestAnAdoptedPutWaitsForTheWordOfItsAdopter(t *testing.T) {
 		t.Fatalf("a step for another incarnation: %v, stored %v", got, r.records)
 	}
 	r.adoptionStep(causal.AdoptionReceived, 1, 10)
-	if got := r.adoptionStep(causal.AdoptionReceived, 1, 10); got[10] != causal.AdoptionConfirmed || len(r.records) != 1 {
+	if got := r.adoptionStep(causal.AdoptionReceived, 1, 10); got[10] != causal.AdoptionConfirmed ||
+		len(r.records) != 1 {
 		t.Fatalf("its past is received: %v, stored %v", got, r.records)
 	}
 	if got := r.adoptionStep(causal.AdoptionConfirmed, 1, 10); got[10] != causal.AdoptionClean {
 		t.Fatalf("its past is confirmed: %v", got)
 	}
-	if got := r.adoptionStep(causal.AdoptionComplete, 1, 10); got[10] != causal.AdoptionComplete || r.m.status(key, version(10)) != causal.Stable {
+	if got := r.adoptionStep(causal.AdoptionComplete, 1, 10); got[10] != causal.AdoptionComplete ||
+		r.m.status(key, version(10)) != causal.Stable {
 		t.Fatalf("it is complete: %v", got)
 	}
 	if len(r.received(causal.KindPutAck, coordinator)) > 0 {
@@ -124,7 +129,8 @@ func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
 	r.step(causal.AdoptQuery{ID: 1, Origin: 1}.Message(leader1, self))
 	r.adopt(r.key(self, 1), 10)
 	r.adoptionStep(causal.AdoptionConfirmed, 9, 10)
-	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 || r.m.writes.pending > 0 {
+	if held, states := r.received(causal.KindAdoptHeld, leader1), r.adoptionStates(); len(held)+len(states) > 0 ||
+		r.m.writes.pending > 0 {
 		t.Errorf("it holds %v, tells %v, and has %d puts", held, states, r.m.writes.pending)
 	}
 }

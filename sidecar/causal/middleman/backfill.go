@@ -5,29 +5,30 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// backfill gets back from other rings what a storage has lost (PROTOCOL, Backfill), while the middleman takes puts and answers no
-// read:
+// backfill gets back from other rings what a storage has lost (PROTOCOL, Backfill), while the middleman takes puts and
+// answers no read:
 //
-//  1. Asking. Every coordinator forgets what this shard had acknowledged of incomplete writes, sends these again, and says up to where
-//     that goes. From then on no write completes without this incarnation. So what was complete before is in all other rings.
+//  1. Asking. Every coordinator forgets what this shard had acknowledged of incomplete writes, sends these again, and
+//     says up to where that goes. From then on no write completes without this incarnation. So what was complete before
+//     is in all other rings.
 //  2. Copying. Every key is looked up in another ring, and its newest version is written here, complete or not.
-//  3. Catching up. The coordinators are asked again. What they had under way when everything was copied has to be processed and clean
-//     here. So what was copied and was not complete has met its dependencies, too.
+//  3. Catching up. The coordinators are asked again. What they had under way when everything was copied has to be
+//     processed and clean here. So what was copied and was not complete has met its dependencies, too.
 //
 // Then the middleman is replaced by one that serves, as after a restart of a storage that has lost nothing.
 //
-// Invariant: a key that was looked up holds the newest version that was complete when all coordinators had answered, or a greater one,
-// or it holds none and that version is a deletion at or below the horizon.
+// Invariant: a key that was looked up holds the newest version that was complete when all coordinators had answered, or
+// a greater one, or it holds none and that version is a deletion at or below the horizon.
 type backfill struct {
 	m         *Middleman
 	stage     backfillStage
 	round     uint64 // of the LaneHellos that count
 	surpassed uint64 // an incarnation of this shard, above this one, that a coordinator knows
-	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one that restarts
-	// sends such puts again. They are looked up once more.
+	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one
+	// that restarts sends such puts again. They are looked up once more.
 	suspects map[string]struct{}
 	// admitted are the origins whose coordinators have answered, with the fences of their logs.
 	admitted map[topology.Origin]*claim
@@ -72,7 +73,8 @@ const (
 	donorTimeout = 5 * time.Second
 )
 
-// ownKeys is the listing of this storage: after a restart it holds what was copied before, and what was written meanwhile.
+// ownKeys is the listing of this storage: after a restart it holds what was copied before, and what was written
+// meanwhile.
 type ownKeys struct {
 	next         string
 	asked, ended bool
@@ -90,15 +92,17 @@ type donor struct {
 
 func newBackfill(m *Middleman, now causal.Now) *backfill {
 	return &backfill{m: m, round: 1, ring: topology.NoRing,
-		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{}, withoutData: map[topology.Node]bool{}}
+		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
+		withoutData: map[topology.Node]bool{}}
 }
 
-// HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts without
-// Config.DataLost.
+// HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts
+// without Config.DataLost.
 func (m *Middleman) HasRefilled() bool { return m.backfill != nil && m.backfill.stage == backfillDone }
 
-// Surpassed returns an incarnation of this shard that a coordinator has heard of and that is above this one; 0: there is none. After a
-// loss a shard may not have known of it. The middleman has to be replaced by one with a greater incarnation.
+// Surpassed returns an incarnation of this shard that a coordinator has heard of and that is above this one; 0: there
+// is none. After a loss a shard may not have known of it. The middleman has to be replaced by one with a greater
+// incarnation.
 func (m *Middleman) Surpassed() uint64 {
 	if m.backfill == nil {
 		return 0
@@ -176,7 +180,8 @@ func (b *backfill) ringAfter(t *topology.Topology) topology.RingID {
 	return next
 }
 
-// noteMap takes the slot map by which a donor has refused. While its ring is resharded, each of its middlemen uses the old or the new one.
+// noteMap takes the slot map by which a donor has refused. While its ring is resharded, each of its middlemen uses the
+// old or the new one.
 func (b *backfill) noteMap(id topology.MapID) {
 	other := b.otherMaps()
 	if id != b.topo.Map(b.ring) && id == other.Map(b.ring) {
@@ -184,7 +189,8 @@ func (b *backfill) noteMap(id topology.MapID) {
 	}
 }
 
-// otherMaps returns the topology with the old slot map of the donors' ring if its new one is used, and the other way round.
+// otherMaps returns the topology with the old slot map of the donors' ring if its new one is used, and the other way
+// round.
 func (b *backfill) otherMaps() *topology.Topology {
 	if b.topo == b.configured {
 		return b.configured.WithOldMaps(topology.RingsOf(b.ring))
@@ -192,8 +198,8 @@ func (b *backfill) otherMaps() *topology.Topology {
 	return b.configured
 }
 
-// useMap makes the slot maps of t those of the donors. If these are others than before, listings begin again: a key may move from
-// a donor that was not listed yet to one that was.
+// useMap makes the slot maps of t those of the donors. If these are others than before, listings begin again: a key may
+// move from a donor that was not listed yet to one that was.
 func (b *backfill) useMap(t *topology.Topology, isSame bool) {
 	b.topo = t
 	if isSame {
@@ -298,7 +304,8 @@ func (m *Middleman) Backfill() (p BackfillProgress, ok bool) {
 	if b == nil {
 		return p, false
 	}
-	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys), Bytes: b.bytes, Donors: b.ring, Kept: m.cfg.DataKept, NobodyHas: b.nobodyHas()}
+	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys),
+		Bytes: b.bytes, Donors: b.ring, Kept: m.cfg.DataKept, NobodyHas: b.nobodyHas()}
 	if b.stage == backfillAsking || b.stage == backfillCatchingUp {
 		p.Waiting = m.lanes.unclean(b.stage == backfillCatchingUp)
 	}

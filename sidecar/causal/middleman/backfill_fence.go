@@ -2,14 +2,14 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A storage that has lost its data has lost its fences, too: which logs were given up. So a backfill takes no put of an origin before its
-// coordinator has told the generation of its log.
+// A storage that has lost its data has lost its fences, too: which logs were given up. So a backfill takes no put of an
+// origin before its coordinator has told the generation of its log.
 
-// admit takes the generation of the log that an origin has now. It returns false if the log was given up, or while the fence against
-// earlier ones is not durable.
+// admit takes the generation of the log that an origin has now. It returns false if the log was given up, or while the
+// fence against earlier ones is not durable.
 func (b *backfill) admit(now causal.Now, o topology.Origin, generation uint64) bool {
 	fences := &b.m.salvages.fences
 	if generation < b.m.fenceOf(now, o) || !b.m.isPlausible(now, generation) {
@@ -27,7 +27,8 @@ func (b *backfill) admit(now causal.Now, o topology.Origin, generation uint64) b
 	return c.fenced
 }
 
-// takesPutsOf reports whether the fence of an origin is known. Not before: a late put of a log that was given up would be in this ring only.
+// takesPutsOf reports whether the fence of an origin is known. Not before: a late put of a log that was given up would
+// be in this ring only.
 func (b *backfill) takesPutsOf(o topology.Origin) bool {
 	c := b.admitted[o]
 	return c != nil && c.fenced || b.m.cfg.Broken.Has(causal.BackfillUnfenced)

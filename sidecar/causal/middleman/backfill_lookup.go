@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The requests of a backfill: listings of keys, here and at donors, and lookups of single keys.
@@ -19,7 +19,8 @@ type lookup struct {
 func (b *backfill) listOwnKeys() {
 	if !b.own.asked {
 		b.own.asked = true
-		b.m.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.m.cfg.BackfillPage}, &task{kind: taskScan, read: readRequest{from: b.m.cfg.Self}})
+		b.m.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.m.cfg.BackfillPage},
+			&task{kind: taskScan, read: readRequest{from: b.m.cfg.Self}})
 	}
 }
 
@@ -49,7 +50,8 @@ func (b *backfill) listDonor(now causal.Now) {
 		d.asked, d.id = true, b.newID()
 	}
 	d.askAt = now.Mono + int64(donorRetry)
-	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage), Map: b.topo.Map(b.ring)}.Message(b.m.cfg.Self, d.node))
+	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage),
+		Map: b.topo.Map(b.ring)}.Message(b.m.cfg.Self, d.node))
 }
 
 func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
@@ -109,11 +111,12 @@ func (b *backfill) noteCount(keys uint64) {
 			}
 		}
 	}
-	b.expected = b.keys + uint64(len(b.queue)+len(b.lookups)) + keys/max(all, 1)*given + keys%max(all, 1)*given/max(all, 1)
+	b.expected = b.keys + uint64(len(b.queue)+len(b.lookups)) + keys/max(all, 1)*given +
+		keys%max(all, 1)*given/max(all, 1)
 }
 
-// takeListing takes a page of the donor's keys. A listing holds under one slot map: keys may have been named by nobody if it changes
-// in between.
+// takeListing takes a page of the donor's keys. A listing holds under one slot map: keys may have been named by nobody
+// if it changes in between.
 func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.ScanReply) {
 	d := b.donor
 	if d == nil || !d.asked || from != d.node || r.ID != d.id {
@@ -148,7 +151,8 @@ func (b *backfill) startLookups(causal.Now) {
 		b.queue = b.queue[1:]
 		id := b.newID()
 		b.lookups[id] = &lookup{key: key}
-		b.m.tasks.request(StorageOp{Kind: StorageRead, Key: key}, &task{kind: taskLookUp, key: key, read: readRequest{id: id}})
+		b.m.tasks.request(StorageOp{Kind: StorageRead, Key: key},
+			&task{kind: taskLookUp, key: key, read: readRequest{id: id}})
 	}
 }
 
@@ -169,7 +173,8 @@ func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
 
 func (b *backfill) sendLookup(now causal.Now, id uint64, l *lookup) {
 	l.sent = now.Mono
-	b.m.Send(causal.Get{ID: id, Key: l.key, VersionOnly: l.known.Written(), Known: l.known}.Message(b.m.cfg.Self, l.node))
+	b.m.Send(causal.Get{ID: id, Key: l.key, VersionOnly: l.known.Written(),
+		Known: l.known}.Message(b.m.cfg.Self, l.node))
 }
 
 func (b *backfill) repeatLookups(now causal.Now) {
@@ -224,8 +229,8 @@ func (b *backfill) finishLookup(id uint64) {
 	b.keys++
 }
 
-// raiseHorizon makes durable what donors say of dropped tombstones, before anything is removed: a coordinator that has restarted may
-// send an older put of the key afterwards. Then it submits what waits for that.
+// raiseHorizon makes durable what donors say of dropped tombstones, before anything is removed: a coordinator that has
+// restarted may send an older put of the key afterwards. Then it submits what waits for that.
 func (b *backfill) raiseHorizon() {
 	ts := &b.m.tombstones
 	waiting := b.awaiting
@@ -239,7 +244,8 @@ func (b *backfill) raiseHorizon() {
 	}
 	if b.horizon > ts.horizon && !ts.raisingHorizon {
 		ts.raisingHorizon = true
-		b.m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: b.horizon}, &task{kind: taskRaiseHorizon, horizon: b.horizon})
+		b.m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: b.horizon},
+			&task{kind: taskRaiseHorizon, horizon: b.horizon})
 	}
 }
 
@@ -250,7 +256,8 @@ type copiedRecord struct {
 	missing bool // the donor has none; the version of record is its horizon
 }
 
-// continueMerge takes the result of the task's last storage request. The task is alone in the queue of its key, as a write is.
+// continueMerge takes the result of the task's last storage request. The task is alone in the queue of its key, as a
+// write is.
 func (m *Middleman) continueMerge(t *task, r StorageResult) {
 	c := t.copied
 	switch isOlder := r.Found && !r.Foreign && r.Record.Version.HLC <= c.record.Version.HLC; {

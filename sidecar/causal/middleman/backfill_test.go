@@ -6,17 +6,20 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // donorNode is the first shard of the other ring.
 var donorNode = topology.Node{DC: 1, Part: topology.Middleman}
 
-// newLostRig returns a rig whose middleman is the only shard of its ring, and has lost its data. The other ring has one shard.
+// newLostRig returns a rig whose middleman is the only shard of its ring, and has lost its data. The other ring has one
+// shard.
 func newLostRig(t *testing.T) *rig {
 	t.Helper()
-	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
-	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1},
+		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0}},
+		{Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +91,8 @@ func TestALostStorageIsRefilledFromAnotherRing(t *testing.T) {
 		t.Fatalf("before all coordinators have answered: %+v", p)
 	}
 	r.wait(time.Second)
-	r.answerHellos(bothCoordinators[1:], func(s *causal.LaneSync) { s.Round = 0 }) // a version that does not know of lost data
+	// a version that does not know of lost data
+	r.answerHellos(bothCoordinators[1:], func(s *causal.LaneSync) { s.Round = 0 })
 	r.wait(time.Second)
 	if p, _ := r.m.Backfill(); p.Stage != "asking" {
 		t.Fatalf("with an answer that is of no round: %+v", p)
@@ -100,11 +104,13 @@ func TestALostStorageIsRefilledFromAnotherRing(t *testing.T) {
 	if p, _ := r.m.Backfill(); p.Stage != "catching up" || p.Keys < 3 || p.Bytes == 0 {
 		t.Fatalf("when all keys are copied: %+v", p)
 	}
-	if r.records["a"].Version.HLC != 3 || !r.records["b"].Value.Tombstone || r.records["c"].Version.HLC != 5 || r.horizon != 1 {
+	if r.records["a"].Version.HLC != 3 || !r.records["b"].Value.Tombstone || r.records["c"].Version.HLC != 5 ||
+		r.horizon != 1 {
 		t.Errorf("it has %v, horizon %v", r.records, r.horizon)
 	}
 	r.step(causal.Get{ID: 1, Key: "a"}.Message(sidecar, self))
-	if replies := r.received(causal.KindGetReply, sidecar); len(replies) != 1 || replies[0].GetReply().Err != causal.ErrDataLost {
+	if replies := r.received(causal.KindGetReply, sidecar); len(replies) != 1 ||
+		replies[0].GetReply().Err != causal.ErrDataLost {
 		t.Errorf("a read meanwhile: %v", replies)
 	}
 	if r.m.HasRefilled() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -66,10 +66,12 @@ var value = causal.Value{Data: make([]byte, 100)}
 
 func (x *bench) put(i int, key string) {
 	v := causal.Version{HLC: causal.HLC(i + 1), Origin: 1}
-	x.step(causal.PutAfter{Key: key, Record: causal.Record{Version: v, Value: value}, Previous: v.HLC - 1, AckedUpTo: v.HLC - 1, Map: x.topo.Map(0)}.
+	x.step(causal.PutAfter{Key: key, Record: causal.Record{Version: v, Value: value}, Previous: v.HLC - 1,
+		AckedUpTo: v.HLC - 1, Map: x.topo.Map(0)}.
 		Message(coordinator, self))
 	if i%256 == 0 {
-		x.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: 16, SV: v.HLC}}}.Message(coordinator, self))
+		x.step(causal.Vectors{Entries: []causal.VectorEntry{{Origin: 1, Last: 16, SV: v.HLC}}}.Message(coordinator,
+			self))
 		x.now.Mono += int64(time.Second)
 		x.m.Tick(x.now)
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config configures a middleman.
@@ -21,18 +21,20 @@ type Config struct {
 	Exclusions causal.Exclusions
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
-	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then answers no
-	// read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings, it gets the data back from
-	// them (HasRefilled).
+	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then
+	// answers no read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings,
+	// it gets the data back from them (HasRefilled).
 	DataLost bool
-	// DataKept says, with DataLost, that storage holds what the shard had acknowledged when its data center was excluded, and that this counts:
-	// nothing is copied from other rings. It gets what is not complete from the coordinators.
+	// DataKept says, with DataLost, that storage holds what the shard had acknowledged when its data center was
+	// excluded, and that this counts: nothing is copied from other rings. It gets what is not complete from the
+	// coordinators.
 	DataKept bool
-	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from other
-	// middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies have expired.
+	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from
+	// other middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies
+	// have expired.
 	Inherited bool
-	// Lease is how long a cache may serve its copies without hearing from the middleman. It must be the same everywhere, and
-	// may be lowered only while no middleman runs.
+	// Lease is how long a cache may serve its copies without hearing from the middleman. It must be the same
+	// everywhere, and may be lowered only while no middleman runs.
 	Lease time.Duration
 	// DepRetryInterval is when an unanswered dependency check is sent again.
 	DepRetryInterval time.Duration
@@ -43,7 +45,8 @@ type Config struct {
 	MaxHistoryBytes int
 	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
 	BackfillPage int
-	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the queue of a link.
+	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the
+	// queue of a link.
 	SalvageBytes int
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string

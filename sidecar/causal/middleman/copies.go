@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Copies in caches: filling registers them, writing invalidates them (PROTOCOL §5, put-after, step 4; §6).
@@ -28,8 +28,8 @@ func (c *copies) invalidationConfirmed(hash uint64) {
 	}
 }
 
-// sendFill sends a value to a cache. The cache may keep it only if it is stable, and the copy is then registered in the same
-// step that has read it. Status InFlight, which is always safe, keeps the cache from keeping it.
+// sendFill sends a value to a cache. The cache may keep it only if it is stable, and the copy is then registered in the
+// same step that has read it. Status InFlight, which is always safe, keeps the cache from keeping it.
 func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillReply) {
 	s := m.currentStream(now, r.from, r.epoch)
 	if s == nil {
@@ -68,9 +68,10 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 	m.sendOnStream(s, reply.Message(m.cfg.Self, s.cache))
 }
 
-// invalidate tells every cache that may serve a value older than p to somebody who has seen p, and makes p wait for them. A
-// superseded p matters only to copies that are older than the version in storage. p also waits for the invalidations of its
-// key that earlier writes have under way: those copies may be older than p too, and are not registered any more.
+// invalidate tells every cache that may serve a value older than p to somebody who has seen p, and makes p wait for
+// them. A superseded p matters only to copies that are older than the version in storage. p also waits for the
+// invalidations of its key that earlier writes have under way: those copies may be older than p too, and are not
+// registered any more.
 func (m *Middleman) invalidate(now causal.Now, p *put, superseded bool) {
 	hash := topology.Hash(p.key)
 	m.awaitOtherInvalidations(now, p, hash)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // fillCopy returns a key of which cacheA holds a stable copy of version 10.
@@ -128,7 +128,8 @@ func TestOnlyStableValuesOfLeasedCachesAreRegistered(t *testing.T) {
 	r.step(causal.StreamOpen{Epoch: 1, Incarnation: 1}.Message(cacheB, self)) // without a lease
 	r.fill(cacheB, causal.Fill{Key: key})
 	r.put(key, record(version(20)))
-	if got := append(r.received(causal.KindInvalidate, cacheA), r.received(causal.KindInvalidate, cacheB)...); len(got) > 0 {
+	if got := append(r.received(causal.KindInvalidate, cacheA),
+		r.received(causal.KindInvalidate, cacheB)...); len(got) > 0 {
 		t.Errorf("%v", got)
 	}
 }
@@ -203,8 +204,8 @@ func TestCopiesThatOthersHaveGivenAreWaitedFor(t *testing.T) {
 	}, func(c *Config) { c.Inherited = true })
 }
 
-// A cache holds version 10 for readers below 30. Version 20 arrives late: it loses, but readers that have seen it must not
-// get version 10.
+// A cache holds version 10 for readers below 30. Version 20 arrives late: it loses, but readers that have seen it must
+// not get version 10.
 func TestCopyOfAnOlderVersionHearsOfASupersededWrite(t *testing.T) {
 	ruleHolds(t, causal.SupersededKeepsOlder, func(r *rig) string {
 		key := r.fillCopy()
@@ -315,7 +316,8 @@ func TestCacheMustNotKeepAnOlderVersionThatCannotBeRemembered(t *testing.T) {
 	for h := range uint64(maxOlderCopies) {
 		r.m.copies.older.add(h, 0, 30)
 	}
-	if fill := r.fill(cacheA, causal.Fill{Key: key, Snapshot: true, Cut: 10}); fill.Record.Version != version(10) || fill.Status != causal.InFlight {
+	if fill := r.fill(cacheA, causal.Fill{Key: key, Snapshot: true, Cut: 10}); fill.Record.Version != version(10) ||
+		fill.Status != causal.InFlight {
 		t.Errorf("got %+v, want version 10, not to be kept", fill)
 	}
 }

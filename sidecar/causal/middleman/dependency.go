@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Dependencies on single writes (PROTOCOL §5, put-after, step 2): the shard that owns the write's slot is asked for that
-// very write, and answers when it is processed and when it is clean.
+// Dependencies on single writes (PROTOCOL §5, put-after, step 2): the shard that owns the write's slot is asked for
+// that very write, and answers when it is processed and when it is clean.
 
 // dependencies are the writes that puts of this shard wait for, and the writes of this shard that others wait for.
 type dependencies struct {
@@ -18,17 +18,18 @@ type dependencies struct {
 	unresolved []*dependency // in the order in which the checks are repeated; clean ones are removed at the next tick
 	watchers   map[causal.Version][]watcher
 	watched    []causal.Version // the keys of watchers, in order of arrival; some may be gone
-	// What sidecars watch, and what other parts do, has bounds of its own: restrictions of sessions leave room for dependencies of puts.
+	// What sidecars watch, and what other parts do, has bounds of its own: restrictions of sessions leave room for
+	// dependencies of puts.
 	ofSidecars, ofParts causal.Quota
 	expiredAt           int64
 }
 
 const (
-	// maxWatches bounds what sidecars watch, to about 10 MiB, and maxWatchesOfOne what those of one identity do, which is what four sessions
-	// may have read of in-flight versions.
+	// maxWatches bounds what sidecars watch, to about 10 MiB, and maxWatchesOfOne what those of one identity do, which
+	// is what four sessions may have read of in-flight versions.
 	maxWatches, maxWatchesOfOne = 1 << 16, 1 << 14
-	// maxWatchesOfPart bounds what another part watches. A shard asks for what its staged puts wait for, which are those in flight from
-	// coordinators.
+	// maxWatchesOfPart bounds what another part watches. A shard asks for what its staged puts wait for, which are
+	// those in flight from coordinators.
 	maxWatchesOfPart = 1 << 16
 	// watchTTL is how long a watch lasts that is not renewed. Whoever still wants to know asks every 500 ms.
 	watchTTL = 10 * time.Second
@@ -57,11 +58,12 @@ type watcher struct {
 
 func newDependencies(ownerOf func(topology.Node) string) dependencies {
 	return dependencies{awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{},
-		ofSidecars: causal.Quota{Total: maxWatches, Each: maxWatchesOfOne, OwnerOf: ownerOf}, ofParts: causal.Quota{Total: math.MaxInt, Each: maxWatchesOfPart}}
+		ofSidecars: causal.Quota{Total: maxWatches, Each: maxWatchesOfOne, OwnerOf: ownerOf},
+		ofParts:    causal.Quota{Total: math.MaxInt, Each: maxWatchesOfPart}}
 }
 
-// awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a greater
-// one says nothing about the dependencies of the smaller one (PROTOCOL §5).
+// awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a
+// greater one says nothing about the dependencies of the smaller one (PROTOCOL §5).
 func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 	if m.isClean(dep.Version, dep.Slot) {
 		return
@@ -138,7 +140,8 @@ func (m *Middleman) checkDep(now causal.Now, from topology.Node, c causal.DepChe
 	if !m.owns(c.Slot) {
 		return // the sender will learn who owns it
 	}
-	if m.isClean(c.Version, c.Slot) || m.cfg.Broken.Has(causal.DepByGreater) && m.faults.holdsGreater(c.Slot, c.Version) {
+	if m.isClean(c.Version, c.Slot) || m.cfg.Broken.Has(causal.DepByGreater) &&
+		m.faults.holdsGreater(c.Slot, c.Version) {
 		m.sendDepStatus(from, c.Version, true)
 		return
 	}
@@ -149,7 +152,8 @@ func (m *Middleman) checkDep(now causal.Now, from topology.Node, c causal.DepChe
 	m.deps.watch(c.Version, watcher{node: from, toldProcessed: processed, askedAt: now.Mono})
 }
 
-// watch adds a watcher of v, or replaces the one of the same node. Without room it does nothing: who asks again is told what is known then.
+// watch adds a watcher of v, or replaces the one of the same node. Without room it does nothing: who asks again is told
+// what is known then.
 func (d *dependencies) watch(v causal.Version, w watcher) {
 	ws := d.watchers[v]
 	if i := slices.IndexFunc(ws, func(old watcher) bool { return old.node == w.node }); i >= 0 {
@@ -196,7 +200,8 @@ func (d *dependencies) unwatch(v causal.Version) {
 	delete(d.watchers, v)
 }
 
-// expireWatches forgets who has not asked again: a sidecar that has stopped, or one that asks for writes that nobody will ever make.
+// expireWatches forgets who has not asked again: a sidecar that has stopped, or one that asks for writes that nobody
+// will ever make.
 func (d *dependencies) expireWatches(now causal.Now) {
 	if now.Mono-d.expiredAt < int64(watchExpiryInterval) {
 		return
@@ -232,5 +237,6 @@ func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
 }
 
 func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
-	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean, Complete: m.known.Complete(v) || m.writes.find(v).isMarkedComplete()}.Message(m.cfg.Self, to))
+	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean,
+		Complete: m.known.Complete(v) || m.writes.find(v).isMarkedComplete()}.Message(m.cfg.Self, to))
 }

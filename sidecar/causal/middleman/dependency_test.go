@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestPutWaitsForItsDependenciesToBeProcessedAndItsAcknowledgementForThemToBeClean(t *testing.T) {
@@ -12,7 +12,8 @@ func TestPutWaitsForItsDependenciesToBeProcessedAndItsAcknowledgementForThemToBe
 		key, dep := r.key(self, 0), r.key(peer, 0)
 		r.put(key, record(version(10)), after(version(5), dep))
 		checks := r.received(causal.KindDepCheck, peer)
-		if len(checks) != 1 || checks[0].DepCheck() != (causal.DepCheck{Version: version(5), Slot: topology.SlotOf(dep)}) {
+		if len(checks) != 1 || checks[0].DepCheck() != (causal.DepCheck{Version: version(5),
+			Slot: topology.SlotOf(dep)}) {
 			return "the owner of the dependency was not asked for it"
 		}
 		if len(r.writes) > 0 {
@@ -73,7 +74,8 @@ func TestUnansweredDependencyCheckIsRepeatedUntilTheWriteIsClean(t *testing.T) {
 		wait  bool
 		clean bool
 		want  int
-	}{{wait: false, want: 0}, {wait: true, want: 1}, {wait: false, want: 0}, {wait: true, want: 1}, {wait: true, clean: true, want: 0}} {
+	}{{wait: false, want: 0}, {wait: true, want: 1}, {wait: false, want: 0}, {wait: true, want: 1},
+		{wait: true, clean: true, want: 0}} {
 		if step.clean {
 			r.step(causal.DepStatus{Version: version(5), Clean: true}.Message(peer, self))
 		}
@@ -162,7 +164,8 @@ func TestDependencyIsNotMetByAGreaterVersionOfItsKey(t *testing.T) {
 	ruleHolds(t, causal.DepByGreater, func(r *rig) string {
 		key := r.key(self, 0)
 		r.put(key, record(version(20)))
-		r.step(causal.DepCheck{Version: causal.Version{HLC: 10, Origin: 2}, Slot: topology.SlotOf(key)}.Message(peer, self))
+		r.step(causal.DepCheck{Version: causal.Version{HLC: 10, Origin: 2},
+			Slot: topology.SlotOf(key)}.Message(peer, self))
 		if len(r.received(causal.KindDepStatus, peer)) > 0 {
 			return "a write that has not arrived was reported as processed"
 		}
@@ -189,7 +192,8 @@ func TestRepeatedDependencyCheckOfANodeGetsOneAnswer(t *testing.T) {
 		r.step(causal.DepCheck{Version: version(10), Slot: topology.SlotOf(key)}.Message(peer, self))
 	}
 	r.put(key, record(version(10)))
-	if got := r.received(causal.KindDepStatus, peer); len(got) != 2 || got[0].DepStatus().Clean || !got[1].DepStatus().Clean {
+	if got := r.received(causal.KindDepStatus, peer); len(got) != 2 || got[0].DepStatus().Clean ||
+		!got[1].DepStatus().Clean {
 		t.Errorf("answers %v, want one when it is processed and one when it is clean", got)
 	}
 }

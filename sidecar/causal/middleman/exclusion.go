@@ -2,11 +2,11 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable: what it has stored may
-// rely on it.
+// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable:
+// what it has stored may rely on it.
 
 // exclusionState is what a middleman goes by.
 type exclusionState struct {
@@ -43,8 +43,8 @@ func (m *Middleman) finishExclusions(failed bool) {
 	}
 }
 
-// askOtherRings asks for a dependency whose shard here is one of an excluded data center, and may be away. What is complete is in all rings but
-// for such shards, so it is waited for no more.
+// askOtherRings asks for a dependency whose shard here is one of an excluded data center, and may be away. What is
+// complete is in all rings but for such shards, so it is waited for no more.
 func (m *Middleman) askOtherRings(d *dependency) {
 	t := m.cfg.Topology
 	if m.exclusion.active.Of(t.Owner(m.ring, d.slot).DC) == 0 {
@@ -57,7 +57,8 @@ func (m *Middleman) askOtherRings(d *dependency) {
 	}
 }
 
-// takeDepStatus takes a shard's answer to a DepCheck. That of another ring counts only if it was asked for and the write is complete.
+// takeDepStatus takes a shard's answer to a DepCheck. That of another ring counts only if it was asked for and the
+// write is complete.
 func (m *Middleman) takeDepStatus(now causal.Now, s causal.DepStatus) {
 	d := m.deps.awaited[s.Version]
 	switch {

@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // faultState is what the seeded faults need to break their rules. It is empty unless faults are set.

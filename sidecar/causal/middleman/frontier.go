@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Dependencies on lanes (PROTOCOL, "Pipelined puts with flattened dependencies"). A put names the earlier writes of its own
-// origin by how far the lanes to the other shards of the ring must have been received, instead of asking each shard for each
-// write. A burst of n puts that depend on each other is then visible after one trip across the WAN and one inside the ring,
-// and not after n trips. Two rules make that safe:
+// Dependencies on lanes (PROTOCOL, "Pipelined puts with flattened dependencies"). A put names the earlier writes of its
+// own origin by how far the lanes to the other shards of the ring must have been received, instead of asking each shard
+// for each write. A burst of n puts that depend on each other is then visible after one trip across the WAN and one
+// inside the ring, and not after n trips. Two rules make that safe:
 //
-//   - A put becomes visible only when everything in its past is at its shard in this ring (received or, from other origins,
-//     visible). So whatever a reader can infer from it is at least staged where the reader will look.
-//   - A reader that has seen an in-flight write says how new that was, and a shard makes it wait for staged puts of the key
-//     at or below that (stagedread.go).
+//   - A put becomes visible only when everything in its past is at its shard in this ring (received or, from other
+//     origins, visible). So whatever a reader can infer from it is at least staged where the reader will look.
+//   - A reader that has seen an in-flight write says how new that was, and a shard makes it wait for staged puts of the
+//     key at or below that (stagedread.go).
 
 // frontierKey names the lane of an origin to a shard of this ring.
 type frontierKey struct {
@@ -49,9 +49,9 @@ type frontiers struct {
 }
 
 const (
-	// frontierInterval is how often the frontiers are sent without a change, in case messages were lost, and quietFrontierInterval
-	// the same once nothing has changed for that long and no put is pending here: then all that was received is acknowledged, and
-	// only puts that were sent before that can wait for it.
+	// frontierInterval is how often the frontiers are sent without a change, in case messages were lost, and
+	// quietFrontierInterval the same once nothing has changed for that long and no put is pending here: then all that
+	// was received is acknowledged, and only puts that were sent before that can wait for it.
 	frontierInterval      = 200 * time.Millisecond
 	quietFrontierInterval = 2 * time.Second
 )

@@ -59,7 +59,9 @@ func TestLaneThatRVCoversNeedsNoFrontier(t *testing.T) {
 
 func TestLaneToTheSameShardReleasesPutsAsItAdvances(t *testing.T) {
 	r := newRig(t)
-	r.put(r.key(self, 0), record(version(20)), afterLane(version(10), r.key(self, 1)), func(a *causal.PutAfter) { a.Previous = 10 })
+	r.put(r.key(self, 0), record(version(20)), afterLane(version(10), r.key(self, 1)), func(a *causal.PutAfter) {
+		a.Previous = 10
+	})
 	if len(r.writes) > 0 {
 		t.Fatal("the put was written before the one in front of it had arrived")
 	}

@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// What a shard keeps of the puts that it has received, until they are known to be complete, so that somebody else can put them in all
-// rings if their coordinator falls silent (PROTOCOL, Adoption). It is kept in memory: after a restart only what is received again counts.
+// What a shard keeps of the puts that it has received, until they are known to be complete, so that somebody else can
+// put them in all rings if their coordinator falls silent (PROTOCOL, Adoption). It is kept in memory: after a restart
+// only what is received again counts.
 
 // heldPuts are those of all origins.
 type heldPuts struct {
@@ -78,7 +79,8 @@ func (hs *heldPuts) hold(a *causal.PutAfter, filtered bool) {
 	if len(l.puts) == 0 {
 		l.generation, l.purgedAt = a.Generation, 0
 	}
-	p := heldPut{number: hs.lastNumber + 1, key: a.Key, record: a.Record, deps: a.Deps, previous: a.Previous, generation: a.Generation, complete: a.Complete}
+	p := heldPut{number: hs.lastNumber + 1, key: a.Key, record: a.Record, deps: a.Deps, previous: a.Previous,
+		generation: a.Generation, complete: a.Complete}
 	if a.Met.Len() > 0 && !filtered {
 		p.deps = a.Deps.With(a.Met)
 	}
@@ -120,7 +122,9 @@ func (hs *heldPuts) after(o topology.Origin, number uint64) []heldPut {
 	if l == nil {
 		return nil
 	}
-	i, _ := slices.BinarySearchFunc(l.puts, number+1, func(p heldPut, n uint64) int { return int(int64(p.number) - int64(n)) })
+	i, _ := slices.BinarySearchFunc(l.puts, number+1, func(p heldPut, n uint64) int {
+		return int(int64(p.number) - int64(n))
+	})
 	return l.puts[i:]
 }
 

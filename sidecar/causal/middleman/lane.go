@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // lane is the receiving end of the lane from one coordinator to this shard (PROTOCOL §4, Lanes).
 //
-// Invariant: every write of the lane at or below received is here: written, acknowledged or pending. Every one at or below
-// clean is processed, and its own invalidations are confirmed.
+// Invariant: every write of the lane at or below received is here: written, acknowledged or pending. Every one at or
+// below clean is processed, and its own invalidations are confirmed.
 type lane struct {
 	received   causal.HLC
 	clean      causal.HLC
@@ -20,8 +20,8 @@ type lane struct {
 	unclean    []laneWrite             // received and above clean, ascending
 	cleanAhead map[causal.HLC]struct{} // clean, and not received in the order of the lane yet
 	outOfOrder []earlyWrite            // ascending by previous
-	// syncTarget, after a restart, is how far the lane must be received until everything that was received before is here
-	// again; 0: not known yet.
+	// syncTarget, after a restart, is how far the lane must be received until everything that was received before is
+	// here again; 0: not known yet.
 	syncTarget causal.HLC
 	synced     bool
 	fresh      bool // the storage had never been used when this middleman started
@@ -37,8 +37,8 @@ type laneWrite struct {
 // earlyWrite is a write that has arrived before the one in front of it in the lane.
 type earlyWrite struct{ previous, hlc causal.HLC }
 
-// maxOutOfOrder bounds the writes that are remembered as out of order. It is more than a coordinator has in flight; the coordinator
-// sends the others again.
+// maxOutOfOrder bounds the writes that are remembered as out of order. It is more than a coordinator has in flight; the
+// coordinator sends the others again.
 const maxOutOfOrder = 1 << 15
 
 func newLane(synced bool) *lane {
@@ -77,7 +77,8 @@ func (l *lane) advanceReceived(hlc causal.HLC) {
 	}
 }
 
-// rememberEarly remembers a write that arrived before the one in front of it. At the bound the last in the lane is forgotten.
+// rememberEarly remembers a write that arrived before the one in front of it. At the bound the last in the lane is
+// forgotten.
 func (l *lane) rememberEarly(w earlyWrite) {
 	i, _ := slices.BinarySearchFunc(l.outOfOrder, w, func(a, b earlyWrite) int {
 		return cmp.Or(cmp.Compare(a.previous, b.previous), cmp.Compare(a.hlc, b.hlc))
@@ -109,7 +110,9 @@ func (l *lane) markClean(hlc causal.HLC) bool {
 	if hlc <= l.clean {
 		return false
 	}
-	if i, received := slices.BinarySearchFunc(l.unclean, hlc, func(w laneWrite, hlc causal.HLC) int { return cmp.Compare(w.hlc, hlc) }); received {
+	if i, received := slices.BinarySearchFunc(l.unclean, hlc, func(w laneWrite, hlc causal.HLC) int {
+		return cmp.Compare(w.hlc, hlc)
+	}); received {
 		l.unclean[i].clean = true
 	} else {
 		l.cleanAhead[hlc] = struct{}{}
@@ -205,7 +208,8 @@ func (ls *lanes) areClean() bool {
 func (ls *lanes) unclean(clean bool) (nodes []topology.Node) {
 	for o := 1; o < len(ls.byOrigin); o++ {
 		n := ls.coordinators.CoordinatorOf(topology.Origin(o))
-		if l := ls.byOrigin[o]; int(n.Index) < ls.coordinators.DCs[n.DC].RunningCoordinators() && (!l.synced || clean && !l.isClean()) {
+		if l := ls.byOrigin[o]; int(n.Index) < ls.coordinators.DCs[n.DC].RunningCoordinators() &&
+			(!l.synced || clean && !l.isClean()) {
 			nodes = append(nodes, n)
 		}
 	}

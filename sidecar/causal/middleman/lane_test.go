@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the order in which a lane's puts arrive, `received` never claims one that has not, and claims all once all have.
+// Whatever the order in which a lane's puts arrive, `received` never claims one that has not, and claims all once all
+// have.
 func TestALaneIsReceivedOnlyUpToTheFirstGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 60).Draw(t, "puts")
@@ -70,7 +71,8 @@ func TestAcknowledgedWritesOfALaneCountAsReceivedAndClean(t *testing.T) {
 	l.markClean(20)
 	l.receive(40, 30, 20)
 	if l.received != 40 || l.clean != 20 || len(l.unclean) != 2 || len(l.cleanAhead) != 0 {
-		t.Errorf("received %d, clean %d, %v are not clean, %v are clean ahead", l.received, l.clean, l.unclean, l.cleanAhead)
+		t.Errorf("received %d, clean %d, %v are not clean, %v are clean ahead", l.received, l.clean, l.unclean,
+			l.cleanAhead)
 	}
 }
 

@@ -4,18 +4,19 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// After a restart a middleman has lost the puts that it had received and not written, although other shards may have relied
-// on them. It asks every coordinator to send them again, and until it has them it refuses reads that may have to see them
-// (PROTOCOL, "After a restart a middleman receives its lanes again before it serves bound readers").
+// After a restart a middleman has lost the puts that it had received and not written, although other shards may have
+// relied on them. It asks every coordinator to send them again, and until it has them it refuses reads that may have to
+// see them (PROTOCOL, "After a restart a middleman receives its lanes again before it serves bound readers").
 
 // laneHelloInterval is how often LaneHello is repeated while a lane is not synchronized.
 const laneHelloInterval = 500 * time.Millisecond
 
-// sendLaneHellos asks the coordinators of lanes that are not synchronized to send their puts again, and tells those that use
-// another slot map which one is in use here. The leader is also asked for other coordinators' lanes: it knows who is away.
+// sendLaneHellos asks the coordinators of lanes that are not synchronized to send their puts again, and tells those
+// that use another slot map which one is in use here. The leader is also asked for other coordinators' lanes: it knows
+// who is away.
 func (m *Middleman) sendLaneHellos(now causal.Now) {
 	ls := &m.lanes
 	if now.Mono < ls.nextHelloAt {
@@ -43,7 +44,8 @@ func (m *Middleman) sendLaneHellos(now causal.Now) {
 
 func (m *Middleman) sendLaneHello(dc topology.DC, index int, l *lane) {
 	to := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(index)}
-	hello := causal.LaneHello{Incarnation: m.cfg.Incarnation, Map: m.slotMap(), AwayOnly: l.synced && !l.otherMap, Lost: m.backfill != nil, Round: m.helloRound()}
+	hello := causal.LaneHello{Incarnation: m.cfg.Incarnation, Map: m.slotMap(), AwayOnly: l.synced && !l.otherMap,
+		Lost: m.backfill != nil, Round: m.helloRound()}
 	m.Send(hello.Message(m.cfg.Self, to))
 	l.otherMap = false
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // syncFrom is the answer of a coordinator to a LaneHello.
@@ -55,7 +55,8 @@ func TestEveryCoordinatorInUseIsAskedForItsLaneAfterARestart(t *testing.T) {
 		r.restart()
 		r.wait(1)
 		for _, to := range []topology.Node{coordinator, coordinator1, leader1} {
-			if hellos := r.received(causal.KindLaneHello, to); len(hellos) != 1 || hellos[0].LaneHello().Incarnation != r.config.Incarnation {
+			if hellos := r.received(causal.KindLaneHello, to); len(hellos) != 1 ||
+				hellos[0].LaneHello().Incarnation != r.config.Incarnation {
 				return to.String() + " was not asked"
 			}
 		}
@@ -127,7 +128,8 @@ func TestNewCoordinatorsAreAskedOnceTheTopologyHasThem(t *testing.T) {
 	if n := len(r.received(causal.KindLaneHello, third)); n > 0 {
 		t.Fatalf("%v was asked before the topology had it", third)
 	}
-	dcs := []topology.DataCenter{{Name: "a", Coordinators: 3, Caches: 1, Shards: 2}, {Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 3, Caches: 1, Shards: 2},
+		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
 	more, err := topology.New(2, dcs, r.topo.Rings, nil)
 	if err != nil {
 		t.Fatal(err)

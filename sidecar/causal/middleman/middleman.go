@@ -1,5 +1,5 @@
-// Package middleman implements the middleman: the state machine in front of the storage of one shard. It decides when a put
-// may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL §5, §6).
+// Package middleman implements the middleman: the state machine in front of the storage of one shard. It decides when a
+// put may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL §5, §6).
 package middleman
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Middleman is the state machine of one shard.
 //
-// Invariants: a write is processed only after all its dependencies are processed in this ring; it is acknowledged only when
-// no cache of the ring holds a value older than it or, recursively, than one of its dependencies; each task of a key's queue
-// is atomic for that key.
+// Invariants: a write is processed only after all its dependencies are processed in this ring; it is acknowledged only
+// when no cache of the ring holds a value older than it or, recursively, than one of its dependencies; each task of a
+// key's queue is atomic for that key.
 type Middleman struct {
 	causal.Outbox
 	cfg   Config
@@ -53,8 +53,8 @@ type Stats struct {
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
 	RefusedReads uint64
-	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the last one,
-	// and RefusedFrom who sent it.
+	// ClockRefused counts puts whose timestamp is too far ahead of the clock here; LastRefused is the version of the
+	// last one, and RefusedFrom who sent it.
 	ClockRefused uint64
 	LastRefused  causal.Version
 	RefusedFrom  topology.Node
@@ -65,10 +65,14 @@ func New(cfg Config, now causal.Now) *Middleman {
 	t := cfg.Topology
 	m := &Middleman{
 		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: causal.NewStability(t),
-		writes: newWrites(), deps: newDependencies(cfg.OwnerOf), scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh), frontiers: newFrontiers(t, cfg.Self),
-		staged: newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
-		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes), tombstones: tombstones{horizon: cfg.Horizon},
-		salvages: newSalvages(cfg.Fences), held: newHeldPuts(), heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
+		writes: newWrites(), deps: newDependencies(cfg.OwnerOf),
+		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
+		frontiers: newFrontiers(t, cfg.Self),
+		staged:    newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
+		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes),
+		tombstones: tombstones{horizon: cfg.Horizon},
+		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
+		heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
@@ -168,14 +172,15 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 }
 
-// lateKeepFrom returns the HLC below which no versions are kept for cuts, even if a data center is late: the cuts go on without it.
+// lateKeepFrom returns the HLC below which no versions are kept for cuts, even if a data center is late: the cuts go on
+// without it.
 func (m *Middleman) lateKeepFrom() causal.HLC {
 	at := m.known.CutWithout(causal.LeftOutAtMost(len(m.cfg.Topology.DCs))).At
 	return at - min(at, causal.HLCAt(m.cfg.KeepMs+lateKeepMs))
 }
 
-// LinkUp says that a node can be reached again, perhaps at another member of its group that has to be told everything anew: what was
-// asked of it is asked again, and what it was told is repeated.
+// LinkUp says that a node can be reached again, perhaps at another member of its group that has to be told everything
+// anew: what was asked of it is asked again, and what it was told is repeated.
 func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	switch n.Part {
 	case topology.Coordinator:
@@ -199,7 +204,8 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
+	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
+		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
 	return next
@@ -207,7 +213,8 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 
 // isBusy reports whether something is in progress that has to be repeated, or expires, if nothing is heard of it.
 func (m *Middleman) isBusy() bool {
-	return m.writes.pending+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+len(m.copies.awaitForeignLeases) > 0 ||
+	return m.writes.pending+len(m.deps.unresolved)+len(m.staged.questioned)+len(m.tasks.retries)+
+		len(m.copies.awaitForeignLeases) > 0 ||
 		!m.streams.requested || m.cfg.Broken.Any() || m.backfill != nil ||
 		slices.ContainsFunc(m.streams.ordered, func(s *stream) bool { return len(s.pending) > 0 })
 }
@@ -215,10 +222,12 @@ func (m *Middleman) isBusy() bool {
 // purgeInterval is how often state that is not needed any more is removed.
 const purgeInterval = 100 * time.Millisecond
 
-// lateKeepMs is for how much longer than KeepMs old versions are kept for a cut that waits for a data center, in milliseconds.
+// lateKeepMs is for how much longer than KeepMs old versions are kept for a cut that waits for a data center, in
+// milliseconds.
 const lateKeepMs = 2000
 
-// SetCoordinators takes the coordinators from another topology; slots, shards and caches stay those of the configured one.
+// SetCoordinators takes the coordinators from another topology; slots, shards and caches stay those of the configured
+// one.
 func (m *Middleman) SetCoordinators(t *topology.Topology) { m.lanes.coordinators = t }
 
 // owns reports whether this middleman owns a slot.
@@ -227,13 +236,14 @@ func (m *Middleman) owns(s topology.Slot) bool { return m.cfg.Topology.Owner(m.r
 // slotMap identifies the slot map that this middleman serves by. It never changes while the middleman runs.
 func (m *Middleman) slotMap() topology.MapID { return m.cfg.Topology.Map(m.ring) }
 
-// usesSlotMap reports whether id is the slot map in use here. Positions in a lane of another map say nothing about the lanes
-// of this one: an earlier write of the former may be missing from the latter.
+// usesSlotMap reports whether id is the slot map in use here. Positions in a lane of another map say nothing about the
+// lanes of this one: an earlier write of the former may be missing from the latter.
 func (m *Middleman) usesSlotMap(id topology.MapID) bool {
 	return id == m.slotMap() || m.cfg.Broken.Has(causal.AnyMap)
 }
 
-// Take appends the messages to send to dst and empties the outbox. Acknowledgements are sent as one message per coordinator.
+// Take appends the messages to send to dst and empties the outbox. Acknowledgements are sent as one message per
+// coordinator.
 func (m *Middleman) Take(dst []causal.Message) []causal.Message {
 	m.acks.flush(func(coordinator topology.Node, versions []causal.Version) {
 		m.Send(causal.PutAck{Versions: versions, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, coordinator))
@@ -247,8 +257,8 @@ func (m *Middleman) Ops(dst []StorageOp) []StorageOp { return m.tasks.take(dst) 
 // Stats returns the counters.
 func (m *Middleman) Stats() Stats { return m.stats }
 
-// Depth returns what is kept in memory: unacknowledged puts, processed writes above RV, bytes of cached-at, bytes of old
-// versions.
+// Depth returns what is kept in memory: unacknowledged puts, processed writes above RV, bytes of cached-at, bytes of
+// old versions.
 func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 	return m.writes.pending, m.writes.processed, m.copies.cachedAt.bytes(), m.oldVersions.bytes
 }

@@ -4,23 +4,23 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Missing dependencies of staged puts (PROTOCOL, "A bound read passes a staged put that lacks a dependency"). A staged put may
-// wait for long: one of its dependencies may be a write whose coordinator has stopped before it had sent it to this ring. Bound
-// reads must not wait for as long, if they need not see the put.
+// Missing dependencies of staged puts (PROTOCOL, "A bound read passes a staged put that lacks a dependency"). A staged
+// put may wait for long: one of its dependencies may be a write whose coordinator has stopped before it had sent it to
+// this ring. Bound reads must not wait for as long, if they need not see the put.
 //
-// They need not if one of its dependencies was missing in this ring after the read had arrived. For when a write becomes
-// visible in a ring, all that it follows has its dependencies met there (flattened dependencies): a put that still lacks one
-// precedes nothing that anybody has seen in this ring. Whether one is missing, only the shard that owns it can tell. So while
-// reads wait for a put, the shards of its unmet dependencies are probed.
+// They need not if one of its dependencies was missing in this ring after the read had arrived. For when a write
+// becomes visible in a ring, all that it follows has its dependencies met there (flattened dependencies): a put that
+// still lacks one precedes nothing that anybody has seen in this ring. Whether one is missing, only the shard that owns
+// it can tell. So while reads wait for a put, the shards of its unmet dependencies are probed.
 //
-// Probes are numbered. A question notes the last probe that was sent when it arrived: the answer to a later one was given after
-// that.
+// Probes are numbered. A question notes the last probe that was sent when it arrived: the answer to a later one was
+// given after that.
 //
-// A lost, late or repeated probe or answer is harmless: an answer says what was true at or after the sending of its probe, and
-// one to an earlier incarnation is ignored.
+// A lost, late or repeated probe or answer is harmless: an answer says what was true at or after the sending of its
+// probe, and one to an earlier incarnation is ignored.
 
 const (
 	// probeDelay is how long a read waits for a put that is mostly about to be written, before it is probed for.
@@ -76,8 +76,8 @@ func (m *Middleman) sendProbe(now causal.Now, d causal.Dep, lane bool) {
 	}
 }
 
-// answerProbe answers if the dependency has certainly never been met here, before a restart either. A write that is staged
-// itself has not been processed if one of its own dependencies is missing.
+// answerProbe answers if the dependency has certainly never been met here, before a restart either. A write that is
+// staged itself has not been processed if one of its own dependencies is missing.
 func (m *Middleman) answerProbe(now causal.Now, from topology.Node, p causal.DepProbe) {
 	v := p.Dep.Version
 	if !m.usesSlotMap(p.Map) || !m.owns(p.Dep.Slot) {
@@ -94,8 +94,8 @@ func (m *Middleman) answerProbe(now causal.Now, from topology.Node, p causal.Dep
 	}
 }
 
-// neverReceived reports whether the lane of v has certainly never been received up to v. After a restart this is known only
-// when the coordinator itself has told how far it had sent the lane, and all of that is here again.
+// neverReceived reports whether the lane of v has certainly never been received up to v. After a restart this is known
+// only when the coordinator itself has told how far it had sent the lane, and all of that is here again.
 func (m *Middleman) neverReceived(v causal.Version) bool {
 	l := m.lanes.of(v.Origin)
 	if l == nil || v.HLC <= max(l.received, m.known.RV(m.ring, v.Origin)) {
@@ -113,7 +113,8 @@ func (m *Middleman) replyMissing(now causal.Now, to topology.Node, p causal.DepP
 	}
 }
 
-// noteMissing notes that the staged puts that wait for a dependency cannot be seen by who asked before the probe was sent.
+// noteMissing notes that the staged puts that wait for a dependency cannot be seen by who asked before the probe was
+// sent.
 func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.DepMissing) {
 	v := d.Dep.Version
 	if d.Incarnation != m.cfg.Incarnation || from != m.cfg.Topology.Owner(m.ring, d.Dep.Slot) {
@@ -122,7 +123,8 @@ func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.Dep
 	var lacking []*put
 	if d.Lane {
 		for _, w := range m.frontiers.of(from, v.Origin).awaitReceived {
-			if w.hlc >= v.HLC && (!w.put.adopted || m.cfg.Broken.Has(causal.AdoptPassesStaged)) { // lanes do not say what precedes it
+			if w.hlc >= v.HLC && (!w.put.adopted || m.cfg.Broken.Has(causal.AdoptPassesStaged)) {
+				// lanes do not say what precedes it
 				lacking = append(lacking, w.put)
 			}
 		}

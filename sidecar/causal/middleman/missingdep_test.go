@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // answerProbes answers the probes that were sent to a shard: the dependency is missing there.
@@ -106,7 +106,8 @@ func TestAMiddlemanSaysOfAWriteThatItIsMissingOnlyIfThatIsCertain(t *testing.T) 
 	if r.probe(dep(10), false) {
 		t.Error("a processed write is reported as missing")
 	}
-	if elsewhere := (causal.Dep{Version: version(20), Slot: topology.SlotOf(r.key(peer, 0))}); r.probe(elsewhere, false) {
+	if elsewhere := (causal.Dep{Version: version(20), Slot: topology.SlotOf(r.key(peer, 0))}); r.probe(elsewhere,
+		false) {
 		t.Error("a write of another shard is reported as missing")
 	}
 }
@@ -121,7 +122,8 @@ func TestARestartedMiddlemanReportsNothingAsMissingUntilItsLaneIsInStep(t *testi
 		if r.probe(dep, true) || r.probe(dep, false) {
 			return "it reports a write as missing that it had received"
 		}
-		r.step(causal.LaneSync{Incarnation: r.config.Incarnation, Newest: 10, Map: r.topo.Map(0)}.Message(coordinator, self))
+		r.step(causal.LaneSync{Incarnation: r.config.Incarnation, Newest: 10,
+			Map: r.topo.Map(0)}.Message(coordinator, self))
 		if r.probe(dep, true) {
 			return "it reports a write as missing that the coordinator is about to send again"
 		}

@@ -5,13 +5,13 @@ import (
 	"math/bits"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A cache may keep a version of a key that is older than the one in storage, for unbound sessions that have seen less than
-// the version after it (PROTOCOL, "Snapshot reads of one key"). Versions between the two may still arrive: they lose, and yet
-// determine who may read the copy. So the middleman remembers where such copies may be until its ring has every write up to
-// the version after them.
+// A cache may keep a version of a key that is older than the one in storage, for unbound sessions that have seen less
+// than the version after it (PROTOCOL, "Snapshot reads of one key"). Versions between the two may still arrive: they
+// lose, and yet determine who may read the copy. So the middleman remembers where such copies may be until its ring has
+// every write up to the version after them.
 
 // olderCopies are where caches may hold copies that are older than the version in storage.
 type olderCopies struct {
@@ -41,8 +41,8 @@ func (o *olderCopies) add(hash uint64, dc topology.DC, next causal.HLC) {
 	o.byHash[hash] = olderCopy{dcs: c.dcs | 1<<dc, next: max(c.next, next)}
 }
 
-// outdatedBy yields the data centers with copies of the hash that the write v concerns: all, unless v came after all the
-// versions that follow them.
+// outdatedBy yields the data centers with copies of the hash that the write v concerns: all, unless v came after all
+// the versions that follow them.
 func (o *olderCopies) outdatedBy(hash uint64, v causal.Version) iter.Seq[topology.DC] {
 	return func(yield func(topology.DC) bool) {
 		c, ok := o.byHash[hash]

@@ -6,11 +6,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// oldVersions keeps the versions of keys that newer ones have replaced, for reads at a cut (PROTOCOL §9, "Snapshot reads of
-// one key").
+// oldVersions keeps the versions of keys that newer ones have replaced, for reads at a cut (PROTOCOL §9, "Snapshot
+// reads of one key").
 //
-// Invariant: for each key the list is complete from its lowest entry up to the version in storage. A cut below the lowest
-// entry cannot be answered, one at or above it can.
+// Invariant: for each key the list is complete from its lowest entry up to the version in storage. A cut below the
+// lowest entry cannot be answered, one at or above it can.
 //
 // Of these keys it also keeps the records that are in storage, so that the next write need not read them.
 type oldVersions struct {
@@ -127,8 +127,8 @@ func (h *oldVersions) addSuperseded(key string, rec causal.Record) {
 	h.trim()
 }
 
-// at returns the newest old version at or below cut, and the HLC of the version after it. The caller has checked that the
-// current version is above the cut.
+// at returns the newest old version at or below cut, and the HLC of the version after it. The caller has checked that
+// the current version is above the cut.
 func (h *oldVersions) at(key string, cut causal.HLC) (rec causal.Record, next causal.HLC, ok bool) {
 	vs := h.keys[key]
 	if vs == nil {
@@ -190,8 +190,8 @@ func (h *oldVersions) removeLowest(key string, vs *keyVersions, n int) {
 	}
 }
 
-// trim keeps the bound: it forgets whole keys, the one with the oldest insertion first. Cuts below their current versions
-// are then too old.
+// trim keeps the bound: it forgets whole keys, the one with the oldest insertion first. Cuts below their current
+// versions are then too old.
 func (h *oldVersions) trim() {
 	for h.bytes > h.maxBytes && len(h.order) > 0 {
 		h.forget(h.order[0].key)

@@ -56,7 +56,8 @@ func TestHistoryKeepsItsBound(t *testing.T) {
 func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
 	h := newOldVersions(1 << 16)
 	for i := 1; i <= 200_000; i++ {
-		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}}, causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}, true)
+		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}},
+			causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}, true)
 	}
 	if len(h.order) > 10_000 {
 		t.Errorf("order has %d refs to %d versions", len(h.order), h.bytes/oldVersionOverhead)
@@ -75,7 +76,8 @@ func TestTheRecordInStorageIsKeptWithinItsShare(t *testing.T) {
 		}
 	}
 	if known == 0 || known == 6 || h.storedBytes > h.maxBytes/storedShare {
-		t.Errorf("%d of 6 records are kept, with %d bytes; their share is %d", known, h.storedBytes, h.maxBytes/storedShare)
+		t.Errorf("%d of 6 records are kept, with %d bytes; their share is %d", known, h.storedBytes,
+			h.maxBytes/storedShare)
 	}
 	h.add("b", rec(1, "0123456789"), rec(7, "x"), true)
 	if r, ok := h.stored("b"); !ok || r.Version != rec(7, "").Version {
@@ -87,6 +89,7 @@ func TestTheRecordInStorageIsKeptWithinItsShare(t *testing.T) {
 	}
 	h.prune(rec(100, "").Version.HLC)
 	if _, ok := h.stored("c"); ok || h.storedBytes != 0 || h.bytes != 0 {
-		t.Errorf("%d bytes of records in storage and %d of old versions are left when no history is", h.storedBytes, h.bytes)
+		t.Errorf("%d bytes of records in storage and %d of old versions are left when no history is",
+			h.storedBytes, h.bytes)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The life of a put-after: received, staged until its dependencies allow it to be written, processed, acknowledged
@@ -21,9 +21,9 @@ type put struct {
 	unconfirmedWaits int           // invalidations that are not confirmed, and leases of others that still run
 	processed        bool
 	submitted        bool // its write is queued
-	// adopted says that an adopter relies on p: what follows it may be visible in this ring although the lane has not come so far. Of a put
-	// that came from an adopter only, awaitsPastReceived and awaitsPastClean count as a dependency until it says that the writes of its
-	// origin that p follows are received, and confirmed.
+	// adopted says that an adopter relies on p: what follows it may be visible in this ring although the lane has not
+	// come so far. Of a put that came from an adopter only, awaitsPastReceived and awaitsPastClean count as a
+	// dependency until it says that the writes of its origin that p follows are received, and confirmed.
 	adopted, awaitsPastReceived, awaitsPastClean bool
 
 	// While it is staged:
@@ -60,7 +60,8 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	w := m.writes.find(v)
-	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, a.Deps.Len()), maxStagedBytes) && !a.Complete && m.writes.pendingPut(v) == nil && !m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
+	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, a.Deps.Len()), maxStagedBytes) && !a.Complete &&
+		m.writes.pendingPut(v) == nil && !m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
 		m.stats.Crowded++
 		return // without an acknowledgement it is sent again
 	}
@@ -121,11 +122,12 @@ func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
 	return m.limit.At(now)
 }
 
-// isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win over
-// every later write of its key, and whoever read it could not write.
+// isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win
+// over every later write of its key, and whoever read it could not write.
 func isAhead(a *causal.PutAfter, limit causal.HLC) bool {
 	above := func(d causal.Dep) bool { return d.Version.HLC > limit }
-	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps.Writes(), above) || slices.ContainsFunc(a.Deps.Lanes(), above)
+	return a.Record.Version.HLC > limit || slices.ContainsFunc(a.Deps.Writes(), above) ||
+		slices.ContainsFunc(a.Deps.Lanes(), above)
 }
 
 // depProcessed releases p from waiting for one dependency to be processed.
@@ -183,9 +185,9 @@ func (m *Middleman) advanceLaneIfConfirmed(now causal.Now, p *put) {
 	}
 }
 
-// acknowledgeIfClean acknowledges last (PROTOCOL §5): no cache of the ring holds a value older than the write, or older than
-// a write that it depends on. Without waiting for the latter, a session that is released by the completion of this write
-// could read an older value of a dependency from a cache whose invalidation is still under way.
+// acknowledgeIfClean acknowledges last (PROTOCOL §5): no cache of the ring holds a value older than the write, or older
+// than a write that it depends on. Without waiting for the latter, a session that is released by the completion of this
+// write could read an older value of a dependency from a cache whose invalidation is still under way.
 func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
 	confirmed := p.unconfirmedWaits == 0 || m.cfg.Broken.Has(causal.AckBeforeInvalidation)
 	depsClean := p.uncleanDeps == 0 || m.cfg.Broken.Has(causal.AckBeforeDepsClean)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func isWrite(op StorageOp) bool { return op.Kind == StorageWrite }
@@ -71,7 +71,8 @@ func TestAcknowledgementsAreOneMessagePerCoordinator(t *testing.T) {
 	r.pump()
 	for _, to := range []topology.Node{coordinator, coordinator1} {
 		msgs := r.received(causal.KindPutAck, to)
-		if len(msgs) != 1 || len(msgs[0].PutAck().Versions) != 3 || msgs[0].PutAck().Incarnation != r.config.Incarnation {
+		if len(msgs) != 1 || len(msgs[0].PutAck().Versions) != 3 ||
+			msgs[0].PutAck().Incarnation != r.config.Incarnation {
 			t.Errorf("%v got %+v, want one message with three versions", to, msgs)
 		}
 	}
@@ -80,7 +81,8 @@ func TestAcknowledgementsAreOneMessagePerCoordinator(t *testing.T) {
 func TestPutOfAnUnknownOriginIsIgnored(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 0)
-	a := causal.PutAfter{Key: key, Record: record(causal.Version{HLC: 10, Origin: topology.Origin(r.topo.Origins() + 1)}), Map: r.topo.Map(0)}
+	a := causal.PutAfter{Key: key,
+		Record: record(causal.Version{HLC: 10, Origin: topology.Origin(r.topo.Origins() + 1)}), Map: r.topo.Map(0)}
 	r.step(a.Message(coordinator, self))
 	if len(r.writes) > 0 || len(r.inbox) > 0 {
 		t.Errorf("wrote %v and sent %v", r.writes, r.inbox)
@@ -187,13 +189,14 @@ func TestStorageIsToldWhetherTheKeyExists(t *testing.T) {
 			got = append(got, told{op.Kind, op.KeyExists})
 		}
 	}
-	if want := []told{{StorageWrite, false}, {StorageWrite, true}, {StorageDelete, true}, {StorageWrite, false}}; !slices.Equal(got, want) {
+	if want := []told{{StorageWrite, false}, {StorageWrite, true}, {StorageDelete, true},
+		{StorageWrite, false}}; !slices.Equal(got, want) {
 		t.Errorf("storage was told %v, want %v", got, want)
 	}
 }
 
-// A middleman remembers only so many puts that came before the one in front of them. It must take the place of those that it has
-// forgotten when they come again, though they are pending: other shards wait until the lane is received.
+// A middleman remembers only so many puts that came before the one in front of them. It must take the place of those
+// that it has forgotten when they come again, though they are pending: other shards wait until the lane is received.
 func TestAPendingPutThatComesAgainTakesItsPlaceInTheLane(t *testing.T) {
 	r := newRig(t)
 	r.hold = isWrite

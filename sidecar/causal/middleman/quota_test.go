@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestWatchesOfFutureVersionsHaveABoundAndEnd(t *testing.T) {
@@ -33,7 +33,8 @@ func TestWatchesOfFutureVersionsHaveABoundAndEnd(t *testing.T) {
 		t.Errorf("%d versions are watched for one shard", n)
 	}
 	r.wait(2 * watchTTL)
-	if n, s, p := len(r.m.deps.watchers)+len(r.m.deps.watched), r.m.deps.ofSidecars.Held(), r.m.deps.ofParts.Held(); n+s+p != 0 {
+	if n, s, p := len(r.m.deps.watchers)+len(r.m.deps.watched), r.m.deps.ofSidecars.Held(),
+		r.m.deps.ofParts.Held(); n+s+p != 0 {
 		t.Errorf("after nobody has asked again: %d watches, %d and %d counted", n, s, p)
 	}
 }
@@ -107,7 +108,8 @@ func TestWhatOneOriginStagesHasABound(t *testing.T) {
 		rec.Value.Data = value
 		r.put(r.key(self, 1), rec, after(missing, r.key(peer, 1)))
 	}
-	if staged := r.m.staged.bytes[1]; staged > maxStagedBytes || staged < maxStagedBytes-2<<20 || r.m.Stats().Crowded == 0 {
+	if staged := r.m.staged.bytes[1]; staged > maxStagedBytes || staged < maxStagedBytes-2<<20 ||
+		r.m.Stats().Crowded == 0 {
 		t.Errorf("%d bytes are staged, %d puts refused", staged, r.m.Stats().Crowded)
 	}
 	if n := r.m.writes.pending; n != int(r.m.Stats().Puts) || n > 64 {

@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Reads of sidecars and fills of caches (PROTOCOL §5, get; §9 and "Snapshot reads of one key" for reads at a cut).
@@ -25,11 +25,13 @@ type readRequest struct {
 }
 
 func readOfGet(from topology.Node, g causal.Get) readRequest {
-	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, at: g.At, base: g.Base, versionOnly: g.VersionOnly, known: g.Known}
+	return readRequest{from: from, id: g.ID, key: g.Key, cut: g.Cut, seen: g.Seen, snapshot: g.Snapshot, at: g.At,
+		base: g.Base, versionOnly: g.VersionOnly, known: g.Known}
 }
 
 func readOfFill(from topology.Node, f causal.Fill) readRequest {
-	r := readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true, ahead: f.Ahead, epoch: f.Epoch}
+	r := readRequest{from: from, id: f.ID, key: f.Key, cut: f.Cut, seen: f.Seen, snapshot: f.Snapshot, fill: true,
+		ahead: f.Ahead, epoch: f.Epoch}
 	if f.Base != 0 { // those who wait have seen nothing above it
 		r.seen, r.at, r.base = f.Base, f.Seen, f.Base
 	}
@@ -128,12 +130,12 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 	}
 }
 
-// newestAtSnapshot returns the newest version at or below the cut and what the reader has seen, and the HLC of the version after it. In place
-// of in-flight versions above the base of the read, it returns the newest complete one below them, or the newest at or below the base. If what
-// it is to return is not kept any more, it returns a newer one.
+// newestAtSnapshot returns the newest version at or below the cut and what the reader has seen, and the HLC of the
+// version after it. In place of in-flight versions above the base of the read, it returns the newest complete one below
+// them, or the newest at or below the base. If what it is to return is not kept any more, it returns a newer one.
 //
-// The reader misses nothing: every write in its past is complete, therefore processed here, or was waited for (deferRead), and is not above
-// the base.
+// The reader misses nothing: every write in its past is complete, therefore processed here, or was waited for
+// (deferRead), and is not above the base.
 func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec causal.Record, next causal.HLC) {
 	upTo := max(r.cut, r.at, r.seen)
 	if m.cfg.Broken.Has(causal.OlderThanSeen) {
@@ -162,9 +164,10 @@ func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec
 	return rec, next
 }
 
-// versionAt returns the newest version of a key at or below an HLC, and the HLC of the version after it. It returns false if that is not kept
-// any more.
-func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC) (rec causal.Record, next causal.HLC, ok bool) {
+// versionAt returns the newest version of a key at or below an HLC, and the HLC of the version after it. It returns
+// false if that is not kept any more.
+func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC) (rec causal.Record,
+	next causal.HLC, ok bool) {
 	if current.Version.HLC <= upTo {
 		return current, 0, true
 	}
@@ -174,7 +177,8 @@ func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC
 // reply sends the reply to a Get, or to a Fill on the stream.
 func (m *Middleman) reply(now causal.Now, r *readRequest, reply causal.GetReply) {
 	if r.fill {
-		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status, Next: reply.Next, Past: reply.Past,
+		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status,
+			Next: reply.Next, Past: reply.Past,
 			Ring: reply.Ring, Err: reply.Err, Map: reply.Map})
 		return
 	}

@@ -16,7 +16,8 @@ func TestVersionIsInFlightUntilItIsKnownToBeComplete(t *testing.T) {
 		r := newRig(t)
 		key := r.key(self, 0)
 		r.put(key, record(version(10)))
-		if reply := r.mustGet(causal.Get{Key: key}); reply.Status != causal.InFlight || reply.Record.Version != version(10) {
+		if reply := r.mustGet(causal.Get{Key: key}); reply.Status != causal.InFlight ||
+			reply.Record.Version != version(10) {
 			t.Fatalf("read %v, %v; want the put, in flight", reply.Record.Version, reply.Status)
 		}
 		complete(r)
@@ -88,10 +89,12 @@ func TestMissingKeyIsStableWithTheHorizonAsItsVersion(t *testing.T) {
 func TestForeignValueIsReadAsInFlightBelowEveryWrite(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 0)
-	r.records[key], r.foreign[key] = causal.Record{Version: version(99), Value: causal.Value{Data: []byte("foreign")}}, true
+	r.records[key], r.foreign[key] = causal.Record{Version: version(99), Value: causal.Value{Data: []byte("foreign")}},
+		true
 	for _, g := range []causal.Get{{Key: key}, {Key: key, Snapshot: true, Cut: 50}} {
 		reply := r.mustGet(g)
-		if reply.Status != causal.InFlight || !reply.Record.Version.IsZero() || string(reply.Record.Value.Data) != "foreign" {
+		if reply.Status != causal.InFlight || !reply.Record.Version.IsZero() ||
+			string(reply.Record.Value.Data) != "foreign" {
 			t.Errorf("%+v: %+v, want the value, in flight, without a version", g, reply)
 		}
 	}
@@ -146,7 +149,8 @@ func TestReadAtACutReturnsTheNewestVersionBelowItOrSaysThatItIsGone(t *testing.T
 		want causal.HLC
 		err  causal.ErrCode
 	}{{30, 30, causal.OK}, {29, 20, causal.OK}, {20, 20, causal.OK}, {19, 10, causal.OK}, {9, 0, causal.ErrCutTooOld}} {
-		if reply := r.mustGet(causal.Get{Key: key, Cut: c.cut}); reply.Err != c.err || reply.Record.Version.HLC != c.want {
+		if reply := r.mustGet(causal.Get{Key: key, Cut: c.cut}); reply.Err != c.err ||
+			reply.Record.Version.HLC != c.want {
 			t.Errorf("at %d: version %d, %v; want %d, %v", c.cut, reply.Record.Version.HLC, reply.Err, c.want, c.err)
 		}
 	}
@@ -194,7 +198,8 @@ func TestASnapshotReadPassesOverWhatIsInFlightAboveItsBase(t *testing.T) {
 		tt.g.Key, tt.g.Snapshot = key, true
 		got := r.mustGet(tt.g)
 		if got.Record.Version.HLC != tt.want || got.Next != tt.next || got.Status != tt.status {
-			t.Errorf("%s: version %d, next %d, %s; want %d, %d, %s", tt.name, got.Record.Version.HLC, got.Next, got.Status, tt.want, tt.next, tt.status)
+			t.Errorf("%s: version %d, next %d, %s; want %d, %d, %s", tt.name, got.Record.Version.HLC, got.Next,
+				got.Status, tt.want, tt.next, tt.status)
 		}
 	}
 }
@@ -203,7 +208,8 @@ func TestSnapshotReadBelowTheKeptVersionsReturnsTheVersionInStorage(t *testing.T
 	r := newRig(t)
 	key := r.key(self, 0)
 	r.records[key] = record(version(30))
-	if reply := r.mustGet(causal.Get{Key: key, Snapshot: true, Cut: 15}); reply.Record.Version != version(30) || reply.Next != 0 {
+	if reply := r.mustGet(causal.Get{Key: key, Snapshot: true, Cut: 15}); reply.Record.Version != version(30) ||
+		reply.Next != 0 {
 		t.Errorf("got %+v", reply)
 	}
 }
@@ -231,11 +237,13 @@ func TestCountAndPingAreAnswered(t *testing.T) {
 	r.put(r.key(self, 0), record(version(10)))
 	r.put(r.key(self, 1), record(version(11)))
 	r.step(causal.Count{ID: 5}.Message(sidecar, self))
-	if got := r.received(causal.KindCountReply, sidecar); len(got) != 1 || got[0].CountReply() != (causal.CountReply{ID: 5, Keys: 2}) {
+	if got := r.received(causal.KindCountReply, sidecar); len(got) != 1 ||
+		got[0].CountReply() != (causal.CountReply{ID: 5, Keys: 2}) {
 		t.Errorf("count: %v", got)
 	}
 	r.step(causal.Ping{ID: 6}.Message(coordinator, self))
-	if got := r.received(causal.KindPong, coordinator); len(got) != 1 || got[0].Pong() != (causal.Pong{ID: 6, Map: r.topo.Map(0)}) {
+	if got := r.received(causal.KindPong, coordinator); len(got) != 1 ||
+		got[0].Pong() != (causal.Pong{ID: 6, Map: r.topo.Map(0)}) {
 		t.Errorf("ping: %v", got)
 	}
 }
@@ -246,14 +254,16 @@ func TestAReadThatIsRefusedIsAnsweredAsBusy(t *testing.T) {
 	get := causal.Get{ID: 7, Key: key}.Message(sidecar, self)
 	r.m.RefuseRead(r.now, &get)
 	r.pump()
-	if replies := r.received(causal.KindGetReply, sidecar); len(replies) != 1 || replies[0].GetReply().ID != 7 || replies[0].GetReply().Err != causal.ErrBusy {
+	if replies := r.received(causal.KindGetReply, sidecar); len(replies) != 1 || replies[0].GetReply().ID != 7 ||
+		replies[0].GetReply().Err != causal.ErrBusy {
 		t.Errorf("a get is answered %v", replies)
 	}
 	r.openStream(cacheA, 1)
 	fill := causal.Fill{ID: 8, Key: key, Epoch: 1}.Message(cacheA, self)
 	r.m.RefuseRead(r.now, &fill)
 	r.pump()
-	if replies := r.received(causal.KindFillReply, cacheA); len(replies) != 1 || replies[0].FillReply().ID != 8 || replies[0].FillReply().Err != causal.ErrBusy {
+	if replies := r.received(causal.KindFillReply, cacheA); len(replies) != 1 || replies[0].FillReply().ID != 8 ||
+		replies[0].FillReply().Err != causal.ErrBusy {
 		t.Errorf("a fill is answered %v", replies)
 	}
 	if n := r.m.Stats().RefusedReads; n != 2 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The nodes around the middleman under test, which is one of three in the only ring.
@@ -25,11 +25,12 @@ var (
 
 const lease = 3 * time.Second
 
-// testTopology has two data centers in one ring: two shards and two coordinators in the first, one of each in the second, and a
-// cache in both.
+// testTopology has two data centers in one ring: two shards and two coordinators in the first, one of each in the
+// second, and a cache in both.
 func testTopology(t testing.TB) *topology.Topology {
 	t.Helper()
-	dcs := []topology.DataCenter{{Name: "a", Coordinators: 2, Caches: 1, Shards: 2}, {Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 2, Caches: 1, Shards: 2},
+		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
 	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,8 @@ type rig struct {
 func newRig(t testing.TB, configure ...func(*Config)) *rig {
 	t.Helper()
 	topo := testTopology(t)
-	r := &rig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_000_000}, records: map[string]causal.Record{},
+	r := &rig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_000_000},
+		records: map[string]causal.Record{},
 		foreign: map[string]bool{}, lastPut: map[topology.Origin]causal.HLC{}}
 	r.config = DefaultConfig(topo, self)
 	r.config.Incarnation, r.config.Fresh, r.config.Lease = 1, true, lease
@@ -277,8 +279,8 @@ func (r *rig) key(shard topology.Node, number int) string {
 	}
 }
 
-// ruleHolds runs a scenario twice: on a middleman that follows the protocol, where it must find no violation, and on one that
-// breaks a rule, where it must find one. The scenario returns what is wrong, or "".
+// ruleHolds runs a scenario twice: on a middleman that follows the protocol, where it must find no violation, and on
+// one that breaks a rule, where it must find one. The scenario returns what is wrong, or "".
 func ruleHolds(t *testing.T, fault causal.Fault, scenario func(r *rig) string, configure ...func(*Config)) {
 	t.Helper()
 	t.Run("with the rule", func(t *testing.T) {

@@ -6,20 +6,21 @@ import (
 	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// What a shard does for a coordinator whose log was lost and given up (PROTOCOL, A log that is given up). It hands out what it holds of
-// the origin: what was pending when it was asked for the first page, and then what storage holds, a page of names at a time. Before the
-// first page it refuses puts of earlier logs, durably. So what it holds of them does not grow any more, and what was pending then is either
-// in the first page, or found in storage, or superseded.
+// What a shard does for a coordinator whose log was lost and given up (PROTOCOL, A log that is given up). It hands out
+// what it holds of the origin: what was pending when it was asked for the first page, and then what storage holds, a
+// page of names at a time. Before the first page it refuses puts of earlier logs, durably. So what it holds of them
+// does not grow any more, and what was pending then is either in the first page, or found in storage, or superseded.
 
 const (
 	// salvageNames is about how many names are asked of storage for a page, and salvageReads how many values at once.
 	salvageNames, salvageReads = 256, 16
 	// salvagePartBytes is about how much one message carries; a single record may be larger.
 	salvagePartBytes = 1 << 20
-	// salvageInStorage begins the cursors of pages of what storage holds, and salvageRest those of names that did not fit into the page before.
+	// salvageInStorage begins the cursors of pages of what storage holds, and salvageRest those of names that did not
+	// fit into the page before.
 	salvageInStorage, salvageRest = "s", "r"
 	// maxSalvageRests bounds the rests that are kept: a page may be asked for again, and is another one then.
 	maxSalvageRests = 4
@@ -27,7 +28,8 @@ const (
 
 // salvages is the state of all origins.
 type salvages struct {
-	fences causal.Fences // the greatest generations that were asked for; durable, but for those of claims that are not fenced
+	// the greatest generations that were asked for; durable, but for those of claims that are not fenced
+	fences causal.Fences
 	claims map[topology.Origin]*claim
 	pages  uint64 // that were sent, and rests that were kept
 }
@@ -67,9 +69,10 @@ func newSalvages(fences causal.Fences) salvages {
 	return salvages{fences: fences, claims: map[topology.Origin]*claim{}}
 }
 
-// fenceOf returns the generation of the log of an origin below which no put is taken; 0: there is none. Generations begin with the wall clock of
-// the start of a log. A fence that is further ahead than any clock may be was never asked for by a coordinator, and does not count, wherever it
-// comes from: puts of the log that is healthy would be refused for good.
+// fenceOf returns the generation of the log of an origin below which no put is taken; 0: there is none. Generations
+// begin with the wall clock of the start of a log. A fence that is further ahead than any clock may be was never asked
+// for by a coordinator, and does not count, wherever it comes from: puts of the log that is healthy would be refused
+// for good.
 func (m *Middleman) fenceOf(now causal.Now, o topology.Origin) uint64 {
 	if fence := m.salvages.fences[o]; m.isPlausible(now, fence) {
 		return fence
@@ -95,7 +98,8 @@ func (m *Middleman) isGivenUp(now causal.Now, from topology.Node, a *causal.PutA
 // GaveUpLogOf reports whether a log of an origin was given up here.
 func (m *Middleman) GaveUpLogOf(o topology.Origin) bool { return m.salvages.fences[o] > 0 }
 
-// salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to take a greater one.
+// salvage answers with a page. A coordinator that asks with a generation that somebody else has asked with is told to
+// take a greater one.
 func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage) {
 	o := m.cfg.Topology.OriginOf(from)
 	if m.lanes.of(o) == nil || s.Generation == 0 {
@@ -103,7 +107,8 @@ func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage
 	}
 	if !m.isPlausible(now, s.Generation) {
 		m.stats.ClockRefused++
-		m.stats.LastRefused, m.stats.RefusedFrom = causal.Version{HLC: causal.HLCAt(int64(s.Generation)), Origin: o}, from
+		m.stats.LastRefused, m.stats.RefusedFrom = causal.Version{HLC: causal.HLCAt(int64(s.Generation)), Origin: o},
+			from
 		return // a coordinator with a clock that is wrong asks again
 	}
 	fence, c := m.fenceOf(now, o), m.salvages.claims[o]
@@ -113,14 +118,16 @@ func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage
 		c = &claim{id: s.ID}
 		m.salvages.claims[o] = c
 	case s.Generation < fence || c == nil || c.id != s.ID:
-		m.Send(causal.Salvaged{ID: s.ID, Generation: fence, Refused: true, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, from))
+		m.Send(causal.Salvaged{ID: s.ID, Generation: fence, Refused: true,
+			Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, from))
 		return
 	}
 	switch {
 	case !c.fenced:
 		m.fence(o, c)
 	case s.After == "":
-		m.sendSalvaged(o, &salvagePage{to: from, id: s.ID, next: salvageInStorage, found: m.pendingOf(o), seen: m.newestPending()})
+		m.sendSalvaged(o, &salvagePage{to: from, id: s.ID, next: salvageInStorage, found: m.pendingOf(o),
+			seen: m.newestPending()})
 	case c.page != nil && c.page.after == s.After:
 	case s.After[:1] == salvageRest:
 		c.page = &salvagePage{to: from, id: s.ID, after: s.After, failed: true}
@@ -130,7 +137,8 @@ func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage
 		m.readSalvagePage(c.page)
 	case s.After[:1] == salvageInStorage:
 		c.page = &salvagePage{to: from, id: s.ID, after: s.After}
-		m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After[1:], Limit: salvageNames}, &task{kind: taskSalvageNames, page: c.page})
+		m.tasks.request(StorageOp{Kind: StorageScan, Key: s.After[1:], Limit: salvageNames},
+			&task{kind: taskSalvageNames, page: c.page})
 	}
 }
 
@@ -138,7 +146,8 @@ func (m *Middleman) salvage(now causal.Now, from topology.Node, s causal.Salvage
 func (m *Middleman) fence(o topology.Origin, c *claim) {
 	if !c.fencing {
 		c.fencing = true
-		m.tasks.request(StorageOp{Kind: StorageFence, Origin: o, Generation: m.salvages.fences[o]}, &task{kind: taskFence, claim: c})
+		m.tasks.request(StorageOp{Kind: StorageFence, Origin: o, Generation: m.salvages.fences[o]},
+			&task{kind: taskFence, claim: c})
 	}
 }
 
@@ -152,7 +161,9 @@ func (m *Middleman) pendingOf(o topology.Origin) (found []causal.Moved) {
 			found = append(found, causal.Moved{Key: p.key, Record: p.record})
 		}
 	}
-	slices.SortFunc(found, func(a, b causal.Moved) int { return cmp.Compare(a.Record.Version.HLC, b.Record.Version.HLC) })
+	slices.SortFunc(found, func(a, b causal.Moved) int {
+		return cmp.Compare(a.Record.Version.HLC, b.Record.Version.HLC)
+	})
 	return found
 }
 
@@ -172,7 +183,9 @@ func (c *claim) finishFence(failed bool) { c.fencing, c.fenced = false, !failed 
 // takeSalvageNames takes the names of a page.
 func (m *Middleman) takeSalvageNames(p *salvagePage, r StorageResult) {
 	if p.failed = r.Failed || r.BadCursor; !p.failed {
-		p.unread = slices.DeleteFunc(slices.Clone(r.Keys), func(key string) bool { return !m.owns(topology.SlotOf(key)) })
+		p.unread = slices.DeleteFunc(slices.Clone(r.Keys), func(key string) bool {
+			return !m.owns(topology.SlotOf(key))
+		})
 		if r.Next != "" {
 			p.next = salvageInStorage + r.Next
 		}
@@ -183,7 +196,8 @@ func (m *Middleman) takeSalvageNames(p *salvagePage, r StorageResult) {
 // readSalvagePage reads on, or sends the page.
 func (m *Middleman) readSalvagePage(p *salvagePage) {
 	for len(p.unread) > 0 && p.reading < salvageReads && !p.failed && !p.full {
-		m.tasks.request(StorageOp{Kind: StorageRead, Key: p.unread[0]}, &task{kind: taskSalvageValue, key: p.unread[0], page: p})
+		m.tasks.request(StorageOp{Kind: StorageRead, Key: p.unread[0]},
+			&task{kind: taskSalvageValue, key: p.unread[0], page: p})
 		p.unread = p.unread[1:]
 		p.reading++
 	}
@@ -228,7 +242,8 @@ func (m *Middleman) takeSalvageValue(p *salvagePage, key string, r StorageResult
 // sendSalvaged sends a page, without what is complete, in as many messages as it needs.
 func (m *Middleman) sendSalvaged(o topology.Origin, p *salvagePage) {
 	sv := m.known.SV(o)
-	reply := causal.Salvaged{ID: p.id, Generation: m.salvages.fences[o], Failed: p.failed, After: p.after, Next: p.next, SV: sv, Incarnation: m.cfg.Incarnation,
+	reply := causal.Salvaged{ID: p.id, Generation: m.salvages.fences[o], Failed: p.failed, After: p.after, Next: p.next,
+		SV: sv, Incarnation: m.cfg.Incarnation,
 		Seen: max(p.seen, m.known.MaxRV(), m.tombstones.horizon)}
 	found := slices.DeleteFunc(p.found, func(f causal.Moved) bool { return f.Record.Version.HLC <= sv })
 	var parts [][]causal.Moved

@@ -57,7 +57,8 @@ func TestPutsOfALogThatWasGivenUpAreRefusedAlsoAfterARestart(t *testing.T) {
 	for range 2 {
 		r.put("k", record(version(10)))
 		refused := r.received(causal.KindPutAck, coordinator)
-		if _, stored := r.records["k"]; stored || len(refused) != 1 || refused[0].PutAck().GivenUpBelow != 5 || len(refused[0].PutAck().Versions) != 0 {
+		if _, stored := r.records["k"]; stored || len(refused) != 1 || refused[0].PutAck().GivenUpBelow != 5 ||
+			len(refused[0].PutAck().Versions) != 0 {
 			t.Fatalf("stored %v, answered %v", stored, refused)
 		}
 		r.restart()
@@ -69,7 +70,8 @@ func TestPutsOfALogThatWasGivenUpAreRefusedAlsoAfterARestart(t *testing.T) {
 	}
 	// Somebody else has asked with this generation, as far as this start knows; and a smaller one is of the past.
 	for _, generation := range []uint64{4, 5} {
-		if got := r.salvage(causal.Salvage{ID: 2, Generation: generation}); len(got) != 1 || !got[0].Refused || got[0].Generation != 5 {
+		if got := r.salvage(causal.Salvage{ID: 2, Generation: generation}); len(got) != 1 || !got[0].Refused ||
+			got[0].Generation != 5 {
 			t.Errorf("generation %d: %+v", generation, got)
 		}
 	}
@@ -80,11 +82,13 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 	r.put(r.key(self, 1), record(version(10)))
 	r.salvage(causal.Salvage{ID: 1, Generation: 5})
 	r.fail = func(op StorageOp) bool { return op.Kind == StorageRead }
-	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 || !got[0].Failed {
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 ||
+		!got[0].Failed {
 		t.Errorf("answered %+v", got)
 	}
 	r.fail = nil
-	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 || got[0].Failed || len(got[0].Records) != 1 {
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 ||
+		got[0].Failed || len(got[0].Records) != 1 {
 		t.Errorf("answered %+v", got)
 	}
 }
@@ -94,7 +98,8 @@ func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 	missing := after(causal.Version{HLC: 1, Origin: 17}, r.key(peer, 1)) // so they stay pending
 	sizes := []int{salvagePartBytes - 100, 20<<20 - 400, causal.MaxValueBytes, 10, 10}
 	for i, size := range sizes {
-		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, size)}}, missing)
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)),
+			Value: causal.Value{Data: make([]byte, size)}}, missing)
 	}
 	r.salvage(causal.Salvage{ID: 1, Generation: 5})
 	records := 0
@@ -116,7 +121,8 @@ func TestAPageOfStoredValuesIsBounded(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.SalvageBytes = 1000 })
 	const n = 12
 	for i := range n {
-		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)), Value: causal.Value{Data: make([]byte, 50+i%2*600)}})
+		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)),
+			Value: causal.Value{Data: make([]byte, 50+i%2*600)}})
 	}
 	r.salvage(causal.Salvage{ID: 1, Generation: 5})
 	found, pages := map[causal.HLC]bool{}, 0
@@ -154,7 +160,8 @@ func TestAPageOfStoredValuesIsBounded(t *testing.T) {
 func TestAGenerationThatNoClockHasReachedGivesNoLogUp(t *testing.T) {
 	const absurd = 1 << 62
 	r := newRig(t)
-	if got := r.salvage(causal.Salvage{ID: 1, Generation: absurd}); len(got) != 0 || r.fences[1] != 0 || r.m.Stats().ClockRefused != 1 {
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: absurd}); len(got) != 0 || r.fences[1] != 0 ||
+		r.m.Stats().ClockRefused != 1 {
 		t.Errorf("answered %+v, fences %v", got, r.fences)
 	}
 	r.fences = causal.Fences{1: absurd} // of an earlier version, which took it
@@ -170,7 +177,8 @@ func TestAGenerationThatNoClockHasReachedGivesNoLogUp(t *testing.T) {
 		t.Errorf("fences %v after a log was given up in earnest", r.fences)
 	}
 	r.put("l", record(version(11)))
-	if refused := r.received(causal.KindPutAck, coordinator); len(refused) != 1 || refused[0].PutAck().GivenUpBelow != soon {
+	if refused := r.received(causal.KindPutAck, coordinator); len(refused) != 1 ||
+		refused[0].PutAck().GivenUpBelow != soon {
 		t.Errorf("a put of the log that was given up is answered %v", refused)
 	}
 }

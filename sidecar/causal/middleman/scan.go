@@ -4,21 +4,21 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Scans (PROTOCOL, "Scans"). A scan returns names only, and the session reads those keys afterwards. So it may name too many
-// keys, but must not leave out one that the session knows: it is processed here, and then storage has it, or it is a pending
-// put at or below what the session has seen.
+// Scans (PROTOCOL, "Scans"). A scan returns names only, and the session reads those keys afterwards. So it may name too
+// many keys, but must not leave out one that the session knows: it is processed here, and then storage has it, or it is
+// a pending put at or below what the session has seen.
 
 const (
 	// maxScanKeys bounds the keys that are asked of storage at once.
 	maxScanKeys = 1000
 	// maxNamedBytes bounds the names of pending puts in a reply.
 	maxNamedBytes = 8 << 20
-	// maxScans bounds the scans and counts that are with storage, in bytes: scanBytes for each, which is about what most replies take, and its
-	// cursor. maxScansOfOne is that of one identity: 256 at a time, or one with the longest cursor that there may be. Beyond, who asks is answered
-	// ErrBusy, and asks again.
+	// maxScans bounds the scans and counts that are with storage, in bytes: scanBytes for each, which is about what
+	// most replies take, and its cursor. maxScansOfOne is that of one identity: 256 at a time, or one with the longest
+	// cursor that there may be. Beyond, who asks is answered ErrBusy, and asks again.
 	maxScans, maxScansOfOne = 96 << 20, 24 << 20
 	scanBytes               = 96 << 10
 )
@@ -75,8 +75,8 @@ func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 	m.Send(reply.Message(m.cfg.Self, from))
 }
 
-// pendingKeys returns the keys of the puts up to an HLC that are here, and that storage may not hold yet. It is asked before
-// storage is, so a put that is processed in between is not missed. It returns false if there are too many.
+// pendingKeys returns the keys of the puts up to an HLC that are here, and that storage may not hold yet. It is asked
+// before storage is, so a put that is processed in between is not missed. It returns false if there are too many.
 func (m *Middleman) pendingKeys(upTo causal.HLC) (keys []string, ok bool) {
 	if upTo == 0 || m.cfg.Broken.Has(causal.ScanPastStaged) {
 		return nil, true
@@ -98,7 +98,8 @@ func (m *Middleman) finishScan(t *task, r StorageResult) {
 		m.backfill.takeOwnKeys(r)
 		return
 	}
-	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap(), Horizon: m.tombstones.horizon, TellsHorizon: true}
+	reply := causal.ScanReply{ID: t.read.id, Keys: t.named, Next: r.Next, Map: m.slotMap(),
+		Horizon: m.tombstones.horizon, TellsHorizon: true}
 	switch {
 	case r.BadCursor:
 		reply.Keys, reply.Err = nil, causal.ErrNotFound

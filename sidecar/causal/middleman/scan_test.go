@@ -83,7 +83,8 @@ func TestAScanNamesAPutThatIsProcessedMeanwhile(t *testing.T) {
 
 func TestAScanIsRefusedWhereItCouldMissKeys(t *testing.T) {
 	r := newRig(t)
-	if reply, _ := r.scan(causal.Scan{Map: r.m.slotMap() + 1}); reply.Err != causal.ErrMoved || reply.Map != r.m.slotMap() {
+	if reply, _ := r.scan(causal.Scan{Map: r.m.slotMap() + 1}); reply.Err != causal.ErrMoved ||
+		reply.Map != r.m.slotMap() {
 		t.Errorf("under another slot map: %+v", reply)
 	}
 	r.fail = func(op StorageOp) bool { return op.Kind == StorageScan }
@@ -103,7 +104,8 @@ func TestAScanIsRefusedWhereItCouldMissKeys(t *testing.T) {
 func TestAScanNamesNoKeyOfAnotherShard(t *testing.T) {
 	r := newRig(t)
 	own := r.key(self, 0)
-	r.records[own], r.records[r.key(peer, 0)] = record(version(1)), record(version(2)) // left from before the shards changed
+	// left from before the shards changed
+	r.records[own], r.records[r.key(peer, 0)] = record(version(1)), record(version(2))
 	if reply, _ := r.scan(causal.Scan{}); !slices.Equal(reply.Keys, []string{own}) {
 		t.Errorf("named %q", reply.Keys)
 	}

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// adoptableAfter is how long nothing new may have been heard of an origin here before its writes are taken from an adopter. Leaders wait
-// longer. So a leader that somebody has taken over cannot write in the name of coordinators that are there.
+// adoptableAfter is how long nothing new may have been heard of an origin here before its writes are taken from an
+// adopter. Leaders wait longer. So a leader that somebody has taken over cannot write in the name of coordinators that
+// are there.
 const adoptableAfter = time.Second
 
 // noteNews notes of which origins vectors say something new.

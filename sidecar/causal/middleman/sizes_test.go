@@ -9,7 +9,8 @@ import (
 
 func TestAReadOfANameThatNoKeyHasIsRefused(t *testing.T) {
 	r := newRig(t)
-	for n, want := range map[int]causal.ErrCode{causal.MaxKeyBytes: causal.OK, causal.MaxKeyBytes + 1: causal.ErrTooLarge} {
+	for n, want := range map[int]causal.ErrCode{causal.MaxKeyBytes: causal.OK,
+		causal.MaxKeyBytes + 1: causal.ErrTooLarge} {
 		got, ok := r.get(causal.Get{Key: strings.Repeat("k", n)})
 		if !ok || got.Err != want || want != causal.OK && got.Key != "" {
 			t.Errorf("%d bytes: answered %v: %s, with a name of %d", n, ok, got.Err, len(got.Key))

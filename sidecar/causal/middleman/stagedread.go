@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Staged puts (PROTOCOL §5): a put that is here and may not be written yet is staged. A bound reader says how new the newest
-// write is that its session has seen. If a staged put of the key is at or below that, the read is parked until it is written,
-// or until it is known that the session cannot have seen anything that follows it (missingdep.go).
+// Staged puts (PROTOCOL §5): a put that is here and may not be written yet is staged. A bound reader says how new the
+// newest write is that its session has seen. If a staged put of the key is at or below that, the read is parked until
+// it is written, or until it is known that the session cannot have seen anything that follows it (missingdep.go).
 
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {
@@ -31,8 +31,9 @@ type question struct {
 }
 
 const (
-	// maxStagedBytes bounds the staged puts of one origin that its coordinator has sent: four times what may be in flight, and a put. Others are not
-	// taken, and are sent again. maxStagedAdopted is the same for those that adopters have sent, beside these: what a leader may have collected.
+	// maxStagedBytes bounds the staged puts of one origin that its coordinator has sent: four times what may be in
+	// flight, and a put. Others are not taken, and are sent again. maxStagedAdopted is the same for those that adopters
+	// have sent, beside these: what a leader may have collected.
 	maxStagedBytes, maxStagedAdopted = 64 << 20, 128 << 20
 	// stagedOverhead is about what a staged put takes beside its key, value and dependencies, in bytes.
 	stagedOverhead = 512
@@ -103,7 +104,8 @@ func (s *stagedPuts) park(p *put, q question, probeAt int64) {
 	s.parked++
 }
 
-// deferRead parks or refuses a read whose session may have to see a put that is not written yet, and reports whether it did.
+// deferRead parks or refuses a read whose session may have to see a put that is not written yet, and reports whether it
+// did.
 func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
 	if r.fill || r.seen == 0 {
 		return false // everything that its session has seen is complete
@@ -150,8 +152,8 @@ func (m *Middleman) refuseRead(r *readRequest, err causal.ErrCode) {
 	m.Send(causal.GetReply{ID: r.id, Err: err}.Message(m.cfg.Self, r.from))
 }
 
-// unstage ends the staging of p: its write is in the queue of its key, so every later read of the key sees it. Who has probed
-// for p is told when it is processed.
+// unstage ends the staging of p: its write is in the queue of its key, so every later read of the key sees it. Who has
+// probed for p is told when it is processed.
 func (m *Middleman) unstage(now causal.Now, p *put) {
 	m.staged.remove(p)
 	questions := p.questions
@@ -167,7 +169,9 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 func (m *Middleman) expireQuestions(now causal.Now) {
 	for _, p := range m.staged.questioned {
 		before := len(p.questions)
-		p.questions = slices.DeleteFunc(p.questions, func(q question) bool { return now.Mono-q.parkedAt > int64(parkedTTL) })
+		p.questions = slices.DeleteFunc(p.questions, func(q question) bool {
+			return now.Mono-q.parkedAt > int64(parkedTTL)
+		})
 		m.staged.parked -= before - len(p.questions)
 	}
 }

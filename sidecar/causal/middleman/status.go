@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // What follows from what is known about writes: which are stable and which are clean (PROTOCOL §5).
@@ -20,8 +20,8 @@ func (m *Middleman) status(key string, v causal.Version) causal.Status {
 	return causal.InFlight
 }
 
-// isClean reports whether v and all its dependencies are processed in this ring, and no cache of the ring holds older values
-// of them.
+// isClean reports whether v and all its dependencies are processed in this ring, and no cache of the ring holds older
+// values of them.
 func (m *Middleman) isClean(v causal.Version, slot topology.Slot) bool {
 	return m.isCleanWrite(m.writes.find(v), v, slot)
 }
@@ -37,8 +37,8 @@ func (m *Middleman) isCleanWrite(w *write, v causal.Version, slot topology.Slot)
 	return w != nil && w.clean
 }
 
-// isCovered reports whether the vectors say that v is processed in this ring. What RV covers, a shard that has lost its data owes
-// until it has it again; what is complete, it gets from other rings.
+// isCovered reports whether the vectors say that v is processed in this ring. What RV covers, a shard that has lost its
+// data owes until it has it again; what is complete, it gets from other rings.
 func (m *Middleman) isCovered(v causal.Version, slot topology.Slot) bool {
 	if m.backfill != nil && m.owns(slot) && !m.cfg.Broken.Has(causal.BackfillTrustsRV) {
 		return m.known.Complete(v)

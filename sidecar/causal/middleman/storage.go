@@ -2,7 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // StorageOp is one request of a middleman to its storage. StorageDone takes the result.
@@ -30,7 +30,8 @@ type StorageOp struct {
 // StorageKind is what a StorageOp does.
 type StorageKind uint8
 
-// The storage requests. The effects of Write, Delete, Horizon, Fence and Exclusions must be durable before StorageDone is called.
+// The storage requests. The effects of Write, Delete, Horizon, Fence and Exclusions must be durable before StorageDone
+// is called.
 const (
 	StorageRead StorageKind = iota
 	StorageWrite
@@ -54,7 +55,8 @@ type StorageResult struct {
 	Foreign bool
 	// Count is the result of StorageCount.
 	Count int64
-	// Keys and Next are the result of StorageScan. With BadCursor it cannot continue where it was, and must begin again.
+	// Keys and Next are the result of StorageScan. With BadCursor it cannot continue where it was, and must begin
+	// again.
 	Keys      []string
 	Next      string
 	BadCursor bool

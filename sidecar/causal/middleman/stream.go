@@ -2,16 +2,16 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Streams to caches and their leases (PROTOCOL §6).
 
-// stream is the ordered sequence of messages from a middleman to one cache: fills, invalidations and lease grants. The cache
-// opens it with an epoch above all its earlier ones. A copy is valid only while the stream that brought it lives.
+// stream is the ordered sequence of messages from a middleman to one cache: fills, invalidations and lease grants. The
+// cache opens it with an epoch above all its earlier ones. A copy is valid only while the stream that brought it lives.
 //
-// Invariant: every copy that the cache may still serve is in cachedAt or olderCopies, or its invalidation is in pending, or
-// the cache may hold unknown copies.
+// Invariant: every copy that the cache may still serve is in cachedAt or olderCopies, or its invalidation is in
+// pending, or the cache may hold unknown copies.
 type stream struct {
 	cache    topology.Node
 	epoch    uint64 // 0: the stream has ended
@@ -36,7 +36,8 @@ type pendingInvalidation struct {
 // isLeased reports whether the cache may be serving copies that the stream has brought.
 func (s *stream) isLeased(now causal.Now) bool { return s.epoch != 0 && s.leaseUntil > now.Mono }
 
-// expire ends the stream if its lease has expired. The lease cannot be renewed: copies may not have been invalidated since.
+// expire ends the stream if its lease has expired. The lease cannot be renewed: copies may not have been invalidated
+// since.
 func (s *stream) expire(now causal.Now) {
 	if s.leaseUntil != 0 && s.leaseUntil <= now.Mono {
 		s.epoch = 0
@@ -46,7 +47,8 @@ func (s *stream) expire(now causal.Now) {
 // mayHoldUnknown reports whether the cache may hold copies from before this middleman's start.
 func (s *stream) mayHoldUnknown(now causal.Now) bool { return s.unknownUntil > now.Mono }
 
-// untilStreamEnds is a sequence number that no message reaches: only the end of the stream or of unknown copies releases it.
+// untilStreamEnds is a sequence number that no message reaches: only the end of the stream or of unknown copies
+// releases it.
 const untilStreamEnds = ^uint64(0)
 
 // await adds a wait for seq, in order.
@@ -100,7 +102,8 @@ func newStreams(t *topology.Topology) streams {
 	return ss
 }
 
-// assumeUnknownCopies follows a restart: each cache may hold any copy until its lease has expired or it opens a new stream.
+// assumeUnknownCopies follows a restart: each cache may hold any copy until its lease has expired or it opens a new
+// stream.
 func (ss *streams) assumeUnknownCopies(until int64) {
 	for _, s := range ss.ordered {
 		s.unknownUntil = until
@@ -126,8 +129,8 @@ func (m *Middleman) openStream(now causal.Now, from topology.Node, o causal.Stre
 	if s == nil || o.Epoch == s.epoch {
 		return
 	}
-	// A late message from before a reconnect, or from before this middleman's start, must not be taken for a cache that has
-	// dropped everything.
+	// A late message from before a reconnect, or from before this middleman's start, must not be taken for a cache that
+	// has dropped everything.
 	if o.Incarnation != m.cfg.Incarnation || o.Epoch <= s.maxEpoch {
 		m.resetStream(s)
 		return

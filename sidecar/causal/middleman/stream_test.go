@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestStreamIsOpenedOnlyByItsIncarnationAndAGreaterEpoch(t *testing.T) {
@@ -25,10 +25,12 @@ func TestStreamIsOpenedOnlyByItsIncarnationAndAGreaterEpoch(t *testing.T) {
 		r.openStream(cacheA, 5)
 		r.step(c.open.Message(cacheA, self))
 		resets := r.received(causal.KindStreamReset, cacheA)
-		if opened := r.m.streams.byCache[cacheA].epoch == c.open.Epoch; opened != c.opens || (len(resets) == 0) != c.opens {
+		if opened := r.m.streams.byCache[cacheA].epoch == c.open.Epoch; opened != c.opens ||
+			(len(resets) == 0) != c.opens {
 			t.Errorf("%s: opened %v, %d resets", c.name, opened, len(resets))
 		}
-		if !c.opens && len(resets) == 1 && resets[0].StreamReset() != (causal.StreamReset{MaxEpoch: 5, Incarnation: 1}) {
+		if !c.opens && len(resets) == 1 && resets[0].StreamReset() != (causal.StreamReset{MaxEpoch: 5,
+			Incarnation: 1}) {
 			t.Errorf("%s: the cache was told %+v", c.name, resets[0].StreamReset())
 		}
 	}
@@ -39,7 +41,8 @@ func TestRepeatedOpenOfALivingStreamChangesNothing(t *testing.T) {
 	r.openStream(cacheA, 5)
 	before := *r.m.streams.byCache[cacheA]
 	r.step(causal.StreamOpen{Epoch: 5, Incarnation: 1}.Message(cacheA, self))
-	if after := *r.m.streams.byCache[cacheA]; after.seq != before.seq || after.leaseUntil != before.leaseUntil || len(r.inbox) > 0 {
+	if after := *r.m.streams.byCache[cacheA]; after.seq != before.seq || after.leaseUntil != before.leaseUntil ||
+		len(r.inbox) > 0 {
 		t.Errorf("the stream was %+v and is %+v; sent %v", before, after, r.inbox)
 	}
 }
@@ -54,7 +57,8 @@ func TestMessagesOnAStreamAreNumberedWithoutGaps(t *testing.T) {
 	r.step(causal.LeaseRenewal{Epoch: 1, ID: 3}.Message(cacheA, self))
 	sent := append(r.received(causal.KindInvalidate, cacheA), r.received(causal.KindLeaseGrant, cacheA)...)
 	for i, m := range sent {
-		if want := (causal.StreamPosition{Epoch: 1, Seq: seq + 2 + uint64(i)}); m.StreamPosition() != want { // the fill came first
+		if want := (causal.StreamPosition{Epoch: 1, Seq: seq + 2 + uint64(i)}); m.StreamPosition() != want {
+			// the fill came first
 			t.Errorf("%v has position %+v, want %+v", m.Kind, m.StreamPosition(), want)
 		}
 	}

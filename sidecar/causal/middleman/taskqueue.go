@@ -6,8 +6,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is alone. So
-// reading a value and registering its copy are one step, and so are writing a value and taking the list of copies.
+// The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is
+// alone. So reading a value and registering its copy are one step, and so are writing a value and taking the list of
+// copies.
 
 // task is something to do with storage.
 type task struct {
@@ -129,8 +130,8 @@ func (qs *taskQueues) requestRead(t *task) {
 	qs.request(StorageOp{Kind: StorageRead, Key: t.key, ForReader: true, Reader: t.read.from}, t)
 }
 
-// coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same step.
-// So a key with many concurrent writers costs one write at a time, and readers do not wait for each of them.
+// coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same
+// step. So a key with many concurrent writers costs one write at a time, and readers do not wait for each of them.
 func (q *taskQueue) coalesce(t *task) {
 	if t.kind != taskWrite {
 		return

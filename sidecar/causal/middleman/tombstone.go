@@ -2,10 +2,11 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Tombstones are dropped once no older put of their key can arrive any more (PROTOCOL §5, Tombstones; "Tombstone horizon").
+// Tombstones are dropped once no older put of their key can arrive any more (PROTOCOL §5, Tombstones; "Tombstone
+// horizon").
 
 // tombstones are those in storage, and the durable horizon.
 type tombstones struct {
@@ -38,9 +39,9 @@ func (m *Middleman) NoteTombstone(key string, v causal.Version) {
 	}
 }
 
-// dropTombstones removes the tombstones at or below keepFrom, which is below every origin's SV: no older put of their keys
-// can arrive. Before the first is dropped the horizon is made durable, so that a coordinator that has lost its memory and
-// sends an old put again cannot undo the deletion.
+// dropTombstones removes the tombstones at or below keepFrom, which is below every origin's SV: no older put of their
+// keys can arrive. Before the first is dropped the horizon is made durable, so that a coordinator that has lost its
+// memory and sends an old put again cannot undo the deletion.
 func (m *Middleman) dropTombstones(keepFrom causal.HLC) {
 	ts := &m.tombstones
 	upTo := min(keepFrom, ts.horizon)
@@ -49,7 +50,8 @@ func (m *Middleman) dropTombstones(keepFrom causal.HLC) {
 	} else if len(ts.stored) > 0 && ts.stored[0].version.HLC <= keepFrom && ts.horizon < ts.stored[0].version.HLC {
 		if !ts.raisingHorizon {
 			ts.raisingHorizon = true
-			m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: keepFrom}, &task{kind: taskRaiseHorizon, horizon: keepFrom})
+			m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: keepFrom},
+				&task{kind: taskRaiseHorizon, horizon: keepFrom})
 		}
 		return
 	}

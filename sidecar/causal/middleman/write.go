@@ -5,8 +5,8 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it if its put has a
 // greater version.
 
-// startWrite starts the write of a put: with reading the current record, unless that is known and the put replaces it. A put that may lose
-// reads first, so that nothing is marked as processed in the step that submits it.
+// startWrite starts the write of a put: with reading the current record, unless that is known and the put replaces it.
+// A put that may lose reads first, so that nothing is marked as processed in the step that submits it.
 func (m *Middleman) startWrite(t *task) {
 	if rec, known := m.oldVersions.stored(t.key); known && m.backfill == nil && rec.Version.Less(t.put.record.Version) {
 		t.stored, t.found, t.unread = true, true, true
@@ -46,8 +46,8 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 	}
 }
 
-// holdReplaced holds the record that a write is about to replace, unless all writes in progress hold as much as old versions may take: storage
-// that is slow would fill the memory.
+// holdReplaced holds the record that a write is about to replace, unless all writes in progress hold as much as old
+// versions may take: storage that is slow would fill the memory.
 func (m *Middleman) holdReplaced(t *task, rec causal.Record) {
 	size := rec.Value.Size()
 	if held := m.tasks.replacedBytes; held > 0 && held+size > m.cfg.MaxHistoryBytes {
@@ -65,7 +65,8 @@ func (m *Middleman) keepReplaced(t *task) {
 	}
 	switch rec := t.put.record; {
 	case t.foreign || t.unkept:
-		m.oldVersions.forget(t.key) // when a foreign value was written is unknown, so the versions before it do not help; nor do those before a gap
+		// when a foreign value was written is unknown, so the versions before it do not help; nor do those before a gap
+		m.oldVersions.forget(t.key)
 	case t.replaced.Version != rec.Version:
 		m.oldVersions.add(t.key, t.replaced, rec, !(t.unread && m.cfg.Broken.Has(causal.StoredNotUpdated)))
 	}

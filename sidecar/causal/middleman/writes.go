@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // writes is what is known about single writes beyond the vectors.
@@ -36,7 +36,8 @@ const (
 	maxPasts = 1 << 17
 )
 
-// pastKept is for how long after a write its past is kept: the base of reads at a cut is above older ones, or soon will be.
+// pastKept is for how long after a write its past is kept: the base of reads at a cut is above older ones, or soon will
+// be.
 var pastKept = causal.HLCAt((2 * time.Second).Milliseconds())
 
 func newWrites() writes { return writes{byVersion: map[causal.Version]*write{}} }
@@ -140,7 +141,8 @@ func (w *write) markClean() {
 func (ws *writes) purge(known *causal.Stability, ring topology.RingID) {
 	newest := known.MaxSV()
 	pastUpTo := max(known.MinSV(), newest-min(newest, pastKept))
-	dropMarks := ws.complete > maxCompleteMarks // safe at any time: these writes count as in-flight until SV passes them
+	// safe at any time: these writes count as in-flight until SV passes them
+	dropMarks := ws.complete > maxCompleteMarks
 	for v, w := range ws.byVersion {
 		if w.processed && w.clean && (w.complete || known.ProcessedIn(ring, v)) {
 			w.processed, w.clean, w.key = false, false, ""

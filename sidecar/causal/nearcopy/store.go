@@ -1,5 +1,6 @@
-// Package nearcopy is the state machine of a sidecar's near copies: those of hot, stable keys that it keeps so that reads need not leave
-// the pod (PROTOCOL, "Near copies"). Caches give and invalidate them. Failure model: see package causal.
+// Package nearcopy is the state machine of a sidecar's near copies: those of hot, stable keys that it keeps so that
+// reads need not leave the pod (PROTOCOL, "Near copies"). Caches give and invalidate them. Failure model: see package
+// causal.
 package nearcopy
 
 import (
@@ -8,7 +9,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Config configures a Store.
@@ -16,8 +17,9 @@ type Config struct {
 	Self topology.Node
 	// MaxBytes bounds the memory of the copies, in bytes, by an estimate; 0: there are none.
 	MaxBytes int
-	// HotReads is how many reads of a key make it hot: it is then copied. Reads of the HotWindow before count half as much as those of this one,
-	// and so on, and those that a copy has answered count too: so a key that is read often is copied again at the first read after a write.
+	// HotReads is how many reads of a key make it hot: it is then copied. Reads of the HotWindow before count half as
+	// much as those of this one, and so on, and those that a copy has answered count too: so a key that is read often
+	// is copied again at the first read after a write.
 	HotReads  uint8
 	HotWindow time.Duration
 	Broken    causal.Faults
@@ -38,8 +40,8 @@ const (
 
 // Store is the state machine.
 //
-// Invariant: a copy is served only while the near stream that brought it lives and its lease, counted from before the cache granted it,
-// has not expired.
+// Invariant: a copy is served only while the near stream that brought it lives and its lease, counted from before the
+// cache granted it, has not expired.
 type Store struct {
 	cfg     Config
 	out     *causal.Outbox
@@ -57,7 +59,8 @@ type Store struct {
 
 // Stats counts since the start.
 type Stats struct {
-	// Hits counts reads that a copy has answered, Misses those that went to a cache; Inserted and Invalidated count copies.
+	// Hits counts reads that a copy has answered, Misses those that went to a cache; Inserted and Invalidated count
+	// copies.
 	Hits, Misses, Inserted, Invalidated, Evicted uint64
 	// StreamsEnded counts near streams that have ended.
 	StreamsEnded uint64
@@ -66,7 +69,8 @@ type Stats struct {
 // node is what is known of a cache.
 type node struct {
 	streams map[uint64]*stream
-	// refusedUpTo is the greatest id of a stream that was opened or refused: others up to there are not opened any more.
+	// refusedUpTo is the greatest id of a stream that was opened or refused: others up to there are not opened any
+	// more.
 	refusedUpTo uint64
 }
 
@@ -102,8 +106,9 @@ func New(cfg Config, out *causal.Outbox) *Store {
 // isOn reports whether copies are kept.
 func (s *Store) isOn() bool { return s.cfg.MaxBytes > 0 }
 
-// Find returns the copy of a key that an unbound session may read at a cut, or with a cut of 0, among the newest versions. hash is
-// topology.Hash of the key. The record is valid until the next call of a method, and its value for ever; neither may be changed.
+// Find returns the copy of a key that an unbound session may read at a cut, or with a cut of 0, among the newest
+// versions. hash is topology.Hash of the key. The record is valid until the next call of a method, and its value for
+// ever; neither may be changed.
 func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*causal.Record, bool) {
 	if !s.isOn() {
 		return nil, false
@@ -133,7 +138,8 @@ func (s *Store) isCurrent(e *entry, cut causal.HLC) bool {
 	return e.rec.Version.HLC <= cut && (e.next == 0 || cut < e.next)
 }
 
-// Wanted counts a read of a key that goes to a cache, since no copy answers it. It returns how large a copy may be, in bytes, if the key is hot, and else 0.
+// Wanted counts a read of a key that goes to a cache, since no copy answers it. It returns how large a copy may be, in
+// bytes, if the key is hot, and else 0.
 func (s *Store) Wanted(now causal.Now, key string) uint64 {
 	if !s.isOn() {
 		return 0
@@ -160,7 +166,8 @@ func (s *Store) count(now causal.Now, hash uint64) uint8 {
 	return *n
 }
 
-// Step takes a message of a cache, and reports whether it was for the store only. A GetReply is, beside, the answer to a get.
+// Step takes a message of a cache, and reports whether it was for the store only. A GetReply is, beside, the answer to
+// a get.
 func (s *Store) Step(now causal.Now, m *causal.Message, limit causal.HLC) bool {
 	if m.From.Part != topology.Cache {
 		return false

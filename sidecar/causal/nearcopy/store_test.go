@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var (
@@ -31,7 +31,8 @@ type rig struct {
 // newRig returns a store without streams.
 func newRig(t *testing.T, most int, faults ...causal.Fault) *rig {
 	r := &rig{t: t, now: causal.Now{Mono: int64(time.Hour), WallMs: 1000}}
-	r.s = New(Config{Self: self, MaxBytes: most, HotReads: 2, HotWindow: time.Second, Broken: causal.FaultsOf(faults...)}, &r.out)
+	r.s = New(Config{Self: self, MaxBytes: most, HotReads: 2, HotWindow: time.Second,
+		Broken: causal.FaultsOf(faults...)}, &r.out)
 	return r
 }
 
@@ -200,7 +201,8 @@ func TestMessagesThatCameBeforeAreIgnored(t *testing.T) {
 	old := r.pos
 	r.invalidate("x", 0)
 	r.sent(causal.KindInvalidateAck)
-	m := causal.GetReply{Key: "x", Record: causal.Record{Version: causal.Version{HLC: 10, Origin: 1}}, Status: causal.Stable}.Message(cache, self)
+	m := causal.GetReply{Key: "x", Record: causal.Record{Version: causal.Version{HLC: 10, Origin: 1}},
+		Status: causal.Stable}.Message(cache, self)
 	m.SetStreamPosition(old)
 	if r.send(m); r.finds("x") || len(r.out.Take(nil)) != 0 {
 		t.Error("a duplicate brings a copy back")

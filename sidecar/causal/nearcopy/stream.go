@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // stream is the sidecar's end of a near stream: what one cache sends of the stream of one middleman.
@@ -49,8 +49,8 @@ func (s *Store) nodeOf(cache topology.Node) *node {
 	return n
 }
 
-// handleStreamMessage takes the next message of a near stream. The first one opens it. After a gap it is unknown what was missed, so the
-// stream ends.
+// handleStreamMessage takes the next message of a near stream. The first one opens it. After a gap it is unknown what
+// was missed, so the stream ends.
 func (s *Store) handleStreamMessage(now causal.Now, m *causal.Message, limit causal.HLC) {
 	at, n := m.StreamPosition(), s.nodeOf(m.From)
 	st := n.streams[at.Epoch]
@@ -124,7 +124,8 @@ func (s *Store) askLease(now causal.Now, st *stream) {
 	s.out.Send(causal.LeaseRenewal{ID: s.lastID, Epoch: st.id, AckedSeq: st.seq}.Message(s.cfg.Self, st.cache))
 }
 
-// extendLease extends the lease, counted from when the renewal was sent; two percent are taken off because clocks drift.
+// extendLease extends the lease, counted from when the renewal was sent; two percent are taken off because clocks
+// drift.
 func (s *Store) extendLease(now causal.Now, st *stream, g causal.LeaseGrant) {
 	for i, r := range st.renewals {
 		if r.id != g.ID {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // benchmark is a sidecar whose peers answer at once.
@@ -27,7 +27,8 @@ func BenchmarkGetFromCache(b *testing.B) {
 		s.Do(causal.Now{}, Op{ID: uint64(i), Session: 1, Kind: OpGet, Key: "k"})
 		out = s.Take(out[:0])
 		g := out[0].Get()
-		m := causal.GetReply{ID: g.ID, Key: g.Key, Record: rec, Status: causal.Stable, Ring: topology.NoRing, Hit: true}.Message(out[0].To, out[0].From)
+		m := causal.GetReply{ID: g.ID, Key: g.Key, Record: rec, Status: causal.Stable, Ring: topology.NoRing,
+			Hit: true}.Message(out[0].To, out[0].From)
 		s.Step(causal.Now{}, &m)
 		if results = s.TakeResults(results[:0]); len(results) != 1 {
 			b.Fatal("the get was not answered")
@@ -64,7 +65,8 @@ func BenchmarkMGet(b *testing.B) {
 			out = s.Take(out[:0])
 			for j := range out {
 				g := out[j].Get()
-				m := causal.GetReply{ID: g.ID, Key: g.Key, Record: rec, Status: causal.Stable, VersionOnly: g.VersionOnly}.Message(out[j].To, out[j].From)
+				m := causal.GetReply{ID: g.ID, Key: g.Key, Record: rec, Status: causal.Stable,
+					VersionOnly: g.VersionOnly}.Message(out[j].To, out[j].From)
 				s.Step(causal.Now{}, &m)
 			}
 		}

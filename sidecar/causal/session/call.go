@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // call is an operation that was started.
@@ -34,9 +34,10 @@ type call struct {
 	// Of gets in a pipeline.
 	pipeline *getPipeline
 	started  bool
-	covers   causal.Cut       // whatever it covers was complete when the request was sent, and is in the past of what that finds
-	early    *causal.GetReply // waits for the answers to the gets before
-	ahead    int              // bytes that count in Sidecar.aheadBytes
+	// whatever it covers was complete when the request was sent, and is in the past of what that finds
+	covers causal.Cut
+	early  *causal.GetReply // waits for the answers to the gets before
+	ahead  int              // bytes that count in Sidecar.aheadBytes
 
 	refusedAhead bool // a reply had a timestamp too far ahead of the clock
 
@@ -110,7 +111,8 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 	return c
 }
 
-// reap removes the newest calls that are finished. Most calls finish long before the next tick, which removes the others.
+// reap removes the newest calls that are finished. Most calls finish long before the next tick, which removes the
+// others.
 func (s *Sidecar) reap() {
 	for n := len(s.calls) - 1; n >= 0 && s.calls[n].finished; n-- {
 		s.recycle(s.calls[n])

@@ -13,7 +13,8 @@ var farFuture = causal.Version{HLC: causal.HLCAt(40 * 365 * 24 * 3600 * 1000), O
 func TestASessionAdoptsNoTimestampFromTheFutureAndReadsElsewhere(t *testing.T) {
 	showsFault(t, causal.AnyClock, func(r *rig) string {
 		id := r.startGet("x")
-		r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(farFuture), Status: causal.InFlight, Ring: near})
+		r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(farFuture), Status: causal.InFlight,
+			Ring: near})
 		r.tick(time.Second)
 		if again := r.sent(causal.KindGet); len(again) > 0 {
 			if again[0].To == r.shard(near) {
@@ -96,7 +97,10 @@ func TestATokenIsResumedOnlyWhenCoordinatorsAcceptPutsAfterIt(t *testing.T) {
 	}{
 		{"until the clock is there", func(r *rig) { r.tick(time.Second) }, causal.OK},
 		{"until coordinators have published so far", func(r *rig) { r.receivedUpTo(ahead, far) }, causal.OK},
-		{"not longer than its timeout", func(r *rig) { r.now.Mono += int64(time.Hour); r.s.Tick(r.now) }, causal.ErrClock},
+		{"not longer than its timeout", func(r *rig) {
+			r.now.Mono += int64(time.Hour)
+			r.s.Tick(r.now)
+		}, causal.ErrClock},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t)

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 const (
 	// coordinatorSuspicion is how long a coordinator that did not answer is not chosen.
 	coordinatorSuspicion = 10 * time.Second
-	// coordinatorMargin is how much longer than a shard a coordinator may take to answer, until others are preferred: its disk has to
-	// take the put.
+	// coordinatorMargin is how much longer than a shard a coordinator may take to answer, until others are preferred:
+	// its disk has to take the put.
 	coordinatorMargin = 750 * time.Millisecond
 	// owingMs ranks a coordinator that owes an answer behind all that do not.
 	owingMs = 1e7
@@ -36,8 +36,8 @@ func newCoordinatorStates() coordinatorStates {
 		allowances: map[topology.Node]*copyAllowance{}}
 }
 
-// forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same name, that
-// is another process.
+// forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
+// name, that is another process.
 func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
@@ -45,8 +45,9 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
-// overdue makes puts prefer others to a coordinator, until it answers one or the put that it has not answered is given up. It may hang,
-// or its disk: what else it sends says nothing about that. It may also have accepted the put, which therefore goes nowhere else.
+// overdue makes puts prefer others to a coordinator, until it answers one or the put that it has not answered is given
+// up. It may hang, or its disk: what else it sends says nothing about that. It may also have accepted the put, which
+// therefore goes nowhere else.
 func (cs *coordinatorStates) overdue(n topology.Node, deadline int64) {
 	cs.owingUntil[n] = max(cs.owingUntil[n], deadline)
 }
@@ -74,8 +75,8 @@ func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topol
 }
 
 // chooseCoordinator returns the coordinator for a session's puts: one of the own data center, or while none of these is
-// usable, of the nearest data center that has one. Those that owe an answer come last. Sessions are spread over the coordinators
-// of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
+// usable, of the nearest data center that has one. Those that owe an answer come last. Sessions are spread over the
+// coordinators of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
 func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
 	t, self := s.cfg.Topology, s.cfg.Self.DC
 	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
@@ -102,8 +103,8 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 	return best, found
 }
 
-// LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. What is in flight to it is sent
-// again: the requests, or their answers, may be lost.
+// LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. What is in flight
+// to it is sent again: the requests, or their answers, may be lost.
 func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Leadership) {
 	if node.Part == topology.Coordinator {
 		s.coordinators.serving[node] = serving
@@ -120,8 +121,8 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 	}
 }
 
-// LinkDown says that no request in flight to node will be answered. Its puts wait until it serves again, its reads are retried at the
-// next tick.
+// LinkDown says that no request in flight to node will be answered. Its puts wait until it serves again, its reads are
+// retried at the next tick.
 func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	if node.Part == topology.Coordinator {
@@ -141,8 +142,8 @@ func (s *Sidecar) LinkDown(now causal.Now, node topology.Node) {
 	}
 }
 
-// LinkEnded says that a node has stopped in order. Puts that were sent to it once and that it has not answered were not accepted, and
-// go to another coordinator.
+// LinkEnded says that a node has stopped in order. Puts that were sent to it once and that it has not answered were not
+// accepted, and go to another coordinator.
 func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.avoid(now, node)
 	for _, c := range s.calls {
@@ -154,8 +155,8 @@ func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 	s.LinkDown(now, node)
 }
 
-// Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's queue is
-// full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
+// Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's
+// queue is full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
 func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 	r, ok := s.requests.byID[put.Put().ID]
 	switch {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // count is an OpCount in progress.
@@ -18,8 +18,8 @@ type count struct {
 // countMargin is how much longer than a read a shard may take to count its keys.
 const countMargin = time.Second
 
-// startCount asks every middleman of a ring how many keys it holds: of the ring whose farthest shard is nearest, among those
-// that were not tried yet. Each ring has all keys, give or take the writes that are on their way.
+// startCount asks every middleman of a ring how many keys it holds: of the ring whose farthest shard is nearest, among
+// those that were not tried yet. Each ring has all keys, give or take the writes that are on their way.
 func (s *Sidecar) startCount(now causal.Now, c *call) {
 	rings := s.readable
 	if rings&^c.tried != 0 {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 const (
@@ -12,13 +12,13 @@ const (
 	cacheMargin = 250 * time.Millisecond
 	// noRingDelay is the wait before the next attempt if there was no ring to ask.
 	noRingDelay = 10 * time.Millisecond
-	// unusableDelay is the wait before the next attempt if the reply could not be used: an error, or no room for one more
-	// restriction.
+	// unusableDelay is the wait before the next attempt if the reply could not be used: an error, or no room for one
+	// more restriction.
 	unusableDelay = 20 * time.Millisecond
 )
 
-// startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else through
-// the cache, else from the nearest ring.
+// startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else
+// through the cache, else from the nearest ring.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
 	s.countGet(c)
 	s.locate(now, c)
@@ -42,8 +42,8 @@ func (s *Sidecar) locate(now causal.Now, c *call) {
 			s.serveOwnWrite(now, c, w)
 			return
 		}
-		// The session may have seen a greater concurrent write of the key, or what depends on one. So look, and return the
-		// greater of the two.
+		// The session may have seen a greater concurrent write of the key, or what depends on one. So look, and return
+		// the greater of the two.
 		c.own = w
 	}
 	s.sendGet(now, c)
@@ -141,7 +141,8 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), near); ok {
 			s.requests.drop(c.requestID)
 			c.near = true
-			s.takeGetReply(now, c, &causal.GetReply{ID: g.ID, Key: g.Key, Record: *rec, Status: causal.Stable, Hit: true, Ring: topology.NoRing})
+			s.takeGetReply(now, c, &causal.GetReply{ID: g.ID, Key: g.Key, Record: *rec, Status: causal.Stable,
+				Hit: true, Ring: topology.NoRing})
 			return
 		}
 	}
@@ -210,8 +211,8 @@ func (s *Sidecar) timedOut(now causal.Now, n topology.Node) {
 	}
 }
 
-// avoidCache makes reads go round a cache until it answers a ping. The gets that are with it go elsewhere at the next tick: a cache
-// answers from memory, so if it owes one answer it probably owes all.
+// avoidCache makes reads go round a cache until it answers a ping. The gets that are with it go elsewhere at the next
+// tick: a cache answers from memory, so if it owes one answer it probably owes all.
 func (s *Sidecar) avoidCache(now causal.Now, cache topology.Node) {
 	if !s.routes.Suspects.Add(now, cache, 0) {
 		return
@@ -267,7 +268,8 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	case c.own != nil && r.Record.Version.Less(c.own.version):
 		s.serveOwnWrite(now, c, c.own)
 		return
-	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions && s.wouldRestrict(ss, r.Record.Version) && !ss.past.hasRead(c.op.Key, r.Record.Version):
+	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions &&
+		s.wouldRestrict(ss, r.Record.Version) && !ss.past.hasRead(c.op.Key, r.Record.Version):
 		s.retryLater(now, c) // until a restriction is lifted
 		return
 	case !s.observeGet(now, c, r):

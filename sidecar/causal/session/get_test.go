@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var cacheNode = topology.Node{Part: topology.Cache}
@@ -25,7 +25,9 @@ func TestAGetGoesToTheCacheOrToTheNearestAllowedRing(t *testing.T) {
 			r.receivedUpTo(10, middle)
 			r.read("y", version(10), causal.InFlight, far)
 		}, topology.Node{DC: 1, Part: topology.Middleman}, SourceRemote},
-		{"bound to the own ring by configuration", func(c *Config) { c.Static, c.UseCache = true, false }, func(r *rig) {
+		{"bound to the own ring by configuration", func(c *Config) {
+			c.Static, c.UseCache = true, false
+		}, func(r *rig) {
 			r.step(latencies(500, 1, 1).Message(r.topo.Leader(0), r.s.cfg.Self))
 		}, topology.Node{DC: 0, Part: topology.Middleman}, SourceLocal},
 		{"with another ring nearer", noCache, func(r *rig) {
@@ -40,9 +42,11 @@ func TestAGetGoesToTheCacheOrToTheNearestAllowedRing(t *testing.T) {
 			if m.To != tt.to {
 				t.Fatalf("%s was asked, want %s", m.To, tt.to)
 			}
-			r.replyGet(m, causal.GetReply{Record: record(version(5)), Status: causal.Stable, Ring: topology.RingID(tt.to.DC)})
+			r.replyGet(m, causal.GetReply{Record: record(version(5)), Status: causal.Stable,
+				Ring: topology.RingID(tt.to.DC)})
 			if res := r.mustResult(id); res.Outcome.Source != tt.source || res.Record.Version != version(5) {
-				t.Errorf("source %s, version %s; want %s, %s", res.Outcome.Source, res.Record.Version, tt.source, version(5))
+				t.Errorf("source %s, version %s; want %s, %s", res.Outcome.Source, res.Record.Version, tt.source,
+					version(5))
 			}
 		})
 	}
@@ -67,10 +71,12 @@ func TestAnOwnWriteIsCheckedAgainstNewerOnesThatTheSessionMayHaveSeen(t *testing
 		r.read("y", version(20), causal.Stable, near) // may depend on a newer write of x
 		id := r.startGet("x")
 		if _, ok := r.result(id); !ok {
-			r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(15)), Status: causal.Stable, Ring: near})
+			r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(15)), Status: causal.Stable,
+				Ring: near})
 		}
 		if got := r.mustResult(id).Record.Version; got != version(15) {
-			return fmt.Sprintf("%s was returned, though %s is newer and the session may have seen what follows it", got, version(15))
+			return fmt.Sprintf("%s was returned, though %s is newer and the session may have seen what follows it", got,
+				version(15))
 		}
 		return ""
 	})
@@ -81,7 +87,8 @@ func TestTheOwnWriteIsReturnedIfItIsTheGreater(t *testing.T) {
 	r.write("x", "mine", ownVersion(10))
 	r.read("y", version(20), causal.Stable, near)
 	id := r.startGet("x")
-	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(5)), Status: causal.Stable, Ring: near})
+	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(5)), Status: causal.Stable,
+		Ring: near})
 	if res := r.mustResult(id); res.Record.Version != ownVersion(10) || res.Outcome.Source != SourceOwn {
 		t.Errorf("read %s from %s", res.Record.Version, res.Outcome.Source)
 	}
@@ -92,7 +99,8 @@ func TestAnOwnWriteThatADroppedTombstoneOvertookIsNotServed(t *testing.T) {
 	r.write("x", "mine", ownVersion(10))
 	r.read("y", causal.Missing(20).Version, causal.Stable, near)
 	id := r.startGet("x")
-	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: causal.Missing(20), Status: causal.Stable, Ring: near})
+	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: causal.Missing(20), Status: causal.Stable,
+		Ring: near})
 	if res := r.mustResult(id); !res.Record.Value.Tombstone {
 		t.Errorf("read %+v, which was deleted", res.Record)
 	}
@@ -103,7 +111,8 @@ func TestALateReplyIsNotTakenForALaterReadOfTheKey(t *testing.T) {
 		r.startGet("x")
 		first := r.request(causal.KindGet)
 		r.tick(time.Second)
-		r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(20)), Status: causal.Stable, Ring: near})
+		r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(20)), Status: causal.Stable,
+			Ring: near})
 		r.replyGet(first, causal.GetReply{Record: record(version(10)), Status: causal.Stable, Ring: near})
 		if res, ok := r.result(r.startGet("x")); ok {
 			return fmt.Sprintf("a get was answered with %s, which an earlier get had asked for", res.Record.Version)
@@ -184,10 +193,12 @@ func TestAnEvictedOwnWriteIsReadFromTheLog(t *testing.T) {
 			r.request(causal.KindLogGet) // is lost
 			r.tick(time.Second)
 			m := r.request(causal.KindLogGet)
-			if m.To != (topology.Node{Part: topology.Coordinator, Index: m.To.Index}) || m.LogGet().Version != ownVersion(10) {
+			if m.To != (topology.Node{Part: topology.Coordinator, Index: m.To.Index}) ||
+				m.LogGet().Version != ownVersion(10) {
 				t.Fatalf("%s was asked for %s", m.To, m.LogGet().Version)
 			}
-			reply := causal.LogReply{ID: m.LogGet().ID, Record: causal.Record{Version: ownVersion(10), Value: causal.Value{Data: []byte("first")}}}
+			reply := causal.LogReply{ID: m.LogGet().ID,
+				Record: causal.Record{Version: ownVersion(10), Value: causal.Value{Data: []byte("first")}}}
 			if tt.err != causal.OK {
 				reply = causal.LogReply{ID: m.LogGet().ID, Err: tt.err}
 			}
@@ -278,7 +289,8 @@ func TestGetsThatAreWithADeadCacheDoNotEachWaitForTheirTimeOut(t *testing.T) {
 	r.sent(causal.KindGet)
 	r.tick(100 * time.Millisecond) // x has waited for 500 ms, y for 100
 	r.tick(5 * time.Millisecond)
-	if asked := r.sent(causal.KindGet); len(asked) != 2 || asked[0].To != r.shard(near) || asked[1].To != r.shard(near) {
+	if asked := r.sent(causal.KindGet); len(asked) != 2 || asked[0].To != r.shard(near) ||
+		asked[1].To != r.shard(near) {
 		t.Errorf("asked %+v, want the shard for both", asked)
 	}
 }

@@ -4,22 +4,25 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL §3, pipelined gets). They are in
-// flight together, and are answered in order.
+// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL §3, pipelined
+// gets). They are in flight together, and are answered in order.
 //
-// Invariant: the answer to each is one that it could have got if it had been started after the answer to the one before it. A version that was
-// complete when a get was started is in the past of whatever that get finds. So an answer that call.covers of those behind it covers
-// asks nothing of them; those that were started too early for it are started again.
+// Invariant: the answer to each is one that it could have got if it had been started after the answer to the one before
+// it. A version that was complete when a get was started is in the past of whatever that get finds. So an answer that
+// call.covers of those behind it covers asks nothing of them; those that were started too early for it are started
+// again.
 type getPipeline struct {
-	calls  []*call // not answered, in order
-	window int     // of how many may be in flight; it shrinks when gets have to be started again, so that few of them are in vain
-	left   bool    // it is in Sidecar.leftPipelines
+	calls []*call // not answered, in order
+	// of how many may be in flight; it shrinks when gets have to be started again, so that few of them are in vain
+	window int
+	left   bool // it is in Sidecar.leftPipelines
 }
 
-// DoGets starts gets of one session that a client has sent one behind the other, as Do does. Each has a Result of its own.
+// DoGets starts gets of one session that a client has sent one behind the other, as Do does. Each has a Result of its
+// own.
 func (s *Sidecar) DoGets(now causal.Now, ops []Op) {
 	for len(ops) > 0 && s.answerNear(now, &ops[0]) {
 		ops = ops[1:]
@@ -77,13 +80,15 @@ func (s *Sidecar) advance(now causal.Now, p *getPipeline) {
 	}
 }
 
-// startInWindow starts gets. One of a key with an own write is not started before its turn: what the session has seen by then decides
-// whether it returns the own write. Those that MaxInFlight delays are started with the answer to one before them.
+// startInWindow starts gets. One of a key with an own write is not started before its turn: what the session has seen
+// by then decides whether it returns the own write. Those that MaxInFlight delays are started with the answer to one
+// before them.
 func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	for i := 0; i < min(p.window, len(p.calls)); {
 		c := p.calls[i]
 		if !c.started {
-			if i > 0 && (c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 && len(s.requests.byID) >= s.cfg.MaxInFlight) {
+			if i > 0 && (c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 &&
+				len(s.requests.byID) >= s.cfg.MaxInFlight) {
 				return
 			}
 			c.started, c.covers = true, s.coveredNow(!s.readsLatest(now, c))
@@ -99,7 +104,8 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 // isPipelined reports whether a get is one of several that are in flight together, or wait for each other.
 func (c *call) isPipelined() bool { return c.pipeline != nil && len(c.pipeline.calls) > 1 }
 
-// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut may find nothing above its base.
+// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut may find
+// nothing above its base.
 func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
 	if !atCut {
 		return s.stability.CutWithout(causal.LeftOutAtMost(len(s.cfg.Topology.DCs)))
@@ -111,7 +117,8 @@ func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
 	return c
 }
 
-// leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the answer.
+// leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the
+// answer.
 func (s *Sidecar) leavePipeline(c *call, answer causal.Version) {
 	p := c.pipeline
 	p.calls = slices.DeleteFunc(p.calls, func(x *call) bool { return x == c })
@@ -167,7 +174,8 @@ func (s *Sidecar) holdAhead(c *call, bytes int) bool {
 // ReleaseAhead ends the count of what Result.Ahead says: the client is answered, or the value counts elsewhere.
 func (s *Sidecar) ReleaseAhead(bytes int) { s.aheadBytes -= bytes }
 
-// refuseAhead fails a get of a pipeline, and those behind it: if the client reads it again, later, it has to read them again as well.
+// refuseAhead fails a get of a pipeline, and those behind it: if the client reads it again, later, it has to read them
+// again as well.
 func (s *Sidecar) refuseAhead(c *call) {
 	behind := slices.Clone(c.pipeline.calls)
 	for _, x := range behind[slices.Index(behind, c):] {

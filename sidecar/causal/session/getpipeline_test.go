@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // startGets starts pipelined gets, and returns their ids.
@@ -166,7 +166,8 @@ func TestPipelinedGetsAtACutAreReadAgainForWhatIsAboveIt(t *testing.T) {
 		t.Fatalf("sent %+v", gets)
 	}
 	above := gets[0].Get().Cut + 1
-	r.replyGet(gets[1], causal.GetReply{Record: record(version(5)), Status: causal.Stable, Ring: topology.NoRing, Hit: true})
+	r.replyGet(gets[1], causal.GetReply{Record: record(version(5)), Status: causal.Stable, Ring: topology.NoRing,
+		Hit: true})
 	r.replyGet(gets[0], stable(above))
 	if asked := keysOf(r.sent(causal.KindGet)); asked != "[y]" {
 		t.Errorf("asked again for %s, want y", asked)

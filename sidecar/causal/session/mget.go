@@ -4,18 +4,19 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 const (
-	// maxRounds is how many rounds an MGET reads in search of an instant without a write, before it reads at a forced cut.
+	// maxRounds is how many rounds an MGET reads in search of an instant without a write, before it reads at a forced
+	// cut.
 	maxRounds = 4
 	// maxRoundsAgain is maxRounds of an MGET that had to start again: it has taken long enough.
 	maxRoundsAgain = 2
 	// maxCutRounds is how many rounds an MGET reads at a snapshot cut without a data center that is late.
 	maxCutRounds = 3
-	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it settles below
-	// it. If the ring lags by more than that, it does not wait at all.
+	// forcedCutPatience is how long an MGET waits until the ring has every write up to its forced cut, before it
+	// settles below it. If the ring lags by more than that, it does not wait at all.
 	forcedCutPatience = 500 * time.Millisecond
 	// evictedDelay is the wait before an MGET of an own write whose value was evicted starts again.
 	evictedDelay = 100 * time.Millisecond
@@ -39,7 +40,8 @@ type mget struct {
 	bytes   int  // of the values in replies
 	keys    int  // bytes of all keys, without the values
 
-	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy, at cut.
+	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy,
+	// at cut.
 	ring  topology.RingID
 	tried topology.RingSet
 	// cut is what is read at, or will be; 0: the newest values.
@@ -47,8 +49,8 @@ type mget struct {
 	// covers is the snapshot cut that it reads at, and least the lowest that it may.
 	covers causal.Cut
 	least  causal.HLC
-	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole past of
-	// a value at or below it, so such a value depends on nothing that the other reads have missed.
+	// completeCut is a cut that was complete when the search for the newest values started. Every ring has the whole
+	// past of a value at or below it, so such a value depends on nothing that the other reads have missed.
 	completeCut causal.HLC
 }
 
@@ -91,8 +93,8 @@ func (m *mget) greatestWritten() (greatest causal.HLC) {
 	return greatest
 }
 
-// greatestInFlight returns the greatest HLC of the in-flight versions that were read. What a stable one depends on is in every
-// ring; what an in-flight one depends on may be staged.
+// greatestInFlight returns the greatest HLC of the in-flight versions that were read. What a stable one depends on is
+// in every ring; what an in-flight one depends on may be staged.
 func (m *mget) greatestInFlight() (greatest causal.HLC) {
 	for i := range m.replies {
 		if r := &m.replies[i]; r.status == causal.InFlight {
@@ -110,7 +112,8 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 		s.fail(c, causal.ErrBusy)
 		return
 	}
-	m := &mget{keys: n * mgetKeyBytes, slots: make([]topology.Slot, n), own: make([]*ownWrite, n), ring: topology.NoRing}
+	m := &mget{keys: n * mgetKeyBytes, slots: make([]topology.Slot, n), own: make([]*ownWrite, n),
+		ring: topology.NoRing}
 	m.round.requests, m.round.targets = make([]uint64, n), make([]topology.Node, n)
 	c.mget, c.bound = m, !s.unbound(c.session)
 	s.mgetBytes += m.keys
@@ -134,9 +137,9 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 	s.readLatest(now, c)
 }
 
-// chooseSnapshotCut chooses a cut at which everything is complete and that includes all that the session has seen, if there is
-// one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above the least SV.
-// Own writes above the cut are overlaid.
+// chooseSnapshotCut chooses a cut at which everything is complete and that includes all that the session has seen, if
+// there is one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above
+// the least SV. Own writes above the cut are overlaid.
 func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	ss, broken := c.session, &s.cfg.Broken
 	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
@@ -160,7 +163,8 @@ func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
 	return true
 }
 
-// lowerSnapshotCut starts to read at the lowest snapshot cut that the session may read at. It returns false if that is the one already.
+// lowerSnapshotCut starts to read at the lowest snapshot cut that the session may read at. It returns false if that is
+// the one already.
 func (s *Sidecar) lowerSnapshotCut(now causal.Now, c *call) bool {
 	m := c.mget
 	if m.least == m.cut {
@@ -172,10 +176,11 @@ func (s *Sidecar) lowerSnapshotCut(now causal.Now, c *call) bool {
 	return true
 }
 
-// finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were complete when the round
-// began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The cut says that of most; what the
-// data centers that it leaves out have written is known to be complete when it is found, so another round must find the same. If some is
-// in-flight, a lower cut may cover what there is.
+// finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were
+// complete when the round began: then their pasts were, too, and every read has found its key's part of these, in
+// whichever ring. The cut says that of most; what the data centers that it leaves out have written is known to be
+// complete when it is found, so another round must find the same. If some is in-flight, a lower cut may cover what
+// there is.
 func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
 	m := c.mget
 	covered, complete := true, true
@@ -250,8 +255,8 @@ func (s *Sidecar) forceCut(now causal.Now, c *call) {
 	}
 }
 
-// tryForcedCut starts to read at the forced cut if the ring has every write up to it. It returns false if the call must wait
-// for the ring.
+// tryForcedCut starts to read at the forced cut if the ring has every write up to it. It returns false if the call must
+// wait for the ring.
 func (s *Sidecar) tryForcedCut(now causal.Now, c *call) bool {
 	m := c.mget
 	if m.phase != mgetAwaitsCut {
@@ -265,8 +270,8 @@ func (s *Sidecar) tryForcedCut(now causal.Now, c *call) bool {
 	return true
 }
 
-// retryMGet goes on without the ring's reaching the forced cut, or starts again, in another ring if the session may read there; but not while
-// the answers are only late.
+// retryMGet goes on without the ring's reaching the forced cut, or starts again, in another ring if the session may
+// read there; but not while the answers are only late.
 func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	m := c.mget
 	if m.phase == mgetAwaitsCut {
@@ -280,8 +285,8 @@ func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 	s.readLatest(now, c)
 }
 
-// mgetWaits reports whether an MGET that is late goes on waiting for the nodes that it has asked, which are slow. It fails one that no other
-// shard can answer.
+// mgetWaits reports whether an MGET that is late goes on waiting for the nodes that it has asked, which are slow. It
+// fails one that no other shard can answer.
 func (s *Sidecar) mgetWaits(now causal.Now, c *call) bool {
 	r := &c.mget.round
 	var slow topology.Node
@@ -329,7 +334,8 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 	if m.ring == topology.NoRing {
 		ss.mgetCut = max(ss.mgetCut, m.cut)
 	}
-	r := Result{Records: make([]causal.Record, len(m.replies)), Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
+	r := Result{Records: make([]causal.Record, len(m.replies)),
+		Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {
 		reply := &m.replies[i]
 		if w := m.own[i]; w != nil && reply.record.Version.Less(w.version) {
@@ -339,7 +345,8 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		}
 		status := reply.status
 		if m.ring == topology.NoRing {
-			status = causal.Stable // near copies are, and what the snapshot cut covers, though a middleman may not know it yet
+			// near copies are, and what the snapshot cut covers, though a middleman may not know it yet
+			status = causal.Stable
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
 		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)

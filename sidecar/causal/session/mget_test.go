@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func (r *rig) startMGet(keys ...string) uint64 { return r.start(Op{Kind: OpMGet, Keys: keys}) }
@@ -238,7 +238,8 @@ func TestAnMGetSettlesIfTheRingDoesNotReachItsForcedCut(t *testing.T) {
 		r.findNoQuietInstant(store{"y": version(5)})
 		r.tick(forcedCutPatience)
 		for _, m := range r.answerRound(store{"y": version(7)}, causal.InFlight) {
-			if g := m.Get(); m.To != r.shard(near) || g.Key != "y" || g.Cut != 12 || g.Seen != 12 || g.Known != version(5) {
+			if g := m.Get(); m.To != r.shard(near) || g.Key != "y" || g.Cut != 12 || g.Seen != 12 ||
+				g.Known != version(5) {
 				r.t.Errorf("%s was asked for %+v", m.To, g)
 			}
 		}
@@ -257,7 +258,8 @@ func TestAnMGetSettlesUntilNothingIsFoundThatMayDependOnMore(t *testing.T) {
 		r.tick(forcedCutPatience)
 		r.answerRound(store{"y": version(9), "z": version(3)}, causal.InFlight)
 		if _, ok := r.result(id); !ok {
-			if asked := r.answerRound(store{"z": version(8)}, causal.InFlight); len(asked) != 1 || asked[0].Get().Cut != 8 {
+			if asked := r.answerRound(store{"z": version(8)}, causal.InFlight); len(asked) != 1 ||
+				asked[0].Get().Cut != 8 {
 				r.t.Errorf("the last round asked for %v", asked)
 			}
 		}

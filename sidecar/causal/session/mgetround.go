@@ -2,11 +2,11 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// maxKeysInFlight bounds the requests of an MGET that wait for their reply. A round of more keys sends the others when half of
-// them are answered, so that the operations of other sessions are not queued behind all of it.
+// maxKeysInFlight bounds the requests of an MGET that wait for their reply. A round of more keys sends the others when
+// half of them are answered, so that the operations of other sessions are not queued behind all of it.
 const maxKeysInFlight = 2048
 
 // keyRound asks for keys of an MGET once each.
@@ -85,8 +85,8 @@ func (m *mget) roundCut() causal.HLC {
 	return m.cut
 }
 
-// mgetMustSee returns the HLC that the requests of a round name as seen: what earlier rounds found in-flight counts. At a cut
-// at or below which the ring has everything, nothing has to be waited for.
+// mgetMustSee returns the HLC that the requests of a round name as seen: what earlier rounds found in-flight counts. At
+// a cut at or below which the ring has everything, nothing has to be waited for.
 func (s *Sidecar) mgetMustSee(c *call) causal.HLC {
 	m := c.mget
 	switch m.phase {
@@ -98,8 +98,8 @@ func (s *Sidecar) mgetMustSee(c *call) causal.HLC {
 	return 0
 }
 
-// requestKey asks the ring of the MGET for a key, or without one, the nearest copy: the cache if it may be used, else the
-// nearest ring.
+// requestKey asks the ring of the MGET for a key, or without one, the nearest copy: the cache if it may be used, else
+// the nearest ring.
 func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUseCache bool) {
 	m := c.mget
 	ring := m.ring
@@ -151,7 +151,8 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 	s.continueRound(now, c)
 }
 
-// takeNear takes the near copy of a key of an MGET that is current at its cut; without a cut, among the newest versions.
+// takeNear takes the near copy of a key of an MGET that is current at its cut; without a cut, among the newest
+// versions.
 func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	s.keyBytes = append(s.keyBytes[:0], c.op.Keys[i]...)
 	rec, ok := s.findNear(now, s.keyBytes, c.mget.cut)
@@ -163,8 +164,9 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	return ok
 }
 
-// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now (PROTOCOL §9). With those of some keys, it
-// must not begin: what a ring says of the others may depend on newer versions of these.
+// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now (PROTOCOL
+// §9). With those of some keys, it must not begin: what a ring says of the others may depend on newer versions of
+// these.
 func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 	m := c.mget
 	if s.cfg.MaxNearBytes == 0 || c.op.Latest || c.bound {
@@ -199,7 +201,8 @@ func (s *Sidecar) mixNear(now causal.Now, c *call, missing []int) {
 	s.startRound(now, c, missing)
 }
 
-// keepReply stores the reply for one key. It returns false if the values of all MGETs in progress would exceed their bound.
+// keepReply stores the reply for one key. It returns false if the values of all MGETs in progress would exceed their
+// bound.
 func (s *Sidecar) keepReply(m *mget, i int, r *causal.GetReply) bool {
 	previous := &m.replies[i].record
 	if r.VersionOnly {

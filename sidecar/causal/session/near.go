@@ -2,12 +2,12 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// GetNear answers a get of a session from a near copy (PROTOCOL, "Near copies"), where Do would do so at once. It starts no operation, and
-// does not allocate. If it returns false, it has done nothing. latest is Op.Latest. The record is valid until the machine gets an input, and
-// its value for ever; neither may be changed.
+// GetNear answers a get of a session from a near copy (PROTOCOL, "Near copies"), where Do would do so at once. It
+// starts no operation, and does not allocate. If it returns false, it has done nothing. latest is Op.Latest. The record
+// is valid until the machine gets an input, and its value for ever; neither may be changed.
 func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, latest bool) (*causal.Record, bool) {
 	ss := s.sessions[id]
 	if ss == nil || s.cfg.MaxNearBytes == 0 || ss.own.newest[string(key)] != nil || s.lateReplies != nil {
@@ -23,7 +23,8 @@ func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, latest bool) (*
 	ss.opCount++
 	s.stats.Gets++
 	s.stats.NearHits++
-	s.observe(now, ss, rec.Version, 0, causal.Stable, topology.NoRing) // a stable version binds nobody, so its slot does not matter
+	// a stable version binds nobody, so its slot does not matter
+	s.observe(now, ss, rec.Version, 0, causal.Stable, topology.NoRing)
 	return rec, true
 }
 
@@ -35,7 +36,8 @@ func (s *Sidecar) nearCut(now causal.Now, ss *session, key []byte, latest bool) 
 	return max(s.cuts.current.At, s.readBase(ss, key))
 }
 
-// findNear returns the near copy of a key that is current at a cut. There is none while the cache that holds the key does not answer.
+// findNear returns the near copy of a key that is current at a cut. There is none while the cache that holds the key
+// does not answer.
 func (s *Sidecar) findNear(now causal.Now, key []byte, cut causal.HLC) (*causal.Record, bool) {
 	hash := topology.HashBytes(key)
 	if _, ok := s.cacheAt(now, hash); !ok {

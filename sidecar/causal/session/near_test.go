@@ -27,7 +27,8 @@ func (r *rig) giveNearCopies(keys []string, first causal.HLC) {
 		r.step(m)
 	}
 	for i, key := range keys {
-		onStream(causal.GetReply{ID: 1, Key: key, Record: record(version(first + causal.HLC(i))), Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self))
+		onStream(causal.GetReply{ID: 1, Key: key, Record: record(version(first + causal.HLC(i))),
+			Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self))
 	}
 	renewal := r.request(causal.KindLease).LeaseRenewal()
 	onStream(causal.LeaseGrant{ID: renewal.ID, Duration: time.Second}.Message(cacheNode, r.s.cfg.Self))
@@ -87,7 +88,8 @@ func TestAGetFromANearCopyDoesNotAllocate(t *testing.T) {
 func TestAnMGetOfTheNewestVersionsNeedsNearCopiesOfAllKeys(t *testing.T) {
 	r := newNearRig(t, []string{"x", "y"})
 	got := r.mustResult(r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}}))
-	if got.Outcome.Source != SourceNear || got.Outcome.Status != causal.Stable || string(got.Records[0].Value.Data) != "10" || string(got.Records[1].Value.Data) != "11" {
+	if got.Outcome.Source != SourceNear || got.Outcome.Status != causal.Stable ||
+		string(got.Records[0].Value.Data) != "10" || string(got.Records[1].Value.Data) != "11" {
 		t.Errorf("got %+v", got)
 	}
 	for what, op := range map[string]Op{
@@ -95,7 +97,8 @@ func TestAnMGetOfTheNewestVersionsNeedsNearCopiesOfAllKeys(t *testing.T) {
 		"a read-modify-write":         {Kind: OpMGet, Keys: []string{"x", "y"}, Latest: true},
 	} {
 		r.mustBeUnfinished(r.start(op))
-		if asked := r.sent(causal.KindGet); keysOf(asked) != "["+op.Keys[0]+" "+op.Keys[1]+"]" || asked[0].To != r.shard(near) {
+		if asked := r.sent(causal.KindGet); keysOf(asked) != "["+op.Keys[0]+" "+op.Keys[1]+"]" ||
+			asked[0].To != r.shard(near) {
 			t.Errorf("%s: the ring is asked for %s", what, keysOf(asked))
 		}
 	}

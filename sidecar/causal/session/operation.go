@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // OpKind is the kind of an operation.
@@ -29,18 +29,19 @@ type Op struct {
 	ID uint64
 	// Session is the id of an open session.
 	Session uint64
-	// Timeout is how long the operation may take; 0 means Config.PutTimeout for puts and Config.ReadTimeout for all others.
+	// Timeout is how long the operation may take; 0 means Config.PutTimeout for puts and Config.ReadTimeout for all
+	// others.
 	Timeout time.Duration
 	Key     string
 	Keys    []string
 	Value   causal.Value
 	// Token is what OpToken has returned at another sidecar. The caller has authenticated it (package token).
 	Token string
-	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings, and no
-	// cache holds an older value.
+	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings,
+	// and no cache holds an older value.
 	Ring topology.RingID
-	// Scan is where OpScan continues: Result.Scan of the one before, the zero ScanPosition to begin. Limit is about how many
-	// keys it returns.
+	// Scan is where OpScan continues: Result.Scan of the one before, the zero ScanPosition to begin. Limit is about how
+	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
 	// Latest makes OpGet and OpMGet return the newest version even if the session reads at a cut.
@@ -58,7 +59,8 @@ type Result struct {
 	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
-	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has restarted.
+	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has
+	//     restarted.
 	Err causal.ErrCode
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
@@ -84,7 +86,8 @@ type Outcome struct {
 	Version causal.Version
 	// Source is where the value came from. For OpMGet it is the farthest source of any of its values.
 	Source Source
-	// Status is causal.InFlight if any value was read in-flight. It is also InFlight, the zero value, for own writes and puts.
+	// Status is causal.InFlight if any value was read in-flight. It is also InFlight, the zero value, for own writes
+	// and puts.
 	Status causal.Status
 	// Ring is the ring that answered; topology.NoRing for caches, own writes, puts and reads of several keys at a cut.
 	Ring topology.RingID

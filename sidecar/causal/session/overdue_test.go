@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // overdue is longer than a coordinator may take to answer, and much shorter than a put may take.
@@ -46,7 +46,8 @@ func TestACoordinatorThatOwesAnAnswerIsUsedIfThereIsNoOther(t *testing.T) {
 	}
 }
 
-// The session changes its coordinator only when the outcome of every put in flight is known, or the later one could take effect without the earlier.
+// The session changes its coordinator only when the outcome of every put in flight is known, or the later one could
+// take effect without the earlier.
 func TestAPutWaitsForThoseThatACoordinatorOwesAnAnswerFor(t *testing.T) {
 	p := newPipeline(t, 2, 2)
 	p.tick(overdue)
@@ -125,7 +126,8 @@ func TestPutsThatAreOverdueAreSentAgainToTheSameLeadershipInOrder(t *testing.T) 
 	}
 	for i, m := range again {
 		first := p.first[2*i]
-		if put, before := m.Put(), first.Put(); m.To != first.To || put.Seq != before.Seq || put.ID != before.ID || put.Leadership != serving || put.Resent {
+		if put, before := m.Put(), first.Put(); m.To != first.To || put.Seq != before.Seq || put.ID != before.ID ||
+			put.Leadership != serving || put.Resent {
 			t.Errorf("sent again to %s: %+v, was %+v", m.To, put, before)
 		}
 	}
@@ -162,7 +164,8 @@ func TestACoordinatorThatIsSlowGetsLittleAgain(t *testing.T) {
 		copies += len(p.sent(causal.KindPut))
 	}
 	if copies == 0 || copies > 4*copiesPerWait/2000 {
-		t.Errorf("%d puts of 2 KB were sent again, of %d that wait; allowed are %d bytes in a second", copies, sessions, copiesPerWait)
+		t.Errorf("%d puts of 2 KB were sent again, of %d that wait; allowed are %d bytes in a second", copies, sessions,
+			copiesPerWait)
 	}
 }
 
@@ -177,7 +180,8 @@ func TestWhatWasAnsweredBeforeLetsTwiceAsMuchFollow(t *testing.T) {
 		}
 		rounds, p.first = append(rounds, len(again)), p.first[len(again):]
 		for _, m := range again {
-			p.step(causal.PutReply{ID: m.Put().ID, Session: 1, Version: ownVersion(causal.HLC(m.Put().Seq)), Repeated: true}.Message(m.To, m.From))
+			p.step(causal.PutReply{ID: m.Put().ID, Session: 1, Version: ownVersion(causal.HLC(m.Put().Seq)),
+				Repeated: true}.Message(m.To, m.From))
 		}
 		p.tick(10 * time.Millisecond)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // ownWrite is an acknowledged put that the session's reads may have to return.
@@ -27,7 +27,8 @@ const maxIdleOwn = 4096
 
 func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
 
-// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL §3: own, last).
+// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL §3: own,
+// last).
 type ownWrites struct {
 	newest     map[string]*ownWrite         // by key: what reads return
 	incomplete map[causal.Version]*ownWrite // not known to be complete
@@ -36,7 +37,8 @@ type ownWrites struct {
 	// completion.
 	overlay []*ownWrite
 	bytes   int // memory of all writes whose value is not evicted
-	// The greatest lengths of the maps since they were made. Maps do not shrink, so those of a peak are replaced once empty.
+	// The greatest lengths of the maps since they were made. Maps do not shrink, so those of a peak are replaced once
+	// empty.
 	newestPeak, incompletePeak int
 	// recent are the writes that completed last: a middleman may not know it yet and return them as in-flight.
 	recent      [8]causal.Version
@@ -74,8 +76,8 @@ func (o *ownWrites) addIncomplete(w *ownWrite) {
 	o.order = append(o.order, w)
 }
 
-// oldestIncomplete returns the write that was acknowledged first of those that are incomplete, or nil. Writes mostly complete
-// in the order of acknowledgement.
+// oldestIncomplete returns the write that was acknowledged first of those that are incomplete, or nil. Writes mostly
+// complete in the order of acknowledgement.
 func (o *ownWrites) oldestIncomplete() *ownWrite {
 	for i, w := range o.order {
 		if o.incomplete[w.version] == w {
@@ -188,14 +190,15 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 	s.retryBlocked(now)
 }
 
-// completeOwnWrite notes that an own write is complete. Everything that it depends on is complete too, and so are the reads
-// that the session made before it: their restrictions are lifted (PROTOCOL §3, lifting (a)).
+// completeOwnWrite notes that an own write is complete. Everything that it depends on is complete too, and so are the
+// reads that the session made before it: their restrictions are lifted (PROTOCOL §3, lifting (a)).
 //
-// Reads at a cut would not find it while it is above their base, at a shard that does not know that it is complete. So the write stays in
-// the overlay until the base passes it.
+// Reads at a cut would not find it while it is above their base, at a shard that does not know that it is complete. So
+// the write stays in the overlay until the base passes it.
 func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 	v := w.version
-	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC && !s.cfg.Broken.Has(causal.CutWithoutOwn)
+	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC &&
+		!s.cfg.Broken.Has(causal.CutWithoutOwn)
 	ss.own.markComplete(v)
 	switch {
 	case hidden && !w.evicted:

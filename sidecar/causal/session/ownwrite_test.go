@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // newOwnWrites returns own writes of n keys, acknowledged in order, with versions 1 to n.
@@ -13,7 +13,8 @@ func newOwnWrites(n int) (*ownWrites, []*ownWrite) {
 	o := &newSession(1).own
 	var all []*ownWrite
 	for i := range n {
-		w := &ownWrite{version: ownVersion(causal.HLC(i + 1)), key: fmt.Sprint("k", i), value: causal.Value{Data: make([]byte, 100)}}
+		w := &ownWrite{version: ownVersion(causal.HLC(i + 1)), key: fmt.Sprint("k", i),
+			value: causal.Value{Data: make([]byte, 100)}}
 		o.add(w, topology.SlotOf(w.key))
 		o.addIncomplete(w)
 		all = append(all, w)
@@ -31,7 +32,8 @@ func TestOwnWritesAreEvictedOldestFirst(t *testing.T) {
 		}
 	}
 	if o.bytes != 2*size || len(o.newest) != 4 {
-		t.Errorf("%d bytes of %d writes are left, want %d of 4: evicted ones are known by their version", o.bytes, len(o.newest), 2*size)
+		t.Errorf("%d bytes of %d writes are left, want %d of 4: evicted ones are known by their version", o.bytes,
+			len(o.newest), 2*size)
 	}
 	for _, w := range all {
 		o.markComplete(w.version)

@@ -2,14 +2,16 @@ package session
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// pastReads are the reads of a session, as far as its reads at a cut must not be older. A shard that does not know yet that a write is
-// complete passes over it, if it is above the base of a read. So whatever is in the past of the session has to be at or below the base.
+// pastReads are the reads of a session, as far as its reads at a cut must not be older. A shard that does not know yet
+// that a write is complete passes over it, if it is above the base of a read. So whatever is in the past of the session
+// has to be at or below the base.
 //
-// Most versions that a session reads are above the cut, but what they depend on is older, and known to be complete by then. So a version
-// is kept for its key, and for the other keys counts what it depends on only (PROTOCOL, "What a version depends on is older than the version").
+// Most versions that a session reads are above the cut, but what they depend on is older, and known to be complete by
+// then. So a version is kept for its key, and for the other keys counts what it depends on only (PROTOCOL, "What a
+// version depends on is older than the version").
 //
-// Invariant: every write of another session in the past of this one is at or below upTo, or at or below the base of the cut, or not newer than
-// the version in above of its key, unless the session is bound.
+// Invariant: every write of another session in the past of this one is at or below upTo, or at or below the base of the
+// cut, or not newer than the version in above of its key, unless the session is bound.
 type pastReads struct {
 	upTo  causal.HLC
 	above map[string]causal.Version // by key: complete versions above the base of the cut
@@ -40,7 +42,8 @@ func (p *pastReads) add(key string, v causal.Version, past, base causal.HLC, bro
 	p.above[key] = v
 }
 
-// fold makes room: it drops what the base has passed, and if that is not half of all, it counts the others for all keys.
+// fold makes room: it drops what the base has passed, and if that is not half of all, it counts the others for all
+// keys.
 func (p *pastReads) fold(base causal.HLC) {
 	greatest := causal.HLC(0)
 	for key, v := range p.above {

@@ -10,7 +10,8 @@ import (
 // readWithPast reads a complete version of a key, of which the greatest HLC in its past is known.
 func (r *rig) readWithPast(key string, v causal.Version, past causal.HLC) {
 	r.startGet(key)
-	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(v), Status: causal.Stable, Ring: near, Past: past})
+	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(v), Status: causal.Stable, Ring: near,
+		Past: past})
 }
 
 // from returns the HLC from which on a key is asked for.
@@ -80,7 +81,8 @@ func TestVersionsThatAreKeptByKeyAreBounded(t *testing.T) {
 	}
 	p.add("one more", version(at(5000)), at(10), at(20), causal.Faults{})
 	if want := at(1000 + maxPastReads - 1); p.upTo != want || len(p.above) != 1 {
-		t.Errorf("%d are kept by key, and others count up to %d ms, want %d ms", len(p.above), p.upTo.WallMs(), want.WallMs())
+		t.Errorf("%d are kept by key, and others count up to %d ms, want %d ms", len(p.above), p.upTo.WallMs(),
+			want.WallMs())
 	}
 	for i := range maxPastReads - 1 {
 		p.add(fmt.Sprint(i), version(at(int64(6000+i))), at(10), at(20), causal.Faults{})

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // putPipeline holds the unanswered puts of a session. One coordinator puts them in order, so the session changes its
@@ -15,19 +15,23 @@ type putPipeline struct {
 	seq         uint64 // of the put that was sent last
 	unanswered  int
 	inFlight    inFlightPuts
-	refused     []*call // those of the unanswered that a coordinator refused, or that were not sent: they go to another one
-	heldBackAt  int64   // monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
+	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one
+	refused []*call
+	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
+	heldBackAt int64
 }
 
 // putState is what a call holds that is a put.
 type putState struct {
-	seq      uint64
-	since    causal.HLC // SV of the coordinator when the put was first sent to it
-	resent   bool       // it was sent to this coordinator over an earlier link, or could not be, and perhaps to another leadership
-	copies   int        // how many more were sent over this link, to the same leadership, because the coordinator owed the answer
-	waiting  bool       // its coordinator is away; it is sent again when that serves
-	giveUpAt int64      // monotonic: until when it waits
-	refused  bool       // a coordinator refused it, and it was not sent to another yet
+	seq   uint64
+	since causal.HLC // SV of the coordinator when the put was first sent to it
+	// it was sent to this coordinator over an earlier link, or could not be, and perhaps to another leadership
+	resent bool
+	// how many more were sent over this link, to the same leadership, because the coordinator owed the answer
+	copies   int
+	waiting  bool  // its coordinator is away; it is sent again when that serves
+	giveUpAt int64 // monotonic: until when it waits
+	refused  bool  // a coordinator refused it, and it was not sent to another yet
 }
 
 // inFlightPuts tells which put of a session is the oldest that was sent and has no answer.
@@ -92,8 +96,9 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 	s.sendPut(now, c)
 }
 
-// shouldWait reports whether a new put is better not sent to the session's coordinator: earlier ones wait for another one, or it
-// owes an answer and another one does not, or it is away. The put then waits for the outcome of those in flight.
+// shouldWait reports whether a new put is better not sent to the session's coordinator: earlier ones wait for another
+// one, or it owes an answer and another one does not, or it is away. The put then waits for the outcome of those in
+// flight.
 func (s *Sidecar) shouldWait(now causal.Now, ss *session) bool {
 	p := &ss.pipeline
 	if len(p.refused) > 0 || p.unanswered > 1 && s.coordinators.down[p.coordinator] {
@@ -139,8 +144,8 @@ func (s *Sidecar) sendCopy(c *call) {
 	s.Send(put.Message(s.cfg.Self, c.target))
 }
 
-// dependencies returns what the next put must follow: the newest own put that is incomplete, and the in-flight versions that
-// were read since the newest acknowledged put. That put names all earlier ones.
+// dependencies returns what the next put must follow: the newest own put that is incomplete, and the in-flight versions
+// that were read since the newest acknowledged put. That put names all earlier ones.
 //
 // The result does not change. Puts that were started together mostly have the same, and share it.
 func (ss *session) dependencies() []causal.Dep {
@@ -169,7 +174,8 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	switch r.Err {
 	case causal.OK:
 		if r.Version.HLC > s.timeLimit(now) {
-			// After it, the session could not write through a coordinator whose clock is right. It may take effect: unknown.
+			// After it, the session could not write through a coordinator whose clock is right. It may take effect:
+			// unknown.
 			s.stats.ClockRefused++
 			s.coordinators.suspectUntil[c.target] = now.Mono + int64(coordinatorSuspicion)
 			s.fail(c, causal.ErrUnknown)
@@ -177,7 +183,8 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		}
 		c.session.pipeline.remove(c)
 		s.addOwnWrite(c.session, c, r.Version)
-		s.finish(c, Result{Record: causal.Record{Version: r.Version}, Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
+		s.finish(c, Result{Record: causal.Record{Version: r.Version},
+			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
 		// The coordinator joins or leaves, and has done nothing.
 		s.coordinators.refused(now, c.target)
@@ -186,7 +193,8 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	case causal.ErrStale:
 		err := r.Err
 		if s.coordinators.serving[c.target].IsZero() {
-			err = causal.ErrUnknown // a coordinator of a version without leaderships says this of what it has accepted, too
+			// a coordinator of a version without leaderships says this of what it has accepted, too
+			err = causal.ErrUnknown
 		}
 		s.fail(c, err)
 	default:
@@ -195,16 +203,16 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	s.concludePut(now, c)
 }
 
-// deferPut puts aside a put that no coordinator has accepted. It goes to another coordinator, but the session's puts keep
-// their order: not before all others that are in flight have their answer.
+// deferPut puts aside a put that no coordinator has accepted. It goes to another coordinator, but the session's puts
+// keep their order: not before all others that are in flight have their answer.
 func (s *Sidecar) deferPut(now causal.Now, c *call) {
 	c.put, c.target = putState{refused: true}, topology.Node{}
 	c.session.pipeline.refused = append(c.session.pipeline.refused, c)
 	s.resendRefused(now, c.session)
 }
 
-// concludePut is called when a put was accepted, has failed, or its outcome is unknown. Refused puts that the session issued
-// before it must not take effect after it, so they fail.
+// concludePut is called when a put was accepted, has failed, or its outcome is unknown. Refused puts that the session
+// issued before it must not take effect after it, so they fail.
 func (s *Sidecar) concludePut(now causal.Now, c *call) {
 	for _, r := range slices.Clone(c.session.pipeline.refused) {
 		if r.opCount < c.opCount {
@@ -214,8 +222,9 @@ func (s *Sidecar) concludePut(now causal.Now, c *call) {
 	s.resendRefused(now, c.session)
 }
 
-// resendRefused sends the refused puts to another coordinator, once no other put of the session is in flight. While no coordinator can
-// be used they wait: a link to one of another data center is opened by the first put that is sent there, and that put comes back.
+// resendRefused sends the refused puts to another coordinator, once no other put of the session is in flight. While no
+// coordinator can be used they wait: a link to one of another data center is opened by the first put that is sent
+// there, and that put comes back.
 func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	p := &ss.pipeline
 	if len(p.refused) == 0 || len(p.refused) < p.unanswered {

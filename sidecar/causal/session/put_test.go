@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // pipeline is a session with puts in flight.
@@ -17,15 +17,18 @@ type pipeline struct {
 	first []*causal.Message // the puts as they were sent at first
 }
 
-// newPipeline starts n puts with values a, b, c, ... in a data center with that many coordinators, which is the only one.
+// newPipeline starts n puts with values a, b, c, ... in a data center with that many coordinators, which is the only
+// one.
 func newPipeline(t *testing.T, coordinators, n int) *pipeline {
 	t.Helper()
-	dcs, rings := []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}
+	dcs, rings := []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}
 	topo, err := topology.New(1, dcs, rings, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, topo: topo, s: New(DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})), results: map[uint64]Result{}}
+	r := &rig{t: t, topo: topo, s: New(DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})),
+		results: map[uint64]Result{}}
 	r.s.Open(1)
 	for i := range n {
 		r.startPut("k", string(rune('a'+i)))
@@ -84,7 +87,8 @@ func TestAPutDependsOnTheReadsSinceTheLastPutAndOnThatPut(t *testing.T) {
 	expect("the first put depends on nothing")
 	expect("the second put depends on the first", causal.Dep{Version: ownVersion(1), Slot: slot})
 	r.read("x", version(10), causal.InFlight, near)
-	expect("after an in-flight read", causal.Dep{Version: version(10), Slot: topology.SlotOf("x")}, causal.Dep{Version: ownVersion(2), Slot: slot})
+	expect("after an in-flight read", causal.Dep{Version: version(10), Slot: topology.SlotOf("x")},
+		causal.Dep{Version: ownVersion(2), Slot: slot})
 	expect("the next put names the read through the put before it", causal.Dep{Version: ownVersion(11), Slot: slot})
 	r.complete(ownVersion(12))
 	expect("when the newest put is complete")
@@ -138,7 +142,8 @@ func TestRefusedPutsGoToAnotherCoordinatorInOrder(t *testing.T) {
 	}
 	for _, m := range again {
 		if m.To == p.first[0].To || m.Put().Seq <= p.first[2].Put().Seq {
-			t.Errorf("%s was sent to %s as put %d; it was refused by %s, and the last put was %d", m.Put().Value.Data, m.To, m.Put().Seq,
+			t.Errorf("%s was sent to %s as put %d; it was refused by %s, and the last put was %d", m.Put().Value.Data,
+				m.To, m.Put().Seq,
 				p.first[0].To, p.first[2].Put().Seq)
 		}
 	}
@@ -146,7 +151,8 @@ func TestRefusedPutsGoToAnotherCoordinatorInOrder(t *testing.T) {
 	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK, 3: causal.OK})
 }
 
-// The coordinator came into use between the puts. Sent again, the refused put would take effect after one that was issued later.
+// The coordinator came into use between the puts. Sent again, the refused put would take effect after one that was
+// issued later.
 func TestAPutThatWasRefusedFailsIfALaterOneWasAccepted(t *testing.T) {
 	p := newPipeline(t, 2, 3)
 	p.refuse(p.first[0], p.first[2])
@@ -302,5 +308,6 @@ func TestAPutThatIsTooLargeIsNotSent(t *testing.T) {
 		t.Fatalf("%d puts are sent", len(sent))
 	}
 	p.accept(p.first[0], sent[0])
-	p.expect(map[uint64]causal.ErrCode{1: causal.OK, key: causal.ErrTooLarge, value: causal.ErrTooLarge, greatest: causal.OK})
+	p.expect(map[uint64]causal.ErrCode{1: causal.OK, key: causal.ErrTooLarge, value: causal.ErrTooLarge,
+		greatest: causal.OK})
 }

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A put that was sent may have been accepted, so only its coordinator can tell its outcome: the next leadership of it, if this one
-// has ended (PROTOCOL §4, puts that are sent again). So puts in flight to a coordinator that is away wait for it, and are sent to it
-// again, in order and under their numbers.
+// A put that was sent may have been accepted, so only its coordinator can tell its outcome: the next leadership of it,
+// if this one has ended (PROTOCOL §4, puts that are sent again). So puts in flight to a coordinator that is away wait
+// for it, and are sent to it again, in order and under their numbers.
 
-// resendPause is how long a put waits that could not be sent again though its coordinator can be reached: the queue of the link is
-// full.
+// resendPause is how long a put waits that could not be sent again though its coordinator can be reached: the queue of
+// the link is full.
 const resendPause = 250 * time.Millisecond
 
 // awaitCoordinator makes a put wait until its coordinator serves again.
@@ -28,7 +28,8 @@ func (s *Sidecar) awaitCoordinator(now causal.Now, c *call) {
 	c.put.resent, c.retryAt = true, now.Mono+int64(resendPause)
 }
 
-// resendPuts sends again all puts in flight to a coordinator. Those of a session are in calls in the order in which they were sent.
+// resendPuts sends again all puts in flight to a coordinator. Those of a session are in calls in the order in which
+// they were sent.
 func (s *Sidecar) resendPuts(now causal.Now, node topology.Node) {
 	for _, c := range s.calls {
 		if !c.finished && c.op.Kind == OpPut && c.target == node {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // serving is the leadership under which a coordinator returns.
@@ -33,7 +33,8 @@ func TestPutsInFlightAreSentAgainToTheNextLeadershipInOrder(t *testing.T) {
 	}
 	for i, m := range again {
 		before, put := p.first[i+1], m.Put()
-		if m.To != before.To || put.Seq != before.Put().Seq || put.ID == before.Put().ID || put.Leadership != serving || !put.Resent || put.Since != 0 || put.Unanswered != 2 {
+		if m.To != before.To || put.Seq != before.Put().Seq || put.ID == before.Put().ID || put.Leadership != serving ||
+			!put.Resent || put.Since != 0 || put.Unanswered != 2 {
 			t.Errorf("sent again to %s: %+v", m.To, put)
 		}
 	}
@@ -99,7 +100,8 @@ func TestPutsThatTheNextLeadershipRefusesGoToAnotherCoordinator(t *testing.T) {
 	p.accept(again[0])
 	p.refuse(again[1])
 	other := p.sent(causal.KindPut)
-	if values(other) != "b" || other[0].To == p.first[0].To || other[0].Put().Resent || other[0].Put().Seq <= again[1].Put().Seq {
+	if values(other) != "b" || other[0].To == p.first[0].To || other[0].Put().Resent ||
+		other[0].Put().Seq <= again[1].Put().Seq {
 		t.Fatalf("%q went to another coordinator: %+v", values(other), other)
 	}
 	p.accept(other...)

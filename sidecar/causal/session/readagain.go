@@ -2,14 +2,14 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// What becomes of reads when the link to a shard ends, and when the shard can be reached again, perhaps at another member of its group
-// (PROTOCOL, Groups). Without it, each of them would wait for its time-out.
+// What becomes of reads when the link to a shard ends, and when the shard can be reached again, perhaps at another
+// member of its group (PROTOCOL, Groups). Without it, each of them would wait for its time-out.
 
-// readAgain sends the reads in flight to a shard again. That it was silent says nothing about it any more, so it does not become
-// suspect by that.
+// readAgain sends the reads in flight to a shard again. That it was silent says nothing about it any more, so it does
+// not become suspect by that.
 func (s *Sidecar) readAgain(now causal.Now, shard topology.Node) {
 	for _, c := range s.calls {
 		switch {
@@ -56,8 +56,8 @@ func (s *Sidecar) readKeysAgain(now causal.Now, c *call, shard topology.Node) {
 	}
 }
 
-// readKeysElsewhere makes an MGET do without a node that cannot be reached: at a cut each key can be read anywhere; the newest values
-// are all read in another ring, if the session may read in one.
+// readKeysElsewhere makes an MGET do without a node that cannot be reached: at a cut each key can be read anywhere; the
+// newest values are all read in another ring, if the session may read in one.
 func (s *Sidecar) readKeysElsewhere(now causal.Now, c *call, n topology.Node) {
 	m := c.mget
 	switch {

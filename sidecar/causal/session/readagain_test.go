@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // bindTo binds the session to one ring, so that no other one can be asked.
@@ -37,7 +37,8 @@ func TestAReadThatOnlyOneShardMayAnswerIsSentAgainWhenAnotherMemberServesIt(t *t
 }
 
 func TestALeadershipThatMovesWithoutALinkEndingMakesReadsGoAgain(t *testing.T) {
-	for _, op := range []Op{{Kind: OpGet, Key: "y"}, {Kind: OpMGet, Keys: []string{"y", "z"}}, {Kind: OpScan, Limit: 10}, {Kind: OpCount}} {
+	for _, op := range []Op{{Kind: OpGet, Key: "y"}, {Kind: OpMGet, Keys: []string{"y", "z"}},
+		{Kind: OpScan, Limit: 10}, {Kind: OpCount}} {
 		r := newRig(t)
 		r.bindTo(middle)
 		r.start(op)

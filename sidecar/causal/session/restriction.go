@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // restriction is a version that a session read while it was in-flight (PROTOCOL §3).
@@ -19,8 +19,8 @@ type restriction struct {
 	clean    topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
 }
 
-// restrictions are the in-flight versions that a session has read. While there are any, the session is bound to the rings
-// that have all of them.
+// restrictions are the in-flight versions that a session has read. While there are any, the session is bound to the
+// rings that have all of them.
 type restrictions struct {
 	list []*restriction
 	// index has the list by version, while it is long.
@@ -135,7 +135,8 @@ func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot t
 	ss.restrictions.add(&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
 }
 
-// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting (c)).
+// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting
+// (c)).
 func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 	for _, r := range ss.restrictions.list {
 		if now.Mono-r.askedAt >= int64(s.cfg.NotifyAfterDelay) {
@@ -148,8 +149,10 @@ func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 // sendNotifyAfter asks every ring that has not reported r clean to tell when it has processed r.
 func (s *Sidecar) sendNotifyAfter(r *restriction) {
 	for ring := range s.cfg.Topology.Rings {
-		if id := topology.RingID(ring); !r.clean.Has(id) || len(s.exclusions) > 0 { // a shard that has it may tell that it is complete
-			s.Send(causal.DepCheck{Version: r.version, Slot: r.slot}.Message(s.cfg.Self, s.cfg.Topology.Owner(id, r.slot)))
+		if id := topology.RingID(ring); !r.clean.Has(id) || len(s.exclusions) > 0 {
+			// a shard that has it may tell that it is complete
+			s.Send(causal.DepCheck{Version: r.version, Slot: r.slot}.Message(s.cfg.Self,
+				s.cfg.Topology.Owner(id, r.slot)))
 		}
 	}
 }

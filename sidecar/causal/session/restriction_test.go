@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAnInFlightReadBindsTheSessionToTheRingsThatHaveIt(t *testing.T) {
@@ -14,7 +14,8 @@ func TestAnInFlightReadBindsTheSessionToTheRingsThatHaveIt(t *testing.T) {
 		r.read("x", version(10), causal.InFlight, middle)
 		r.startGet("y")
 		if m := r.request(causal.KindGet); m.To != r.shard(middle) || m.Get().Seen != 10 {
-			return fmt.Sprintf("after a read from ring middle, %s was asked for what is not older than %d", m.To, m.Get().Seen)
+			return fmt.Sprintf("after a read from ring middle, %s was asked for what is not older than %d", m.To,
+				m.Get().Seen)
 		}
 		return ""
 	})
@@ -28,7 +29,8 @@ func TestAReplyThatWouldLeaveNoRingIsReadAgain(t *testing.T) {
 		r.mustResult(first)
 		r.replyGet(gets[1], causal.GetReply{Record: record(version(20)), Ring: far})
 		if res, ok := r.result(second); ok {
-			return fmt.Sprintf("a session that is bound to ring near has read %s, which is in ring far only", res.Record.Version)
+			return fmt.Sprintf("a session that is bound to ring near has read %s, which is in ring far only",
+				res.Record.Version)
 		}
 		if m := r.request(causal.KindGet); m.To != r.shard(near) {
 			return fmt.Sprintf("it was read again at %s", m.To)
@@ -46,12 +48,18 @@ func TestARestrictionIsLifted(t *testing.T) {
 	}{
 		{"by nothing", func(*rig) {}, topology.RingsOf(near)},
 		{"by SV of the origin", func(r *rig) { r.vectors(causal.VectorEntry{Origin: v.Origin, SV: 10}) }, 0},
-		{"but not by SV of another origin", func(r *rig) { r.vectors(causal.VectorEntry{Origin: 1, SV: 10}) }, topology.RingsOf(near)},
-		{"but not by SV below it", func(r *rig) { r.vectors(causal.VectorEntry{Origin: v.Origin, SV: 9}) }, topology.RingsOf(near)},
+		{"but not by SV of another origin", func(r *rig) {
+			r.vectors(causal.VectorEntry{Origin: 1, SV: 10})
+		}, topology.RingsOf(near)},
+		{"but not by SV below it", func(r *rig) {
+			r.vectors(causal.VectorEntry{Origin: v.Origin, SV: 9})
+		}, topology.RingsOf(near)},
 		{"for a ring by its RV", func(r *rig) {
 			r.vectors(causal.VectorEntry{Origin: v.Origin, RV: []causal.HLC{0, 0, 10}})
 		}, topology.RingsOf(near, far)},
-		{"for a ring by its answer to notify-after", func(r *rig) { r.depStatus(v, middle, false) }, topology.RingsOf(near, middle)},
+		{"for a ring by its answer to notify-after", func(r *rig) {
+			r.depStatus(v, middle, false)
+		}, topology.RingsOf(near, middle)},
 		{"by notify-after of all rings", func(r *rig) {
 			r.depStatus(v, near, true)
 			r.depStatus(v, middle, true)
@@ -149,13 +157,15 @@ func TestEveryRingIsAskedForARestrictionThatSVDoesNotLift(t *testing.T) {
 	}
 	r.tick(time.Second)
 	for ring, m := range r.sent(causal.KindDepCheck) {
-		if c := m.DepCheck(); m.To != r.shard(topology.RingID(ring)) || c.Version != version(10) || c.Slot != topology.SlotOf("x") {
+		if c := m.DepCheck(); m.To != r.shard(topology.RingID(ring)) || c.Version != version(10) ||
+			c.Slot != topology.SlotOf("x") {
 			t.Errorf("%s was asked for %+v", m.To, c)
 		}
 	}
 	r.depStatus(version(10), near, true)
 	r.tick(2 * time.Second)
-	if again := r.sent(causal.KindDepCheck); len(again) != 2 || again[0].To != r.shard(middle) || again[1].To != r.shard(far) {
+	if again := r.sent(causal.KindDepCheck); len(again) != 2 || again[0].To != r.shard(middle) ||
+		again[1].To != r.shard(far) {
 		t.Errorf("after ring near had answered, %d rings were asked again, want middle and far", len(again))
 	}
 }

@@ -37,8 +37,8 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 	}
 }
 
-// claimLimit returns the greatest timestamp in a token to believe: that which a coordinator accepts as the floor of a put. A session
-// that had seen a greater one could not write until the clocks are there.
+// claimLimit returns the greatest timestamp in a token to believe: that which a coordinator accepts as the floor of a
+// put. A session that had seen a greater one could not write until the clocks are there.
 func (s *Sidecar) claimLimit(now causal.Now) causal.HLC {
 	if s.cfg.Broken.Has(causal.AnyClock) {
 		return causal.NoLimit

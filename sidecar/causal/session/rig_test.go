@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The rings of a rig. Ring i is data center i alone, with one shard. The sidecar is in data center 0, so ring near is the
-// nearest and ring far the farthest.
+// The rings of a rig. Ring i is data center i alone, with one shard. The sidecar is in data center 0, so ring near is
+// the nearest and ring far the farthest.
 const (
 	near topology.RingID = iota
 	middle
@@ -30,10 +30,12 @@ type rig struct {
 func newRig(t testing.TB, configure ...func(*Config)) *rig {
 	t.Helper()
 	dcs := []topology.DataCenter{
-		{Name: "a", Coordinators: 2, Shards: 1, Caches: 1}, {Name: "b", Coordinators: 1, Shards: 1}, {Name: "c", Coordinators: 1, Shards: 1},
+		{Name: "a", Coordinators: 2, Shards: 1, Caches: 1}, {Name: "b", Coordinators: 1, Shards: 1},
+		{Name: "c", Coordinators: 1, Shards: 1},
 	}
 	rings := []topology.Ring{
-		{Name: "near", DCs: []topology.DC{0}}, {Name: "middle", DCs: []topology.DC{1}}, {Name: "far", DCs: []topology.DC{2}},
+		{Name: "near", DCs: []topology.DC{0}}, {Name: "middle", DCs: []topology.DC{1}},
+		{Name: "far", DCs: []topology.DC{2}},
 	}
 	topo, err := topology.New(1, dcs, rings, [][]float64{{0, 10, 50}, {10, 0, 50}, {50, 50, 0}})
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // ScanPosition is where a scan of all keys is (PROTOCOL, "Scans"): it goes through the shards of one ring. The zero
@@ -17,9 +17,9 @@ type ScanPosition struct {
 	Done  bool           // all shards have named all their keys
 }
 
-// startScan names keys. Together, the calls of a scan name every key that the session knew to exist when the scan began, and
-// that has not been deleted since; the caller reads the keys to learn which exist. The session may have written some of them,
-// and not every ring has them yet: the first call for their shard adds these.
+// startScan names keys. Together, the calls of a scan name every key that the session knew to exist when the scan
+// began, and that has not been deleted since; the caller reads the keys to learn which exist. The session may have
+// written some of them, and not every ring has them yet: the first call for their shard adds these.
 func (s *Sidecar) startScan(now causal.Now, c *call) {
 	c.scan = c.op.Scan
 	s.sendScan(now, c)
@@ -49,15 +49,17 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 		return
 	}
 	c.target = t.RingMiddlemen(p.Ring)[p.Shard]
-	// Before the request: a write that completes meanwhile is an own write no longer, and the shard may have been asked before.
+	// Before the request: a write that completes meanwhile is an own write no longer, and the shard may have been asked
+	// before.
 	c.ownKeys = s.ownKeysOf(c)
 	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
 	c.requestID = s.requests.add(c, 0)
-	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session), Map: p.Map}.Message(s.cfg.Self, c.target))
+	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session),
+		Map: p.Map}.Message(s.cfg.Self, c.target))
 }
 
-// ownKeysOf returns the keys of own writes that belong to the shard that a scan is about to begin with. Those that are complete by now are in
-// its storage, and its pages name them.
+// ownKeysOf returns the keys of own writes that belong to the shard that a scan is about to begin with. Those that are
+// complete by now are in its storage, and its pages name them.
 func (s *Sidecar) ownKeysOf(c *call) []string {
 	if c.scan.After != "" {
 		return nil
@@ -72,8 +74,8 @@ func (s *Sidecar) ownKeysOf(c *call) []string {
 	return keys
 }
 
-// slotOfEachShard returns some slots, so that each shard of every ring owns one with all likelihood; where a scan begins
-// depends on it, and no more.
+// slotOfEachShard returns some slots, so that each shard of every ring owns one with all likelihood; where a scan
+// begins depends on it, and no more.
 func (s *Sidecar) slotOfEachShard() []topology.Slot {
 	slots := make([]topology.Slot, 0, topology.Slots/32)
 	for slot := topology.Slot(0); slot < topology.Slots; slot += 32 {
@@ -121,8 +123,8 @@ func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
 	s.finish(c, Result{Keys: distinct(keys), Scan: next, Outcome: Outcome{Ring: next.Ring}})
 }
 
-// distinct returns each of the keys once. An own write may be in storage and pending at the shard too, and a storage may name a
-// key twice in a page. Clients expect duplicates from a later page, but not in one reply.
+// distinct returns each of the keys once. An own write may be in storage and pending at the shard too, and a storage
+// may name a key twice in a page. Clients expect duplicates from a later page, but not in one reply.
 func distinct(keys []string) []string {
 	named := make(map[string]struct{}, len(keys))
 	return slices.DeleteFunc(keys, func(key string) bool {

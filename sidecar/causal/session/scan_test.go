@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // replyScan answers a Scan.
@@ -24,7 +24,8 @@ func TestAScanGoesThroughTheShardsOfARingPageByPage(t *testing.T) {
 	r := newRig(t)
 	id := r.start(Op{Kind: OpScan, Limit: 7})
 	request := r.request(causal.KindScan)
-	if s := request.Scan(); request.To != r.shard(near) || s.After != "" || s.Limit != 7 || s.Seen != 0 || s.Map != r.topo.Map(near) {
+	if s := request.Scan(); request.To != r.shard(near) || s.After != "" || s.Limit != 7 || s.Seen != 0 ||
+		s.Map != r.topo.Map(near) {
 		t.Fatalf("asked %s for %+v", request.To, s)
 	}
 	r.replyScan(request, causal.ScanReply{Keys: []string{"a", "b"}, Next: "here"})
@@ -43,8 +44,8 @@ func TestAScanGoesThroughTheShardsOfARingPageByPage(t *testing.T) {
 	}
 }
 
-// A write that completes while the shard is asked is in no list of own writes when the reply is here, and the shard may have
-// been asked before it had the write.
+// A write that completes while the shard is asked is in no list of own writes when the reply is here, and the shard may
+// have been asked before it had the write.
 func TestAScanNamesAnOwnWriteThatCompletesMeanwhile(t *testing.T) {
 	showsFault(t, causal.ScanWithoutOwn, func(r *rig) string {
 		r.write("k", "v", ownVersion(10))
@@ -140,14 +141,16 @@ func TestAScanNamesNoKeyTwiceInOneReply(t *testing.T) {
 	r := newRig(t)
 	r.write("own", "v", ownVersion(10))
 	id := r.start(Op{Kind: OpScan})
-	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"pending", "own", "a", "pending", "b", "own"}})
+	r.replyScan(r.request(causal.KindScan),
+		causal.ScanReply{Keys: []string{"pending", "own", "a", "pending", "b", "own"}})
 	if res := r.mustResult(id); !slices.Equal(res.Keys, []string{"pending", "own", "a", "b"}) {
 		t.Errorf("it names %q", res.Keys)
 	}
 }
 
 func TestAScanNamesAnOwnWriteWithTheKeysOfItsShard(t *testing.T) {
-	twoShards, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 2}}, []topology.Ring{{Name: "near", DCs: []topology.DC{0}}}, [][]float64{{0}})
+	twoShards, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 2}},
+		[]topology.Ring{{Name: "near", DCs: []topology.DC{0}}}, [][]float64{{0}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // session is one causal session (PROTOCOL §3).
 //
-// Invariant: everything that the session has seen is complete, or processed in every ring of Sidecar.allowedRings, or an own
-// write in own. So are the dependencies of what it has seen.
+// Invariant: everything that the session has seen is complete, or processed in every ring of Sidecar.allowedRings, or
+// an own write in own. So are the dependencies of what it has seen.
 type session struct {
 	id           uint64
 	opCount      uint64 // counts operations and restrictions: it tells what came before what
@@ -18,8 +18,8 @@ type session struct {
 	past         pastReads
 	floor        causal.HLC // greatest HLC observed or written: the next put is above it
 	mgetCut      causal.HLC // greatest HLC of a snapshot cut that an MGET has read at
-	// coveredOps is the opCount of the newest acknowledged put. It names all reads before it as dependencies, so the next
-	// put need not.
+	// coveredOps is the opCount of the newest acknowledged put. It names all reads before it as dependencies, so the
+	// next put need not.
 	coveredOps uint64
 	pipeline   putPipeline
 	nextDeps   []causal.Dep // room to collect them
@@ -30,7 +30,8 @@ type session struct {
 
 // newSession returns a session that has seen nothing.
 func newSession(id uint64) *session {
-	return &session{id: id, past: pastReads{above: map[string]causal.Version{}}, own: ownWrites{newest: map[string]*ownWrite{}, incomplete: map[causal.Version]*ownWrite{}}}
+	return &session{id: id, past: pastReads{above: map[string]causal.Version{}},
+		own: ownWrites{newest: map[string]*ownWrite{}, incomplete: map[causal.Version]*ownWrite{}}}
 }
 
 // Open starts a session. The id must never have been used before.
@@ -56,11 +57,12 @@ func (s *Sidecar) Close(id uint64) {
 	}
 }
 
-// observe adds a value that was read to the session's past. It returns false for an in-flight one that would leave no ring
-// to read from: the reply must be thrown away, and the key read again from one of the allowed rings.
+// observe adds a value that was read to the session's past. It returns false for an in-flight one that would leave no
+// ring to read from: the reply must be thrown away, and the key read again from one of the allowed rings.
 //
 // What the session reads at a cut from here on is not below v, nor what v depends on.
-func (s *Sidecar) observe(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status, ring topology.RingID) bool {
+func (s *Sidecar) observe(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status,
+	ring topology.RingID) bool {
 	if !s.addToPast(now, ss, v, slot, status, ring) {
 		return false
 	}
@@ -70,7 +72,8 @@ func (s *Sidecar) observe(now causal.Now, ss *session, v causal.Version, slot to
 	return true
 }
 
-// observeGet is observe for the answer to a get. What the session reads of other keys need not be as new as v, but as what v depends on.
+// observeGet is observe for the answer to a get. What the session reads of other keys need not be as new as v, but as
+// what v depends on.
 func (s *Sidecar) observeGet(now causal.Now, c *call, r *causal.GetReply) bool {
 	ss, v := c.session, r.Record.Version
 	if r.Status == causal.InFlight && ss.past.hasRead(c.op.Key, v) {
@@ -86,9 +89,11 @@ func (s *Sidecar) observeGet(now causal.Now, c *call, r *causal.GetReply) bool {
 }
 
 // addToPast adds a value that was read to what the session has seen, as observe does.
-func (s *Sidecar) addToPast(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status, ring topology.RingID) bool {
+func (s *Sidecar) addToPast(now causal.Now, ss *session, v causal.Version, slot topology.Slot, status causal.Status,
+	ring topology.RingID) bool {
 	if !v.Written() {
-		ss.seen = max(ss.seen, v.HLC) // deleted at or below it: an own write that the deletion overtook must not be served again
+		// deleted at or below it: an own write that the deletion overtook must not be served again
+		ss.seen = max(ss.seen, v.HLC)
 		return true
 	}
 	if ss.own.contains(v) {
@@ -117,8 +122,8 @@ func (s *Sidecar) activate(ss *session) {
 	}
 }
 
-// applyVectors applies changed vectors, or the time at which a cut is due, to the cut, to every active session, and to the
-// calls that wait for vectors.
+// applyVectors applies changed vectors, or the time at which a cut is due, to the cut, to every active session, and to
+// the calls that wait for vectors.
 func (s *Sidecar) applyVectors(now causal.Now) {
 	s.moveCut(now)
 	kept := s.active[:0]

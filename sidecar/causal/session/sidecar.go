@@ -5,7 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/nearcopy"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Sidecar is the machine: the sessions of one pod.
@@ -65,7 +65,8 @@ func New(cfg Config) *Sidecar {
 		requests:     requestTable{byID: map[uint64]request{}},
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
-	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads, HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
+	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,
+		HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
 	if cfg.Static {
 		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
 	}
@@ -179,8 +180,8 @@ func (s *Sidecar) timeLimit(now causal.Now) causal.HLC {
 	return s.limit.At(now)
 }
 
-// refuseIfAhead turns a reply whose timestamp is too far ahead of the clock into an error, so that the key is read elsewhere.
-// A session that had seen it could not write any more: no coordinator goes so far ahead of its clock.
+// refuseIfAhead turns a reply whose timestamp is too far ahead of the clock into an error, so that the key is read
+// elsewhere. A session that had seen it could not write any more: no coordinator goes so far ahead of its clock.
 func (s *Sidecar) refuseIfAhead(now causal.Now, c *call, r *causal.GetReply) {
 	if r.Err == causal.OK && r.Record.Version.HLC > s.timeLimit(now) {
 		s.stats.ClockRefused++
@@ -198,9 +199,9 @@ func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.V
 	}
 }
 
-// Tick does what is due: it fails calls that are past their deadline, tries other ways for requests that were not answered,
-// asks nodes that did not answer whether they are back, asks for restrictions that SV does not lift, and keeps the subscription to
-// the vectors alive.
+// Tick does what is due: it fails calls that are past their deadline, tries other ways for requests that were not
+// answered, asks nodes that did not answer whether they are back, asks for restrictions that SV does not lift, and
+// keeps the subscription to the vectors alive.
 func (s *Sidecar) Tick(now causal.Now) {
 	if s.cfg.Snapshot {
 		s.applyVectors(now) // a cut may be due
@@ -225,8 +226,8 @@ func (s *Sidecar) Tick(now causal.Now) {
 	}
 }
 
-// NextTick returns when Tick has something to do next, if no input comes before: now.Mono or earlier while operations are in
-// progress or a session is bound.
+// NextTick returns when Tick has something to do next, if no input comes before: now.Mono or earlier while operations
+// are in progress or a session is bound.
 func (s *Sidecar) NextTick(now causal.Now) int64 {
 	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
 		return now.Mono

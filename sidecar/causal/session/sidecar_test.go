@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAnOperationOfASessionThatIsNotOpenFails(t *testing.T) {
@@ -84,12 +84,14 @@ func TestWaitIsAnsweredWhenTheNewestPutIsWhereItWasAskedFor(t *testing.T) {
 }
 
 func TestCountAddsUpTheShardsOfTheOwnRing(t *testing.T) {
-	dcs, rings := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 3}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}
+	dcs, rings := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 3}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}
 	topo, err := topology.New(1, dcs, rings, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, topo: topo, s: New(DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})), results: map[uint64]Result{}}
+	r := &rig{t: t, topo: topo, s: New(DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})),
+		results: map[uint64]Result{}}
 	r.s.Open(1)
 	id := r.start(Op{Kind: OpCount})
 	for i, m := range r.sent(causal.KindCount) {
@@ -139,7 +141,8 @@ func TestReadsFollowASlotMapOnlyWhenAMiddlemanUsesIt(t *testing.T) {
 		return topo
 	}
 	old, changing := shape(1, 0, 1), shape(2, 1, 2)
-	r := &rig{t: t, topo: old, s: New(DefaultConfig(old, topology.Node{Part: topology.Sidecar, Index: 1})), results: map[uint64]Result{}}
+	r := &rig{t: t, topo: old, s: New(DefaultConfig(old, topology.Node{Part: topology.Sidecar, Index: 1})),
+		results: map[uint64]Result{}}
 	r.s.Open(1)
 	key := "k"
 	for i := 0; changing.Owner(0, topology.SlotOf(key)).Index != 1; i++ {
@@ -204,7 +207,8 @@ func TestEachSessionShowsItsState(t *testing.T) {
 	got := map[uint64]Status{}
 	r.s.EachSession(func(id uint64, st Status) { got[id] = st })
 	want := map[uint64]Status{
-		1: {Restrictions: 1, OldestRestriction: version(10), OldestSlot: topology.SlotOf("x"), Rings: topology.RingsOf(near), IncompleteWrites: 1},
+		1: {Restrictions: 1, OldestRestriction: version(10), OldestSlot: topology.SlotOf("x"),
+			Rings: topology.RingsOf(near), IncompleteWrites: 1},
 		2: {Rings: topology.RingsOf(near, middle, far)},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // answerLikeACache answers a Get as a cache that has the value.
 func (r *rig) answerLikeACache(request *causal.Message) {
-	r.replyGet(request, causal.GetReply{Record: record(version(1)), Status: causal.Stable, Hit: true, Ring: topology.NoRing})
+	r.replyGet(request, causal.GetReply{Record: record(version(1)), Status: causal.Stable, Hit: true,
+		Ring: topology.NoRing})
 }
 
 // askFor starts n gets of different keys, and returns their requests.
@@ -75,12 +76,14 @@ func TestAllGetsLeaveASlowCacheWhenItFallsSilent(t *testing.T) {
 	r.askFor(100)
 	r.tickThrough(400 * time.Millisecond)
 	r.answerLikeACache(first[0])
-	r.mustAsk(r.tickThrough(200*time.Millisecond), movesPerWait, r.shard(near), "the cache was heard within its time-out")
+	r.mustAsk(r.tickThrough(200*time.Millisecond), movesPerWait, r.shard(near),
+		"the cache was heard within its time-out")
 	if asked := r.tickThrough(295 * time.Millisecond); len(asked) > movesPerWait { // the shard has not answered either
 		t.Errorf("%d gets were sent while the cache was slow", len(asked))
 	}
 	if asked := r.tickThrough(10 * time.Millisecond); len(asked) < 100-movesPerWait {
-		t.Errorf("when nothing had come from the cache for its time-out, %d gets were sent to shards, want all %d", len(asked), 100-movesPerWait)
+		t.Errorf("when nothing had come from the cache for its time-out, %d gets were sent to shards, want all %d",
+			len(asked), 100-movesPerWait)
 	}
 	if later := r.askFor(1); later[0].To == cacheNode {
 		t.Error("a later get was sent to the silent cache")
@@ -120,7 +123,8 @@ func TestLateAnswersOfAShardAreNotAskedForAgain(t *testing.T) {
 	late := r.askFor(100)
 	r.tickThrough(250 * time.Millisecond)
 	r.replyGet(first[0], causal.GetReply{Record: record(version(1)), Status: causal.Stable, Ring: middle})
-	r.mustAsk(r.tickThrough(200*time.Millisecond), movesPerWait, r.shard(middle), "the only shard that may answer is slow")
+	r.mustAsk(r.tickThrough(200*time.Millisecond), movesPerWait, r.shard(middle),
+		"the only shard that may answer is slow")
 	r.s.TakeResults(nil)
 	for _, m := range late {
 		r.replyGet(m, causal.GetReply{Record: record(version(1)), Status: causal.Stable, Ring: middle})

@@ -5,22 +5,25 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions, so
-// what they read hardly ever binds them: what is in-flight above the base of a read is passed over. The base follows the cut, which does not wait for the data centers that are the furthest behind, and is not below what
-// the session has seen of the key, nor below what anything that it has seen depends on (pastReads). A bound session that has seen something above the cut reads up to that; it sees
-// nothing newer, so the cut soon catches up with it. An MGET reads at the cut. The cut moves in steps, so that what a cache fetches for a step serves all
-// of it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
+// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions,
+// so what they read hardly ever binds them: what is in-flight above the base of a read is passed over. The base follows
+// the cut, which does not wait for the data centers that are the furthest behind, and is not below what the session has
+// seen of the key, nor below what anything that it has seen depends on (pastReads). A bound session that has seen
+// something above the cut reads up to that; it sees nothing newer, so the cut soon catches up with it. An MGET reads at
+// the cut. The cut moves in steps, so that what a cache fetches for a step serves all of it. Caches hear of a cut
+// before it is complete, so that they can fetch what it outdates.
 
-// maxCutAgeMs is how far the cut may be behind the greatest SV of any origin. The cut is held back by the slowest coordinator,
-// and one whose clock is very slow would hold it back for good.
+// maxCutAgeMs is how far the cut may be behind the greatest SV of any origin. The cut is held back by the slowest
+// coordinator, and one whose clock is very slow would hold it back for good.
 const maxCutAgeMs = 10_000
 
-// slowCutMs is how far the cut may be behind what some ring has before it counts as slow: writes take long to be complete, as when all that goes to
-// one data center is delayed. Then popular keys have writes in flight that are older than what is complete of other keys, and a session that had read the
-// latter would be bound by the former. So sessions read at the base.
+// slowCutMs is how far the cut may be behind what some ring has before it counts as slow: writes take long to be
+// complete, as when all that goes to one data center is delayed. Then popular keys have writes in flight that are older
+// than what is complete of other keys, and a session that had read the latter would be bound by the former. So sessions
+// read at the base.
 const slowCutMs = 700
 
 // cutSchedule is the cut that sessions read at, and those that follow.
@@ -58,8 +61,9 @@ type cutSteps struct {
 	at     int64 // monotonic: when newest was reached
 }
 
-// next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand still, since a clock
-// was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do not wait until all clocks have come there.
+// next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand
+// still, since a clock was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do
+// not wait until all clocks have come there.
 func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causal.HLC, bool) {
 	cut := stepOf(h, step)
 	if cut <= c.newest && now.Mono-c.at >= 2*int64(step) {
@@ -72,7 +76,8 @@ func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causa
 	return cut, true
 }
 
-// nextAt returns when next has a cut for timestamps that stand still at h: in the past, if there is one already since a data center is late.
+// nextAt returns when next has a cut for timestamps that stand still at h: in the past, if there is one already since a
+// data center is late.
 func (c *cutSteps) nextAt(h causal.HLC, step time.Duration) int64 {
 	switch {
 	case h <= c.newest:
@@ -101,7 +106,8 @@ func (cs *cutSchedule) switchDue(now causal.Now) {
 	cs.upcoming = cs.upcoming[n:]
 }
 
-// someoneIsLate reports whether the least SV has stood still for so long that the cut moves without the data center that it is of.
+// someoneIsLate reports whether the least SV has stood still for so long that the cut moves without the data center
+// that it is of.
 func (s *Sidecar) someoneIsLate(now causal.Now) bool {
 	return now.Mono-s.cuts.leastSVAt >= int64(s.cfg.LateAfter)
 }
@@ -119,7 +125,8 @@ func (s *Sidecar) leftOut(now causal.Now) int {
 	return s.cfg.LeftOut
 }
 
-// cutBase returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they return complete ones.
+// cutBase returns the HLC up to which reads at the cut return the newest versions, complete or not. Above it, they
+// return complete ones.
 func (s *Sidecar) cutBase() causal.HLC { return s.cuts.base }
 
 // readBase is cutBase for a session and a key: nothing of the key that is in the past of the session is above that.
@@ -160,7 +167,8 @@ func (s *Sidecar) moveCut(now causal.Now) {
 		s.cuts.leastSV, s.cuts.leastSVAt = sv, now.Mono
 	}
 	s.cuts.behind = s.stability.MaxSV().WallMs()-s.cuts.current.At.WallMs() > maxCutAgeMs
-	if ahead, isNew := s.cuts.announced.next(now, s.newestCut(now), s.cfg.SnapshotInterval); isNew && s.cfg.UseCache && s.cfg.SnapshotLead > 0 {
+	if ahead, isNew := s.cuts.announced.next(now, s.newestCut(now), s.cfg.SnapshotInterval); isNew && s.cfg.UseCache &&
+		s.cfg.SnapshotLead > 0 {
 		for i := range s.cfg.Topology.DCs[s.cfg.Self.DC].Caches {
 			cache := topology.Node{DC: s.cfg.Self.DC, Part: topology.Cache, Index: uint64(i)}
 			s.Send(causal.CutNotice{Cut: ahead}.Message(s.cfg.Self, cache))
@@ -193,7 +201,8 @@ func (s *Sidecar) isAnyoneSilent(now causal.Now) bool {
 	return slices.ContainsFunc(s.cuts.heard, func(h heardOf) bool { return now.Mono-h.at >= int64(s.cfg.MaxSilentLag) })
 }
 
-// followCut raises the base, and notes whether the cut is slow. The base passes over a data center that is late; what is merely slow is waited for.
+// followCut raises the base, and notes whether the cut is slow. The base passes over a data center that is late; what
+// is merely slow is waited for.
 func (s *Sidecar) followCut(now causal.Now) {
 	s.cuts.slow = s.pendingMs(now) > slowCutMs
 	s.cuts.base = max(s.cuts.base, s.cuts.current.Complete)
@@ -213,7 +222,8 @@ func (s *Sidecar) lateBase() causal.HLC {
 	return at - min(at, causal.HLCAt(s.cfg.LateAfter.Milliseconds()))
 }
 
-// passOverAt returns when the base passes over the data center that holds the least SV back, if that does not move before.
+// passOverAt returns when the base passes over the data center that holds the least SV back, if that does not move
+// before.
 func (s *Sidecar) passOverAt(now causal.Now) int64 {
 	return s.cuts.leastSVAt + int64(s.cfg.LateAfter) + s.pendingMs(now)*int64(time.Millisecond)
 }
@@ -223,7 +233,8 @@ func (s *Sidecar) nextCutAt(now causal.Now) int64 {
 	if !s.cfg.Snapshot {
 		return causal.Never
 	}
-	next := min(s.cuts.announced.nextAt(s.newestCut(now), s.cfg.SnapshotInterval), s.cuts.scheduled.nextAt(s.completeCut(now).At, s.cfg.SnapshotInterval))
+	next := min(s.cuts.announced.nextAt(s.newestCut(now), s.cfg.SnapshotInterval),
+		s.cuts.scheduled.nextAt(s.completeCut(now).At, s.cfg.SnapshotInterval))
 	if !s.someoneIsLate(now) {
 		next = min(next, s.cuts.leastSVAt+int64(s.cfg.LateAfter))
 	}
@@ -241,8 +252,8 @@ func (s *Sidecar) readsLatest(now causal.Now, c *call) bool {
 	return c.op.Latest || !s.cutUsable(now)
 }
 
-// cutUsable reports whether sessions may read at the cut. A cut that does not move, because some data center is away, or that
-// is far behind would hide everything that happens elsewhere.
+// cutUsable reports whether sessions may read at the cut. A cut that does not move, because some data center is away,
+// or that is far behind would hide everything that happens elsewhere.
 func (s *Sidecar) cutUsable(now causal.Now) bool {
 	stood := time.Duration(now.Mono-s.cuts.movedAt) - s.cfg.SnapshotInterval
 	switch {
@@ -254,9 +265,9 @@ func (s *Sidecar) cutUsable(now causal.Now) bool {
 	return stood <= s.cfg.MaxSnapshotLag && !s.isAnyoneSilent(now)
 }
 
-// mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older version
-// is returned than the newest at or below it. It is 0 if everything that the session must see is complete; then the base of a read at a cut says
-// from where on it must see it.
+// mustSee returns the HLC that a read names as seen: staged puts at or below it are waited for, and at a cut, no older
+// version is returned than the newest at or below it. It is 0 if everything that the session must see is complete; then
+// the base of a read at a cut says from where on it must see it.
 func (s *Sidecar) mustSee(ss *session) causal.HLC {
 	if s.unbound(ss) {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // at returns the first HLC of a millisecond. Cuts of a rig with snapshotReads are at multiples of 500 ms.
@@ -53,7 +53,8 @@ func TestTheCutGoesOnWhileTimestampsStandStill(t *testing.T) {
 	}
 }
 
-// silence lets SV of the origins of data center b, which is 500 ms, stand still while that of the others goes on to 3000 ms.
+// silence lets SV of the origins of data center b, which is 500 ms, stand still while that of the others goes on to
+// 3000 ms.
 func (r *rig) silence() {
 	r.completeUpTo(at(500))
 	for sv := at(1000); sv <= at(3000); sv += at(500) {
@@ -65,7 +66,8 @@ func (r *rig) silence() {
 func TestTheCutGoesOnWithoutTheDataCenterThatStandsStill(t *testing.T) {
 	r := newRig(t, snapshotReads)
 	r.completeUpTo(at(500))
-	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(1500)}, causal.VectorEntry{Origin: 33, Last: 48, SV: at(2000)})
+	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(1500)},
+		causal.VectorEntry{Origin: 33, Last: 48, SV: at(2000)})
 	r.tick(999 * time.Millisecond)
 	if r.s.Cut() != at(500) {
 		t.Errorf("cut %d ms is used before the time", r.s.Cut().WallMs())
@@ -125,7 +127,8 @@ func TestAnMGetWithAVersionOfALateDataCenterIsReadInOneRing(t *testing.T) {
 		}
 		for _, m := range r.answerRound(store{"x": ownVersion(at(1900)), "y": version(at(900))}, causal.InFlight) {
 			if m.To != cacheNode || m.Get().Cut != at(2000) {
-				return fmt.Sprintf("%s was asked at cut %d ms, want the lowest that it may read at, 2000 ms", m.To, m.Get().Cut.WallMs())
+				return fmt.Sprintf("%s was asked at cut %d ms, want the lowest that it may read at, 2000 ms", m.To,
+					m.Get().Cut.WallMs())
 			}
 		}
 		for _, m := range r.sent(causal.KindGet) {
@@ -164,7 +167,8 @@ func leftOutOne(c *Config) { c.LeftOut = 1 }
 // leaveOut has a cut of 2000 ms, and everything complete up to 1500 ms only: data center b is behind.
 func (r *rig) leaveOut() {
 	r.completeUpTo(at(1500))
-	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(2200)}, causal.VectorEntry{Origin: 33, Last: 48, SV: at(2100)})
+	r.vectors(causal.VectorEntry{Origin: 1, Last: 16, SV: at(2200)},
+		causal.VectorEntry{Origin: 33, Last: 48, SV: at(2100)})
 }
 
 func TestReadsAtTheCutHaveABase(t *testing.T) {
@@ -256,13 +260,15 @@ func TestNearCopiesAnswerAtACutWithoutALateDataCenter(t *testing.T) {
 	}
 }
 
-// hearNothingComplete passes a time in which some ring gets what the data centers with these first origins write, and nothing is complete.
+// hearNothingComplete passes a time in which some ring gets what the data centers with these first origins write, and
+// nothing is complete.
 func (r *rig) hearNothingComplete(d time.Duration, origins ...topology.Origin) {
 	const step = 250 * time.Millisecond
 	for passed := step; passed <= d; passed += step {
 		r.tick(step)
 		for _, o := range origins {
-			r.vectors(causal.VectorEntry{Origin: o, Last: o + 15, SV: at(1000), RV: []causal.HLC{at(1000 + passed.Milliseconds()), at(1000)}})
+			r.vectors(causal.VectorEntry{Origin: o, Last: o + 15, SV: at(1000),
+				RV: []causal.HLC{at(1000 + passed.Milliseconds()), at(1000)}})
 		}
 	}
 }
@@ -277,16 +283,28 @@ func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 	}{
 		{"reads at the cut", func(*rig) {}, Op{}, at(1000), 0},
 		{"but not before a modification", func(*rig) {}, Op{Latest: true}, 0, 0},
-		{"also if it has not moved for a while", func(r *rig) { r.tick(r.s.cfg.MaxSilentLag + r.s.cfg.SnapshotInterval) }, Op{}, at(1000), 0},
-		{"but not for longer, if nothing is heard", func(r *rig) { r.tick(r.s.cfg.MaxSilentLag + r.s.cfg.SnapshotInterval + 1) }, Op{}, 0, 0},
-		{"for longer if all data centers are heard of", func(r *rig) { r.hearNothingComplete(r.s.cfg.MaxSnapshotLag, 1, 17, 33) }, Op{}, at(1000), 0},
+		{"also if it has not moved for a while", func(r *rig) {
+			r.tick(r.s.cfg.MaxSilentLag + r.s.cfg.SnapshotInterval)
+		}, Op{}, at(1000), 0},
+		{"but not for longer, if nothing is heard", func(r *rig) {
+			r.tick(r.s.cfg.MaxSilentLag + r.s.cfg.SnapshotInterval + 1)
+		}, Op{}, 0, 0},
+		{"for longer if all data centers are heard of", func(r *rig) {
+			r.hearNothingComplete(r.s.cfg.MaxSnapshotLag, 1, 17, 33)
+		}, Op{}, at(1000), 0},
 		{"but not if one is not", func(r *rig) { r.hearNothingComplete(r.s.cfg.MaxSnapshotLag, 1, 33) }, Op{}, 0, 0},
-		{"nor for longer than that", func(r *rig) { r.hearNothingComplete(r.s.cfg.MaxSnapshotLag+time.Second, 1, 17, 33) }, Op{}, 0, 0},
+		{"nor for longer than that", func(r *rig) {
+			r.hearNothingComplete(r.s.cfg.MaxSnapshotLag+time.Second, 1, 17, 33)
+		}, Op{}, 0, 0},
 		{"but not if the cut is far behind", func(r *rig) {
 			r.vectors(causal.VectorEntry{Origin: 1, SV: at(1000 + maxCutAgeMs + 1)})
 		}, Op{}, 0, 0},
-		{"and waits for nothing", func(r *rig) { r.read("y", version(at(1700)), causal.Stable, near) }, Op{}, at(1000), 0},
-		{"but up to what the session has seen if it is bound", func(r *rig) { r.read("y", version(at(1700)), causal.InFlight, near) }, Op{}, at(1000), at(1700)},
+		{"and waits for nothing", func(r *rig) {
+			r.read("y", version(at(1700)), causal.Stable, near)
+		}, Op{}, at(1000), 0},
+		{"but up to what the session has seen if it is bound", func(r *rig) {
+			r.read("y", version(at(1700)), causal.InFlight, near)
+		}, Op{}, at(1000), at(1700)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, snapshotReads)
@@ -310,7 +328,8 @@ func TestAnOwnWriteAboveTheCutIsReadAfterItIsComplete(t *testing.T) {
 		r.complete(ownVersion(at(1200)))
 		id := r.startGet("x")
 		if _, ok := r.result(id); !ok {
-			r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(900))), Status: causal.Stable, Ring: near})
+			r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(900))),
+				Status: causal.Stable, Ring: near})
 		}
 		if got := r.mustResult(id).Record.Version; got != ownVersion(at(1200)) {
 			return fmt.Sprintf("the session has written %s and reads %s", ownVersion(at(1200)), got)
@@ -362,7 +381,8 @@ func TestAReadOfTheNewestVersionLooksBeyondACompleteOwnWrite(t *testing.T) {
 	r.write("x", "mine", ownVersion(at(1200)))
 	r.complete(ownVersion(at(1200)))
 	id := r.start(Op{Kind: OpGet, Key: "x", Latest: true})
-	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(1300))), Status: causal.Stable, Ring: near})
+	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(1300))), Status: causal.Stable,
+		Ring: near})
 	if got := r.mustResult(id).Record.Version; got != version(at(1300)) {
 		t.Errorf("read %s", got)
 	}
@@ -406,7 +426,8 @@ func TestAnMGetOfABoundSessionReadsInAnAllowedRing(t *testing.T) {
 		r.startMGet("x", "y")
 		for _, m := range r.sent(causal.KindGet) {
 			if m.To != r.shard(far) || m.Get().Cut != 0 {
-				return fmt.Sprintf("%s was asked at cut %d ms, but the session is bound to ring far", m.To, m.Get().Cut.WallMs())
+				return fmt.Sprintf("%s was asked at cut %d ms, but the session is bound to ring far", m.To,
+					m.Get().Cut.WallMs())
 			}
 		}
 		return ""
@@ -418,14 +439,16 @@ func TestAnMGetAtACutTakesOneRoundAndBindsNothing(t *testing.T) {
 	r.completeUpTo(at(1000))
 	id := r.startMGet("x", "y")
 	gets := r.sent(causal.KindGet)
-	// The cache has no version of x for the cut, so a ring is asked. Its middleman does not know that the version is stable.
+	// The cache has no version of x for the cut, so a ring is asked. Its middleman does not know that the version is
+	// stable.
 	r.replyGet(gets[0], causal.GetReply{Err: causal.ErrNotFound})
 	m := r.request(causal.KindGet)
 	if m.To != r.shard(near) || m.Get().Cut != at(1000) {
 		t.Fatalf("%s was asked at cut %d", m.To, m.Get().Cut)
 	}
 	r.replyGet(m, causal.GetReply{Record: record(version(at(900))), Status: causal.InFlight, Ring: near})
-	r.replyGet(gets[1], causal.GetReply{Record: record(version(at(800))), Status: causal.Stable, Ring: topology.NoRing, Hit: true})
+	r.replyGet(gets[1], causal.GetReply{Record: record(version(at(800))), Status: causal.Stable, Ring: topology.NoRing,
+		Hit: true})
 	res := r.mustResult(id)
 	if got := fmt.Sprint(versions(t, res)); got != fmt.Sprint([]causal.HLC{at(900), at(800)}) {
 		t.Errorf("versions %s", got)

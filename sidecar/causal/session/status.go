@@ -3,7 +3,7 @@ package session
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/nearcopy"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Stats are counters since the start.
@@ -12,7 +12,8 @@ type Stats struct {
 	Gets, Puts, MGets uint64
 	// MGetRounds counts the rounds of requests of all MGETs, SnapshotMGets the MGETs that started at a snapshot cut.
 	MGetRounds, SnapshotMGets uint64
-	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one cut.
+	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one
+	// cut.
 	SettledMGets uint64
 	// OwnReads, NearHits, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
 	OwnReads, NearHits, CacheHits, LocalReads, RemoteReads uint64
@@ -22,8 +23,9 @@ type Stats struct {
 	BoundGets uint64
 	// InFlightReads counts gets that returned an in-flight version.
 	InFlightReads uint64
-	// Rereads counts reads that were made again because no ring had what was found and everything that the session had seen, or because an
-	// earlier get of their pipeline found something that was not known to be complete when they were started.
+	// Rereads counts reads that were made again because no ring had what was found and everything that the session had
+	// seen, or because an earlier get of their pipeline found something that was not known to be complete when they
+	// were started.
 	Rereads uint64
 	// Retries counts reads that were sent again because no usable reply came in time.
 	Retries uint64
@@ -63,7 +65,8 @@ func (s *Sidecar) Status(id uint64) Status {
 	if ss == nil {
 		return Status{}
 	}
-	st := Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss), IncompleteWrites: len(ss.own.incomplete)}
+	st := Status{Restrictions: len(ss.restrictions.list), Rings: s.allowedRings(ss),
+		IncompleteWrites: len(ss.own.incomplete)}
 	for i, r := range ss.restrictions.list {
 		if i == 0 || r.version.HLC < st.OldestRestriction.HLC {
 			st.OldestRestriction, st.OldestSlot = r.version, r.slot

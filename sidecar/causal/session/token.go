@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// exportToken returns what another sidecar needs to continue the session (PROTOCOL §3): the in-flight versions that the session
-// has read, and its newest incomplete put. All of them must be in a ring before the ring is read from.
+// exportToken returns what another sidecar needs to continue the session (PROTOCOL §3): the in-flight versions that the
+// session has read, and its newest incomplete put. All of them must be in a ring before the ring is read from.
 //
-// It does not say which rings have them: whoever resumes asks the rings. A sidecar may claim anything, and a session that believed
-// it would read from a ring without what it has seen.
+// It does not say which rings have them: whoever resumes asks the rings. A sidecar may claim anything, and a session
+// that believed it would read from a ring without what it has seen.
 func (s *Sidecar) exportToken(ss *session) string {
 	all := make([]restriction, 0, len(ss.restrictions.list)+1)
 	for _, r := range ss.restrictions.list {
@@ -47,7 +47,8 @@ func (s *Sidecar) CheckToken(token string) error {
 
 var errMalformedToken = errors.New("the content of the token is malformed")
 
-// parseToken decodes a token. Whoever has sealed it may be an attacker: it accepts nothing that could not be in the token of a session.
+// parseToken decodes a token. Whoever has sealed it may be an attacker: it accepts nothing that could not be in the
+// token of a session.
 func (s *Sidecar) parseToken(token string) (*resumption, error) {
 	b, malformed := []byte(token), false
 	next := func(limit uint64) uint64 {
@@ -68,9 +69,13 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 		if malformed = malformed || e.version.HLC == 0 || e.version.Origin == 0; malformed {
 			break
 		}
-		if int(e.version.Origin) > s.cfg.Topology.Origins() { // coordinators end the link of whoever names such a dependency
-			return nil, fmt.Errorf("the token names a write of origin %d, and the topology here has %d: export it again when all sidecars have the same topology",
-				e.version.Origin, s.cfg.Topology.Origins())
+		if int(e.version.Origin) > s.cfg.Topology.Origins() {
+			// coordinators end the link of whoever names such a dependency
+			return nil,
+				fmt.Errorf(
+					"the token names a write of origin %d, and the topology here has %d: export it again when all "+
+						"sidecars have the same topology",
+					e.version.Origin, s.cfg.Topology.Origins())
 		}
 	}
 	if malformed {
@@ -85,8 +90,10 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 	return r, nil
 }
 
-var errTokenExclusions = errors.New("the token was made where a data center is excluded, which the topology here does not say: try again when this sidecar has the " +
-	"topology of the others")
+var errTokenExclusions = errors.New(
+	"the token was made where a data center is excluded, which the topology here does not say: try again when this " +
+		"sidecar has the " +
+		"topology of the others")
 
 // parseExclusions decodes the end of a token: nothing, or how many numbers follow, of which the last is not 0.
 func parseExclusions(b []byte, dcs int) (x causal.Exclusions, malformed bool) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // token exports session 1.
@@ -82,7 +82,8 @@ func TestATokenHasNineBytesForEachWrite(t *testing.T) {
 	r := newRig(t, noCache)
 	r.now.WallMs = 1_800_000_000_000
 	for i := range 4096 { // over a minute
-		v := causal.Version{HLC: causal.HLCAt(r.now.WallMs - int64(4095-i)*15), Origin: topology.Origin(1 + i%r.topo.Origins())}
+		v := causal.Version{HLC: causal.HLCAt(r.now.WallMs - int64(4095-i)*15),
+			Origin: topology.Origin(1 + i%r.topo.Origins())}
 		r.read(fmt.Sprint(i), v, causal.InFlight, near)
 	}
 	r.write("k", "v", causal.Version{HLC: causal.HLCAt(r.now.WallMs) + 1, Origin: 1})
@@ -109,14 +110,16 @@ func FuzzTokensOfAttackers(f *testing.F) {
 			t.Errorf("%d writes", n)
 		}
 		for _, e := range got.restrictions {
-			if !e.version.Written() || e.version.HLC > got.seen || int(e.version.Origin) > r.topo.Origins() || e.slot >= topology.Slots || e.rings != 0 {
+			if !e.version.Written() || e.version.HLC > got.seen || int(e.version.Origin) > r.topo.Origins() ||
+				e.slot >= topology.Slots || e.rings != 0 {
 				t.Errorf("accepted %+v", e)
 			}
 		}
 	})
 }
 
-// A ring that a sidecar claims to have a write is not believed: not for a write that the session has read itself, and not for others.
+// A ring that a sidecar claims to have a write is not believed: not for a write that the session has read itself, and
+// not for others.
 func TestATokenCannotMakeASessionReadFromARingWithoutWhatItHasSeen(t *testing.T) {
 	r := newRig(t)
 	r.read("x", version(10), causal.InFlight, middle)
@@ -124,7 +127,8 @@ func TestATokenCannotMakeASessionReadFromARingWithoutWhatItHasSeen(t *testing.T)
 	if res := r.mustResult(r.start(Op{Kind: OpResume, Token: lie})); res.Err != causal.ErrNotFound {
 		t.Errorf("result %s", res.Err)
 	}
-	if res := r.mustResult(r.start(Op{Kind: OpResume, Token: rawToken(10, 1, 0, 17, uint64(topology.SlotOf("x")))})); res.Err != causal.OK {
+	if res := r.mustResult(r.start(Op{Kind: OpResume,
+		Token: rawToken(10, 1, 0, 17, uint64(topology.SlotOf("x")))})); res.Err != causal.OK {
 		t.Errorf("a token that says what the session knows is not resumed at once: %s", res.Err)
 	}
 	if _, rings := r.bound(); rings != topology.RingsOf(middle) {
@@ -169,7 +173,9 @@ func TestATokenIsResumedWhenSomeRingHasBothPasts(t *testing.T) {
 		done   bool
 		rings  topology.RingSet // that the session may read afterwards; 0: it is unbound
 	}{
-		{"by an answer to notify-after", func(*rig) {}, func(r *rig) { r.depStatus(ownVersion(20), middle, false) }, true, topology.RingsOf(middle)},
+		{"by an answer to notify-after", func(*rig) {}, func(r *rig) {
+			r.depStatus(ownVersion(20), middle, false)
+		}, true, topology.RingsOf(middle)},
 		{"by RV", func(*rig) {}, func(r *rig) { r.receivedUpTo(20, far) }, true, topology.RingsOf(far)},
 		{"by SV", func(*rig) {}, func(r *rig) { r.completeUpTo(20) }, true, 0},
 		{"but not while the session is bound to other rings",

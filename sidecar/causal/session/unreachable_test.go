@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // latencies returns what a leader tells of data centers whose round trips were once those of newRig.
@@ -22,8 +22,8 @@ func latencies(ms ...float64) causal.Latencies {
 	return all
 }
 
-// A session that may read from one ring alone asks there although its data center does not answer. It goes elsewhere soon after
-// another ring has what it saw.
+// A session that may read from one ring alone asks there although its data center does not answer. It goes elsewhere
+// soon after another ring has what it saw.
 func TestABoundReadDoesNotWaitForAnUnreachableDataCenter(t *testing.T) {
 	for what, late := range map[string]float64{"unreachable": -1, "late for seconds": 2900} {
 		t.Run(what, func(t *testing.T) {
@@ -40,7 +40,8 @@ func TestABoundReadDoesNotWaitForAnUnreachableDataCenter(t *testing.T) {
 			if m.To != r.shard(middle) {
 				t.Errorf("then asked %v", m.To)
 			}
-			r.replyGet(m, causal.GetReply{Record: causal.Record{Version: version(5)}, Status: causal.Stable, Ring: middle})
+			r.replyGet(m, causal.GetReply{Record: causal.Record{Version: version(5)}, Status: causal.Stable,
+				Ring: middle})
 			r.mustResult(id)
 		})
 	}
@@ -53,7 +54,8 @@ func neighbor(c *Config) {
 	rings := slices.Clone(t.Rings)
 	rings[near].DCs = []topology.DC{0, 3}
 	var err error
-	if c.Topology, err = topology.New(1, dcs, rings, [][]float64{{0, 10, 50, 20}, {10, 0, 50, 20}, {50, 50, 0, 20}, {20, 20, 20, 0}}); err != nil {
+	if c.Topology, err = topology.New(1, dcs, rings,
+		[][]float64{{0, 10, 50, 20}, {10, 0, 50, 20}, {50, 50, 0, 20}, {20, 20, 20, 0}}); err != nil {
 		panic(err)
 	}
 }
@@ -67,7 +69,8 @@ func keysThere(t *topology.Topology, n int) (keys []string) {
 	return keys
 }
 
-// A data center that is cut off knows by the probes of its leader. Its reads of what is elsewhere still ask once: the cut may have healed.
+// A data center that is cut off knows by the probes of its leader. Its reads of what is elsewhere still ask once: the
+// cut may have healed.
 func TestReadsInADataCenterThatIsCutOffAreRefusedAfterOneAttempt(t *testing.T) {
 	const attempt = 500 * time.Millisecond
 	for what, read := range map[string]func(*rig, []string) uint64{
@@ -106,10 +109,12 @@ func TestReadsInADataCenterThatIsCutOffAreRefusedAfterOneAttempt(t *testing.T) {
 	}
 }
 
-// The shard of the own data center is on this side of the cut: that it is slow for a moment, or restarts, fails no read.
+// The shard of the own data center is on this side of the cut: that it is slow for a moment, or restarts, fails no
+// read.
 func TestReadsOfTheOwnShardOfADataCenterThatIsCutOffWaitForIt(t *testing.T) {
 	const attempt = 500 * time.Millisecond
-	for what, op := range map[string]Op{"GET": {Kind: OpGet, Key: "x"}, "MGET": {Kind: OpMGet, Keys: []string{"x", "y"}}} {
+	for what, op := range map[string]Op{"GET": {Kind: OpGet, Key: "x"},
+		"MGET": {Kind: OpMGet, Keys: []string{"x", "y"}}} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t, noCache)
 			r.step(latencies(0, -1, -1).Message(r.topo.Leader(0), r.s.cfg.Self))

@@ -2,7 +2,7 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // startWait answers when the session's newest put is in the ring that was asked for, or complete.

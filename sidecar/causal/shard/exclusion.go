@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL, Excluded data centers). The first one with others
-// than the shard goes by makes it go by these. If the data center of the shard is among them, what it holds may lack what was completed
-// without it: it withdraws.
+// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL, Excluded data centers).
+// The first one with others than the shard goes by makes it go by these. If the data center of the shard is among them,
+// what it holds may lack what was completed without it: it withdraws.
 func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	active := s.exclusions()
 	s.out.SetExclusions(active)
@@ -47,11 +47,12 @@ func (s *Shard) exclusions() causal.Exclusions {
 	return s.exclusion
 }
 
-// withdrawal is what a shard does whose data center was excluded: it keeps what it has and answers nothing, until for each of its slots a shard
-// of another ring has said that it serves, has all data, and goes by the same exclusions. Only then it begins again with nothing.
+// withdrawal is what a shard does whose data center was excluded: it keeps what it has and answers nothing, until for
+// each of its slots a shard of another ring has said that it serves, has all data, and goes by the same exclusions.
+// Only then it begins again with nothing.
 //
-// It is not durable. After a restart the shard goes by what it went by before, so it answers nobody who goes by the exclusion, until it hears of
-// that again.
+// It is not durable. After a restart the shard goes by what it went by before, so it answers nobody who goes by the
+// exclusion, until it hears of that again.
 type withdrawal struct {
 	since  int64 // monotonic
 	round  uint64
@@ -84,7 +85,8 @@ func (s *Shard) withdraw(now causal.Now, x causal.Exclusions) {
 	s.withdrawal = &withdrawal{since: now.Mono, round: round}
 }
 
-// beginAgain ends a withdrawal: what an earlier backfill has brought is of no use either, since that was under an earlier exclusion.
+// beginAgain ends a withdrawal: what an earlier backfill has brought is of no use either, since that was under an
+// earlier exclusion.
 func (s *Shard) beginAgain(now causal.Now, l Loss) {
 	s.noteLoss(now)
 	s.past.Loss, s.withdrawal = l, nil
@@ -137,8 +139,8 @@ func (s *Shard) others() (nodes []topology.Node) {
 	return nodes
 }
 
-// eachOwned calls f with each slot that the shard owns, under the old slot map or the new one, until f returns false. It reports whether f
-// never did.
+// eachOwned calls f with each slot that the shard owns, under the old slot map or the new one, until f returns false.
+// It reports whether f never did.
 func (s *Shard) eachOwned(f func(topology.Slot) bool) bool {
 	ring := s.topo.RingOf(s.self.DC)
 	before := s.topo.WithOldMaps(topology.RingsOf(ring))
@@ -150,7 +152,8 @@ func (s *Shard) eachOwned(f func(topology.Slot) bool) bool {
 	return true
 }
 
-// noteCopy takes the word of a shard of another ring that it has all of its data, under the exclusions by which this one goes.
+// noteCopy takes the word of a shard of another ring that it has all of its data, under the exclusions by which this
+// one goes.
 func (s *Shard) noteCopy(now causal.Now, m *causal.Message) {
 	w, r, from := s.withdrawal, m.PastReply(), m.From
 	if w == nil || !r.HasAll || r.ID != s.copyQueryID() || now.Mono >= w.until || int(from.DC) >= len(s.topo.DCs) {
@@ -164,7 +167,8 @@ func (s *Shard) noteCopy(now causal.Now, m *causal.Message) {
 	}
 }
 
-// withoutCopy returns the shards of other rings that have not said that they have all data, of the slots for which none has.
+// withoutCopy returns the shards of other rings that have not said that they have all data, of the slots for which none
+// has.
 func (s *Shard) withoutCopy() (missing []topology.Node) {
 	known := map[topology.Node]bool{}
 	ring := s.topo.RingOf(s.self.DC)
@@ -191,8 +195,8 @@ func (s *Shard) withoutCopy() (missing []topology.Node) {
 	return missing
 }
 
-// Withdrawn reports whether the data center of the shard was excluded and the shard keeps its data without answering anything, and which shards of
-// other rings have not said that they have all data. Until then it does not begin again.
+// Withdrawn reports whether the data center of the shard was excluded and the shard keeps its data without answering
+// anything, and which shards of other rings have not said that they have all data. Until then it does not begin again.
 func (s *Shard) Withdrawn() (withdrawn bool, missing []topology.Node) {
 	if s.withdrawal == nil {
 		return false, nil

@@ -6,24 +6,25 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Mover brings a middleman from the old slot map of its ring to the new one (topology.DataCenter.ShardsBefore). A middleman that
-// takes slots in pulls their records from the middlemen that give them away:
+// Mover brings a middleman from the old slot map of its ring to the new one (topology.DataCenter.ShardsBefore). A
+// middleman that takes slots in pulls their records from the middlemen that give them away:
 //
-//  1. Copy. The giver goes on serving. It lists the keys of the slots, hands out their records, and notes which keys are
-//     written meanwhile.
-//  2. Handover. Once all that take slots from it have a copy, the giver stops serving under the old map for good, makes that
-//     durable, and hands out what was written since the copy.
+//  1. Copy. The giver goes on serving. It lists the keys of the slots, hands out their records, and notes which keys
+//     are written meanwhile.
+//  2. Handover. Once all that take slots from it have a copy, the giver stops serving under the old map for good, makes
+//     that durable, and hands out what was written since the copy.
 //  3. The taker makes durable that it has everything, and serves under the new map, as does the giver.
 //
 // A switch to another map is a restart without the memory of before, so everything that makes crashes harmless makes it
-// harmless: coordinators send again what is not acknowledged, caches drop what they got from the earlier life, leases are
-// waited for, and bound readers wait until the lanes are in step. What was acknowledged is in storage, and so is handed over.
+// harmless: coordinators send again what is not acknowledged, caches drop what they got from the earlier life, leases
+// are waited for, and bound readers wait until the lanes are in step. What was acknowledged is in storage, and so is
+// handed over.
 //
-// Invariants: at most one middleman of a ring serves a slot at any time, under whichever map; it holds everything that the
-// ring has acknowledged of the slot.
+// Invariants: at most one middleman of a ring serves a slot at any time, under whichever map; it holds everything that
+// the ring has acknowledged of the slot.
 type Mover struct {
 	causal.Outbox
 	cfg    MoverConfig
@@ -60,7 +61,8 @@ type MoverConfig struct {
 	State MigrationState
 	// Lease is that of the middlemen.
 	Lease time.Duration
-	// Notice is how long a middleman goes on serving under the old map at least, so that sidecars learn of the resharding.
+	// Notice is how long a middleman goes on serving under the old map at least, so that sidecars learn of the
+	// resharding.
 	Notice time.Duration
 	// Chunk bounds the records handed out at a time.
 	Chunk  int
@@ -119,7 +121,8 @@ type MoveKind uint8
 // The storage requests of a mover. MoveApply, MoveWipe and MoveSaveState must be durable before they are answered.
 const (
 	MoveList MoveKind = iota // the keys of the wanted slots
-	MoveRead                 // the records of the first of Keys, until they have ChunkBytes, and the tombstone horizon read after them
+	// the records of the first of Keys, until they have ChunkBytes, and the tombstone horizon read after them
+	MoveRead
 	MoveApply
 	MoveWipe // remove the records of the wanted slots
 	MoveSaveState
@@ -137,7 +140,8 @@ type MoveResult struct {
 // NewMover makes a mover for a middleman whose ring is being resharded.
 func NewMover(cfg MoverConfig) *Mover {
 	t := cfg.Topology
-	m := &Mover{cfg: cfg, ring: t.RingOf(cfg.Self.DC), maps: causal.NewSlotMaps(t), state: cfg.State, requests: map[uint64]func(MoveResult){}}
+	m := &Mover{cfg: cfg, ring: t.RingOf(cfg.Self.DC), maps: causal.NewSlotMaps(t), state: cfg.State,
+		requests: map[uint64]func(MoveResult){}}
 	m.before = t.WithOldMaps(topology.RingsOf(m.ring))
 	if slices.Contains(m.before.RingMiddlemen(m.ring), cfg.Self) {
 		if m.state.Map == 0 {
@@ -199,8 +203,8 @@ func (m *Mover) ServingTopology() (*topology.Topology, bool) {
 // TakesSlots reports whether others give slots to this middleman: see middleman.Config.Inherited.
 func (m *Mover) TakesSlots() bool { return len(m.sources) > 0 }
 
-// IsDone reports whether nothing is left to do for the resharding: the middleman serves under the new map or has left the
-// ring, its storage holds no slot of others, and no cache holds a copy from before.
+// IsDone reports whether nothing is left to do for the resharding: the middleman serves under the new map or has left
+// the ring, its storage holds no slot of others, and no cache holds a copy from before.
 func (m *Mover) IsDone() bool {
 	return m.phase == phaseSwitched && !m.state.HoldsMovedSlots && m.leasesExpired
 }
@@ -213,9 +217,9 @@ func (m *Mover) HasLeft() bool {
 	return m.IsDone() && !slices.Contains(m.cfg.Topology.RingMiddlemen(m.ring), m.cfg.Self)
 }
 
-// Stage names what the mover does: "copying" while the old map is served here or slots are copied for the first time, "moving"
-// while no map is served, "cleaning" when the new one is served and old copies have to go, "done", and "gone" once it has left
-// the ring and its storage is empty.
+// Stage names what the mover does: "copying" while the old map is served here or slots are copied for the first time,
+// "moving" while no map is served, "cleaning" when the new one is served and old copies have to go, "done", and "gone"
+// once it has left the ring and its storage is empty.
 func (m *Mover) Stage() string {
 	switch {
 	case m.HasLeft():
@@ -375,7 +379,9 @@ func (m *Mover) mayStop() bool {
 		}
 	}
 	othersSwitched := !m.maps.Pending().Has(m.ring)
-	return len(m.targets) > 0 || othersSwitched || slices.ContainsFunc(m.sources, func(s *source) bool { return s.last })
+	return len(m.targets) > 0 || othersSwitched || slices.ContainsFunc(m.sources, func(s *source) bool {
+		return s.last
+	})
 }
 
 // hasCopies reports whether every source has been copied once.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Past is what the storage of a middleman tells of the time before this start.
@@ -14,7 +14,8 @@ type Past struct {
 	Starts uint64
 	// Loss says what an earlier start has found.
 	Loss Loss
-	// HasWritesOf reports whether the storage has ever held a write of an origin. It is called with each query of a coordinator.
+	// HasWritesOf reports whether the storage has ever held a write of an origin. It is called with each query of a
+	// coordinator.
 	HasWritesOf func(topology.Origin) bool
 	// ID differs from that of every other start.
 	ID     uint64
@@ -32,13 +33,13 @@ const (
 	LossFound
 	// LossCleared: it has lost data, and what was left has been removed. What it holds now was written or copied since.
 	LossCleared
-	// LossKept: its data center was excluded, and a person has said that what it holds counts all the same. It lacks what is not complete, and
-	// gets that from the coordinators.
+	// LossKept: its data center was excluded, and a person has said that what it holds counts all the same. It lacks
+	// what is not complete, and gets that from the coordinators.
 	LossKept
 )
 
-// inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is served
-// (PROTOCOL, Empty disks).
+// inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is
+// served (PROTOCOL, Empty disks).
 type inquiry struct {
 	id          uint64
 	answered    map[topology.Node]bool
@@ -55,8 +56,8 @@ func newInquiry(id uint64) *inquiry {
 // nextInquiry, added to the ID of an inquiry, gives one that no start has.
 const nextInquiry = 1 << 48
 
-// restartInquiryIfCoordinatorsLeft asks again when coordinators have left, because they answer no more. What they knew of this shard their
-// leader remembers now, but perhaps it did not yet when it answered.
+// restartInquiryIfCoordinatorsLeft asks again when coordinators have left, because they answer no more. What they knew
+// of this shard their leader remembers now, but perhaps it did not yet when it answered.
 func (s *Shard) restartInquiryIfCoordinatorsLeft(t *topology.Topology) {
 	for dc := range t.DCs {
 		if s.inquiry != nil && t.DCs[dc].RunningCoordinators() < s.topo.DCs[dc].RunningCoordinators() {
@@ -70,8 +71,8 @@ func (s *Shard) restartInquiryIfCoordinatorsLeft(t *topology.Topology) {
 
 const pastQueryInterval = 100 * time.Millisecond
 
-// needsInquiry reports whether a storage is empty that should perhaps not be. A middleman that takes its first slots over in a
-// resharding has no past.
+// needsInquiry reports whether a storage is empty that should perhaps not be. A middleman that takes its first slots
+// over in a resharding has no past.
 func needsInquiry(t *topology.Topology, self topology.Node, mover *Mover, p Past) bool {
 	if p.Starts > 0 || p.Broken.Has(causal.TrustEmptyStorage) {
 		return false
@@ -96,8 +97,8 @@ func (s *Shard) Unanswered() (nodes []topology.Node) {
 	return nodes
 }
 
-// DataLost reports whether the storage has lost its data, and which coordinators have acknowledgements of what it lost, if this
-// start has asked them.
+// DataLost reports whether the storage has lost its data, and which coordinators have acknowledgements of what it lost,
+// if this start has asked them.
 func (s *Shard) DataLost() (lost bool, known []topology.Node) { return s.isLost(), s.knownBy }
 
 func (s *Shard) isLost() bool { return s.past.Loss != NoLoss }
@@ -140,8 +141,8 @@ func (s *Shard) finishInquiry(now causal.Now) {
 	s.inquiry = nil
 }
 
-// noteLoss takes note that the storage is without its data. Not all coordinators may have been heard, so the next incarnation is also
-// one that no earlier start can have had: its number has the time and a random part.
+// noteLoss takes note that the storage is without its data. Not all coordinators may have been heard, so the next
+// incarnation is also one that no earlier start can have had: its number has the time and a random part.
 func (s *Shard) noteLoss(now causal.Now) {
 	s.past.Loss = max(s.past.Loss, LossFound)
 	if s.past.Broken.Has(causal.IncarnationReused) {
@@ -153,17 +154,19 @@ func (s *Shard) noteLoss(now causal.Now) {
 // incarnationRandomBits is the length of the random part of an incarnation after a loss.
 const incarnationRandomBits = 10
 
-// handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to exclude a data center
-// whether all data are here. A leader publishes SV from its first start on; for another coordinator the leader may have published it. An origin of
-// which a log was given up has a past even if nothing was written, and all who knew its SV have lost their logs, too: what a log that begins anew
-// without knowing writes would be refused for good.
+// handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to
+// exclude a data center whether all data are here. A leader publishes SV from its first start on; for another
+// coordinator the leader may have published it. An origin of which a log was given up has a past even if nothing was
+// written, and all who knew its SV have lost their logs, too: what a log that begins anew without knowing writes would
+// be refused for good.
 func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 	o := s.topo.OriginOf(from)
 	r := causal.PastReply{HadData: s.past.HasWritesOf(o)}
 	if s.serving != nil {
 		known := s.serving.Known()
 		r.Above = max(known.MaxSV(), s.serving.Horizon())
-		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || s.serving.GaveUpLogOf(o) || from.Index == 0 && known.SV(o) > 0
+		r.HadData = r.HadData || s.serving.HasReceivedFrom(o) || s.serving.GaveUpLogOf(o) || from.Index == 0 &&
+			known.SV(o) > 0
 		r.HasAll, r.Map = s.hasAll(), s.servedMap()
 	}
 	return r

@@ -5,7 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 var leaderA = topology.Node{Part: topology.Coordinator}
@@ -39,14 +39,20 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 	}{
 		{name: "nobody has answered", inquire: true},
 		{name: "one has answered", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}}, inquire: true},
-		{name: "answers to an earlier start", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 6, HadData: true}, second: {ID: 6}}, inquire: true},
-		{name: "nobody knows of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}, second: {ID: 7}}, plans: true, fresh: true, incarnation: 1},
-		{name: "the leader says that the other one is away", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Away: 1 << 1}}, plans: true, fresh: true,
+		{name: "answers to an earlier start",
+			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 6, HadData: true}, second: {ID: 6}},
+			inquire: true},
+		{name: "nobody knows of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}, second: {ID: 7}},
+			plans: true, fresh: true, incarnation: 1},
+		{name: "the leader says that the other one is away",
+			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Away: 1 << 1}}, plans: true, fresh: true,
 			incarnation: 1},
-		{name: "it has started before, and acknowledged nothing", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4}, second: {ID: 7}},
-			plans: true, incarnation: 5},
-		{name: "one has acknowledgements of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4, HadData: true}},
-			plans: true, lost: true, incarnation: 8}, // from the time, which is 0, and the ID
+		{name: "it has started before, and acknowledged nothing",
+			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4}, second: {ID: 7}},
+			plans:   true, incarnation: 5},
+		{name: "one has acknowledgements of it",
+			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4, HadData: true}},
+			plans:   true, lost: true, incarnation: 8}, // from the time, which is 0, and the ID
 	} {
 		s := New(twoCoordinators(t), self, nil, Past{ID: 7})
 		for from, r := range c.replies {
@@ -62,7 +68,8 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 		}
 		plan, ok := s.PlanStart(middleman.DefaultConfig(twoCoordinators(t), self), History{})
 		lost, _ := s.DataLost()
-		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost || (plan.Loss != NoLoss) != c.lost || lost != c.lost ||
+		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost ||
+			(plan.Loss != NoLoss) != c.lost || lost != c.lost ||
 			plan.Config.Incarnation != c.incarnation || asked > 0 != c.inquire {
 			t.Errorf("%s: plans %v %+v, lost %v, asked %d", c.name, ok, plan, lost, asked)
 		}
@@ -71,7 +78,8 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 
 func TestCoordinatorsThatLeaveDuringAnInquiryAreNotWaitedForAndTheirLeaderIsAskedAgain(t *testing.T) {
 	self, second := topology.Node{Part: topology.Middleman}, topology.Node{Part: topology.Coordinator, Index: 1}
-	one, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}}, []topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	one, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +97,8 @@ func TestCoordinatorsThatLeaveDuringAnInquiryAreNotWaitedForAndTheirLeaderIsAske
 			return id
 		}
 		before := ask()
-		m := causal.PastReply{ID: before}.Message(leaderA, self) // the leader does not know yet what the second one knows
+		// the leader does not know yet what the second one knows
+		m := causal.PastReply{ID: before}.Message(leaderA, self)
 		s.Step(causal.Now{Mono: mono}, &m)
 		s.SetTopology(one, nil)
 		if _, ok := s.servingTopology(); ok {
@@ -104,7 +113,8 @@ func TestCoordinatorsThatLeaveDuringAnInquiryAreNotWaitedForAndTheirLeaderIsAske
 			s.Step(causal.Now{Mono: mono}, &m)
 		}
 		if lost, _ := s.DataLost(); lost != hadData || s.inquiry != nil {
-			t.Errorf("the leader knows of data: %v; lost %v, inquiry %+v, unanswered %v", hadData, lost, s.inquiry, s.Unanswered())
+			t.Errorf("the leader knows of data: %v; lost %v, inquiry %+v, unanswered %v", hadData, lost, s.inquiry,
+				s.Unanswered())
 		}
 		m = causal.PastReply{ID: after, HadData: true}.Message(second, self)
 		s.Step(causal.Now{Mono: mono}, &m) // too late for anything
@@ -132,11 +142,15 @@ func TestAShardThatHasLostItsDataStaysSoAndGivesNoSlots(t *testing.T) {
 func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T) {
 	topo, self := twoCoordinators(t), topology.Node{Part: topology.Middleman}
 	for _, stored := range []bool{false, true} {
-		s := New(topo, self, nil, Past{Starts: 1, HasWritesOf: func(o topology.Origin) bool { return stored && o == topo.OriginOf(leaderA) }})
+		s := New(topo, self, nil, Past{Starts: 1, HasWritesOf: func(o topology.Origin) bool {
+			return stored &&
+				o == topo.OriginOf(leaderA)
+		}})
 		m := causal.PastQuery{ID: 9}.Message(leaderA, self)
 		s.Step(causal.Now{Mono: 1}, &m)
 		sent := s.Take(nil)
-		if len(sent) != 1 || sent[0].Kind != causal.KindPastReply || sent[0].PastReply() != (causal.PastReply{ID: 9, HadData: stored}) {
+		if len(sent) != 1 || sent[0].Kind != causal.KindPastReply ||
+			sent[0].PastReply() != (causal.PastReply{ID: 9, HadData: stored}) {
 			t.Errorf("stored %v: %v", stored, sent)
 		}
 	}
@@ -160,7 +174,8 @@ func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T)
 		}
 	}
 	s := New(topo, self, nil, Past{Starts: 1})
-	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 9}, {Part: topology.Coordinator, Index: 99}, {Part: topology.Cache}} {
+	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 9}, {Part: topology.Coordinator, Index: 99},
+		{Part: topology.Cache}} {
 		m := causal.PastQuery{ID: 9}.Message(from, self)
 		s.Step(causal.Now{Mono: 1}, &m)
 		if sent := s.Take(nil); len(sent) > 0 {

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Records are handed over in lists that the giver makes, a chunk at a time. The first list holds everything in the slots; each
-// later one what was written while the one before was read. A giver that restarts begins with everything again, and so does a
-// taker. Once the giver has stopped serving, the list that it makes is the last.
+// Records are handed over in lists that the giver makes, a chunk at a time. The first list holds everything in the
+// slots; each later one what was written while the one before was read. A giver that restarts begins with everything
+// again, and so does a taker. Once the giver has stopped serving, the list that it makes is the last.
 
 // pullRetryInterval is how long an unanswered Pull waits before it is repeated.
 const pullRetryInterval = 300 * time.Millisecond
@@ -19,12 +19,13 @@ const pullRetryInterval = 300 * time.Millisecond
 // requestChunk asks a source for its next chunk.
 func (m *Mover) requestChunk(now causal.Now, s *source) {
 	s.askAt = now.Mono + int64(pullRetryInterval)
-	m.Send(causal.Pull{Map: m.cfg.Topology.Map(m.ring), OldMap: m.before.Map(m.ring), TakerLife: m.cfg.Life, GiverLife: s.life,
-		List: s.list, First: s.next, Copied: m.hasCopies()}.Message(m.cfg.Self, s.node))
+	m.Send(causal.Pull{Map: m.cfg.Topology.Map(m.ring), OldMap: m.before.Map(m.ring), TakerLife: m.cfg.Life,
+		GiverLife: s.life,
+		List:      s.list, First: s.next, Copied: m.hasCopies()}.Message(m.cfg.Self, s.node))
 }
 
-// wipe removes what storage holds of the slots that are taken in, from an earlier membership or an unfinished copy: a key that
-// was deleted since would otherwise come back.
+// wipe removes what storage holds of the slots that are taken in, from an earlier membership or an unfinished copy: a
+// key that was deleted since would otherwise come back.
 func (m *Mover) wipe() {
 	m.wiped = true
 	if m.cfg.Broken.Has(causal.MoveOntoOld) {
@@ -45,8 +46,8 @@ func (m *Mover) wipe() {
 	})
 }
 
-// wipeSource removes what was copied from a giver that has restarted: it has forgotten which keys were written meanwhile, so
-// its new list may lack keys that were deleted.
+// wipeSource removes what was copied from a giver that has restarted: it has forgotten which keys were written
+// meanwhile, so its new list may lack keys that were deleted.
 func (m *Mover) wipeSource(s *source) {
 	s.busy = true
 	before, t, ring, self, node := m.before, m.cfg.Topology, m.ring, m.cfg.Self, s.node
@@ -120,7 +121,8 @@ const ChunkBytes = 1 << 20
 func (m *Mover) sendChunk(t *target, first uint64) {
 	from := int(min(first, uint64(len(t.keys))))
 	upTo := min(from+m.cfg.Chunk, len(t.keys))
-	reply := causal.Pulled{Map: m.cfg.Topology.Map(m.ring), TakerLife: t.life, GiverLife: m.cfg.Life, List: t.list, First: first, LastList: t.last}
+	reply := causal.Pulled{Map: m.cfg.Topology.Map(m.ring), TakerLife: t.life, GiverLife: m.cfg.Life, List: t.list,
+		First: first, LastList: t.last}
 	to, left := t.node, len(t.keys)-from
 	m.request(MoveOp{Kind: MoveRead, Keys: t.keys[from:upTo]}, func(r MoveResult) {
 		n, bytes := 0, 0

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The giver has stopped to serve, and its disk does not hold that yet. If it crashes now, it serves the old map again
@@ -19,7 +19,8 @@ func TestTheLastListIsMadeOnceItIsDurableThatTheGiverHasStopped(t *testing.T) {
 		giver.put(key, 10)
 		want[key] = 10
 	}
-	taker := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1), disk: &storage{records: map[string]causal.Record{}}}
+	taker := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
+		disk: &storage{records: map[string]causal.Record{}}}
 	taker.boot(t)
 	r.reshard(2, 1)
 	r.hosts = append(r.hosts, taker)

@@ -1,21 +1,21 @@
-// Package shard is the state machine of a middleman's process: the middleman that serves, and while its ring is resharded the
-// mover that brings it to the new slot map (docs/protocol.md, changes of shards).
+// Package shard is the state machine of a middleman's process: the middleman that serves, and while its ring is
+// resharded the mover that brings it to the new slot map (docs/protocol.md, changes of shards).
 //
-// It decides which topology is served, whether anything is, and with which knowledge of its past a middleman starts. The host
-// carries the decisions out: it stops a middleman, waits until the storage is done with it, and starts the next one. The
-// simulator and package node host the same code.
+// It decides which topology is served, whether anything is, and with which knowledge of its past a middleman starts.
+// The host carries the decisions out: it stops a middleman, waits until the storage is done with it, and starts the
+// next one. The simulator and package node host the same code.
 package shard
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Shard is the state machine of one middleman's process.
 //
-// Invariant: a middleman serves only under the topology that ServingTopology returns, and never while the storage may still
-// carry out what an earlier one has asked for.
+// Invariant: a middleman serves only under the topology that ServingTopology returns, and never while the storage may
+// still carry out what an earlier one has asked for.
 type Shard struct {
 	self  topology.Node
 	topo  *topology.Topology // as configured
@@ -58,8 +58,8 @@ func NeedsMover(t *topology.Topology, self topology.Node) bool {
 	return t.Resharding().Has(t.RingOf(self.DC))
 }
 
-// SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only, and the
-// mover for it. The resharding before must be done (IsResharding).
+// SetTopology takes a topology that differs from the one in use in the numbers of coordinators, shards and caches only,
+// and the mover for it. The resharding before must be done (IsResharding).
 func (s *Shard) SetTopology(t *topology.Topology, mover *Mover) {
 	s.restartInquiryIfCoordinatorsLeft(t)
 	s.topo, s.mover, s.known = t, mover, causal.ExclusionsOf(t)
@@ -104,8 +104,8 @@ func (s *Shard) servingTopology() (*topology.Topology, bool) {
 	return s.mover.ServingTopology()
 }
 
-// IsCurrent reports whether what serves is what is to serve. If it is not, the host calls Stop, waits until the storage has
-// carried out everything that the stopped middleman asked for, calls Drained, and then Start if PlanStart says so.
+// IsCurrent reports whether what serves is what is to serve. If it is not, the host calls Stop, waits until the storage
+// has carried out everything that the stopped middleman asked for, calls Drained, and then Start if PlanStart says so.
 func (s *Shard) IsCurrent() bool {
 	view, ok := s.servingTopology()
 	if !ok || s.serving == nil {
@@ -137,7 +137,8 @@ func (s *Shard) Stop() {
 	}
 }
 
-// Drained reports to the Shard that the storage has carried out, or will never carry out, what the stopped middleman asked for.
+// Drained reports to the Shard that the storage has carried out, or will never carry out, what the stopped middleman
+// asked for.
 func (s *Shard) Drained() { s.draining = false }
 
 // History is what storage tells of earlier starts of a middleman.
@@ -158,19 +159,20 @@ type History struct {
 type Start struct {
 	// Config is the given one, completed.
 	Config middleman.Config
-	// SaveCaches says that Caches must be made durable as History.Caches: at once if Config.Fresh, otherwise when Config.Lease
-	// has passed and this middleman still serves.
+	// SaveCaches says that Caches must be made durable as History.Caches: at once if Config.Fresh, otherwise when
+	// Config.Lease has passed and this middleman still serves.
 	SaveCaches bool
 	Caches     topology.CacheLayout
-	// Clear says that the storage must first be emptied, and it must be durable before that it has lost its data. Metadata stay. After
-	// that, Config.Exclusions must be made durable as History.Exclusions, before Loss.
+	// Clear says that the storage must first be emptied, and it must be durable before that it has lost its data.
+	// Metadata stay. After that, Config.Exclusions must be made durable as History.Exclusions, before Loss.
 	Clear bool
 	// Loss must be durable before the incarnation.
 	Loss Loss
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
-// History.Starts, and then starts the middleman. Until then slots are not handed over either: they might be written once more.
+// History.Starts, and then starts the middleman. Until then slots are not handed over either: they might be written
+// once more.
 func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	view, ok := s.servingTopology()
 	if !ok || s.draining || s.serving != nil {
@@ -178,7 +180,8 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	}
 	s.planned = true
 	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon, h.Fences, s.isLost()
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon,
+		h.Fences, s.isLost()
 	cfg.DataKept = s.past.Loss == LossKept
 	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
@@ -186,7 +189,8 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	changed := h.Caches != view.CacheLayout()
 	cfg.Inherited = changed && !cfg.Fresh || s.mover != nil && s.mover.TakesSlots()
 	start := Start{Config: cfg, SaveCaches: changed, Caches: view.CacheLayout(), Loss: s.past.Loss}
-	if s.past.Loss == LossFound && len(view.Rings) > 1 { // otherwise nobody has the data, and what is left is all there is
+	if s.past.Loss == LossFound && len(view.Rings) > 1 {
+		// otherwise nobody has the data, and what is left is all there is
 		start.Clear, start.Loss = true, LossCleared
 	}
 	return start, true
@@ -206,12 +210,14 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	}
 	switch msg.Kind {
 	case causal.KindPastQuery:
-		if from := msg.From; from.Part == topology.Coordinator && int(from.DC) < len(s.topo.DCs) && from.Index < topology.MaxCoordinators {
+		if from := msg.From; from.Part == topology.Coordinator && int(from.DC) < len(s.topo.DCs) &&
+			from.Index < topology.MaxCoordinators {
 			reply := s.handlePastQuery(msg.From)
 			reply.ID = msg.PastQuery().ID
 			s.out.Send(reply.Message(s.self, msg.From))
 		} else if from.Part == topology.Middleman {
-			s.out.Send(causal.PastReply{ID: msg.PastQuery().ID, HasAll: s.hasAll(), Map: s.servedMap()}.Message(s.self, msg.From))
+			s.out.Send(causal.PastReply{ID: msg.PastQuery().ID, HasAll: s.hasAll(),
+				Map: s.servedMap()}.Message(s.self, msg.From))
 		}
 	case causal.KindPastReply:
 		if msg.From.Part == topology.Middleman {
@@ -280,7 +286,8 @@ func (s *Shard) NextTick(now causal.Now) int64 {
 
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
 func (s *Shard) canMove() bool {
-	return s.mover != nil && s.inquiry == nil && s.withdrawal == nil && (!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
+	return s.mover != nil && s.inquiry == nil && s.withdrawal == nil &&
+		(!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
 }
 
 // Take appends the messages to be sent to dst and empties the outbox.
@@ -305,8 +312,8 @@ func (s *Shard) MoveOps(dst []MoveOp) []MoveOp {
 	return s.mover.takeOps(dst)
 }
 
-// NoteWrite is called when a middleman has asked storage for op, and again when that was done: what is copied meanwhile must
-// include it.
+// NoteWrite is called when a middleman has asked storage for op, and again when that was done: what is copied meanwhile
+// must include it.
 func (s *Shard) NoteWrite(op middleman.StorageOp) {
 	if s.mover != nil && (op.Kind == middleman.StorageWrite || op.Kind == middleman.StorageDelete) {
 		s.mover.noteWrite(op.Key)

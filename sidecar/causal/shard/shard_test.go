@@ -8,7 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // storage is the durable state of one shard.
@@ -121,7 +121,8 @@ type ring struct {
 
 func oneRing(t *testing.T, shards, before int) *topology.Topology {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: shards, ShardsBefore: before}},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: shards,
+		ShardsBefore: before}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,8 @@ func newRing(t *testing.T, hosts, shards, before int, faults ...causal.Fault) *r
 	r := &ring{t: t, now: causal.Now{Mono: 1, WallMs: 100_000}}
 	topo := oneRing(t, shards, before)
 	for i := range hosts {
-		h := &host{id: topology.Node{Part: topology.Middleman, Index: uint64(i)}, topo: topo, disk: &storage{records: map[string]causal.Record{}},
+		h := &host{id: topology.Node{Part: topology.Middleman, Index: uint64(i)}, topo: topo,
+			disk:   &storage{records: map[string]causal.Record{}},
 			broken: causal.FaultsOf(faults...)}
 		h.boot(t)
 		r.hosts = append(r.hosts, h)
@@ -235,7 +237,8 @@ func TestReshardingMovesEveryRecordToItsNewOwner(t *testing.T) {
 			r.hosts[r.hosts[0].topo.Owner(0, topology.SlotOf(key)).Index].put(key, 10)
 			want[key] = 10
 		}
-		third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2), disk: &storage{records: map[string]causal.Record{}},
+		third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2),
+			disk:   &storage{records: map[string]causal.Record{}},
 			broken: causal.FaultsOf(faults...)}
 		third.boot(t)
 		r.reshard(3, 2)
@@ -276,7 +279,8 @@ func TestAChunkFitsAMessageWhateverItsValuesAre(t *testing.T) {
 			moved++
 		}
 	}
-	third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2), disk: &storage{records: map[string]causal.Record{}}}
+	third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2),
+		disk: &storage{records: map[string]causal.Record{}}}
 	third.boot(t)
 	r.reshard(3, 2)
 	r.hosts = append(r.hosts, third)
@@ -309,7 +313,8 @@ func TestOldRecordsOfSlotsThatAreTakenInAreRemoved(t *testing.T) {
 		r := newRing(t, 2, 1, 0)
 		r.hosts = r.hosts[:1]
 		r.run(time.Second)
-		second := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1), disk: &storage{records: map[string]causal.Record{}}}
+		second := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
+			disk: &storage{records: map[string]causal.Record{}}}
 		if broken {
 			second.broken = causal.FaultsOf(causal.MoveOntoOld)
 		}
@@ -344,7 +349,8 @@ func TestNothingIsServedWhileStorageMayStillCarryOutEarlierRequests(t *testing.T
 	}
 }
 
-// The host makes the incarnation durable between plan and start, which takes a while. What the middleman writes then must be in the last list.
+// The host makes the incarnation durable between plan and start, which takes a while. What the middleman writes then
+// must be in the last list.
 func TestSlotsAreNotHandedOverWhileAMiddlemanIsAboutToStart(t *testing.T) {
 	topo, self := oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
 	cfg := DefaultMoverConfig(topo, self)
@@ -392,8 +398,10 @@ func TestAMiddlemanStartsWithWhatItsStorageKnowsOfItsPast(t *testing.T) {
 			cfg.Life = 1
 			mover = NewMover(cfg)
 		}
-		p, ok := answered(New(topo, self, mover, Past{Starts: c.h.Starts})).PlanStart(middleman.DefaultConfig(topo, self), c.h)
-		if ok != c.starts || p.Config.Fresh != c.fresh || p.Config.Inherited != c.inherited || p.SaveCaches != c.saveCaches ||
+		p, ok := answered(New(topo, self, mover, Past{Starts: c.h.Starts})).PlanStart(middleman.DefaultConfig(topo,
+			self), c.h)
+		if ok != c.starts || p.Config.Fresh != c.fresh || p.Config.Inherited != c.inherited ||
+			p.SaveCaches != c.saveCaches ||
 			p.Config.Incarnation != c.h.Starts+1 || p.Config.Horizon != c.h.Horizon {
 			t.Errorf("%s: %v, %+v", c.name, ok, p)
 		}

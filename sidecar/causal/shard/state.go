@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// MigrationState is how far a middleman has come in a resharding, as its storage holds it. The zero MigrationState is that of
-// a storage that was never used.
+// MigrationState is how far a middleman has come in a resharding, as its storage holds it. The zero MigrationState is
+// that of a storage that was never used.
 type MigrationState struct {
 	// Map is the slot map whose slots the storage holds; 0: it holds nothing that may be served.
 	Map topology.MapID
-	// Stopped says that nothing is served under Map any more: slots were handed to others, or are about to be. Without a Map, it
-	// says that slots are being taken in for the first time.
+	// Stopped says that nothing is served under Map any more: slots were handed to others, or are about to be. Without
+	// a Map, it says that slots are being taken in for the first time.
 	Stopped bool
 	// HoldsMovedSlots says that the storage also holds slots that were given away.
 	HoldsMovedSlots bool
@@ -30,7 +30,8 @@ func CheckState(t *topology.Topology, self topology.Node, s MigrationState) erro
 	case s.Stopped && s.Map == 0:
 		fits = !wasMember // it does not have what it would have to serve
 	case s.Stopped:
-		fits = t.Resharding().Has(ring) && s.Map == before.Map(ring) // it may have given away what it would have to serve
+		// it may have given away what it would have to serve
+		fits = t.Resharding().Has(ring) && s.Map == before.Map(ring)
 	case s.Map == 0:
 		fits = true
 	}
@@ -38,8 +39,10 @@ func CheckState(t *topology.Topology, self topology.Node, s MigrationState) erro
 		return nil
 	}
 	if t.Resharding().Has(ring) {
-		return errors.New("the storage is in the middle of another resharding: configure the numbers of shards of that resharding, with " +
-			"shardsBefore, wait until it has ended, and then start the next one")
+		return errors.New(
+			"the storage is in the middle of another resharding: configure the numbers of shards of that " +
+				"resharding, with " +
+				"shardsBefore, wait until it has ended, and then start the next one")
 	}
 	return fmt.Errorf("the storage holds the slots of other numbers of shards than the topology of ring %q has; "+
 		"a resharding has not ended here: put shardsBefore back until it has", t.Rings[ring].Name)

@@ -148,7 +148,8 @@ func (s tester) wantContents(want map[string]causal.Record) {
 }
 
 func same(a, b causal.Record) bool {
-	return a.Version == b.Version && a.Value.ExpireAtMs == b.Value.ExpireAtMs && a.Value.Tombstone == b.Value.Tombstone &&
+	return a.Version == b.Version && a.Value.ExpireAtMs == b.Value.ExpireAtMs &&
+		a.Value.Tombstone == b.Value.Tombstone &&
 		bytes.Equal(a.Value.Data, b.Value.Data)
 }
 

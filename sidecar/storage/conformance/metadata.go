@@ -33,7 +33,8 @@ func metadata(t *testing.T, p Place) {
 	s.wantContents(want)
 	check := func(s tester) {
 		for i, name := range names {
-			if b, found, err := s.Meta(s.ctx, name); err != nil || !found || string(b) != string([]byte{byte(i), 0, '\n'}) {
+			if b, found, err := s.Meta(s.ctx, name); err != nil || !found ||
+				string(b) != string([]byte{byte(i), 0, '\n'}) {
 				t.Errorf("meta %.40q: got %q, %v, %v", name, b, found, err)
 			}
 		}
@@ -76,9 +77,11 @@ func batchMetadata(t *testing.T, p Place) {
 		}
 	}
 	apply(nil)
-	apply([]storage.Write{set("k", record(1, "v"))}, storage.Meta{Name: "n", Value: []byte("1")}, storage.Meta{Name: "k", Value: []byte("meta")})
+	apply([]storage.Write{set("k", record(1, "v"))}, storage.Meta{Name: "n", Value: []byte("1")},
+		storage.Meta{Name: "k", Value: []byte("meta")})
 	apply(nil, storage.Meta{Name: "n", Value: []byte("2")}, storage.Meta{Name: "gone", Value: []byte("x")})
-	apply([]storage.Write{{Key: "k", Record: record(2, "w"), KeyExists: true}}, storage.Meta{Name: "gone", Delete: true}, storage.Meta{Name: "never", Delete: true})
+	apply([]storage.Write{{Key: "k", Record: record(2, "w"), KeyExists: true}},
+		storage.Meta{Name: "gone", Delete: true}, storage.Meta{Name: "never", Delete: true})
 	for range 2 {
 		s.wantContents(map[string]causal.Record{"k": record(2, "w")})
 		s.wantLen(1)
@@ -105,7 +108,8 @@ func clearing(t *testing.T, p Place) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Clear(s.ctx, storage.Meta{Name: "dropped", Delete: true}, storage.Meta{Name: "new", Value: []byte("v")}); err != nil {
+	if err := s.Clear(s.ctx, storage.Meta{Name: "dropped", Delete: true},
+		storage.Meta{Name: "new", Value: []byte("v")}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -13,7 +13,8 @@ import (
 
 // oddKeys are keys that an engine might confuse with its own data.
 var oddKeys = []string{
-	"", " ", "plain", "\x00", "\x00\x00", "\x00k", "\x00kk", "\x00m", "\x00meta", "\x00fence", "\x01", "\x02", "\x02a", "\xff", "\xff\xff",
+	"", " ", "plain", "\x00", "\x00\x00", "\x00k", "\x00kk", "\x00m", "\x00meta", "\x00fence", "\x01", "\x02", "\x02a",
+	"\xff", "\xff\xff",
 	"a\x00b", "line\r\nbreak", "*1\r\n$4\r\nPING\r\n", "ключ", "{tag}:1", "count", "meta", strings.Repeat("long", 5000),
 }
 
@@ -177,7 +178,8 @@ func ownedData(t *testing.T, p Place) {
 	s.wantRecord("k", causal.Record{Value: causal.Value{Data: []byte("after!")}})
 }
 
-// getManyBounded reads values of two sizes, which an engine may treat differently, and again after the store was opened again.
+// getManyBounded reads values of two sizes, which an engine may treat differently, and again after the store was opened
+// again.
 func getManyBounded(t *testing.T, p Place) {
 	s := open(t, p)
 	var keys []string
@@ -201,7 +203,8 @@ func getManyBounded(t *testing.T, p Place) {
 				bytes := 0
 				for i, r := range results {
 					if bytes >= maxBytes {
-						t.Errorf("the first %d values have %d bytes, and %d follow; the bound is %d", i, bytes, len(results)-i, maxBytes)
+						t.Errorf("the first %d values have %d bytes, and %d follow; the bound is %d", i, bytes,
+							len(results)-i, maxBytes)
 						break
 					}
 					if !r.Found || !same(r.Record, want[rest[i]]) {

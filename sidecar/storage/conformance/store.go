@@ -138,7 +138,8 @@ func foreign(t *testing.T, p Place) {
 	for key, value := range raw {
 		_, found, err := s.Get(s.ctx, key)
 		var foreign *storage.ForeignError
-		if found || !errors.Is(err, storage.ErrForeign) || !errors.As(err, &foreign) || foreign.Key != key || string(foreign.Data) != value {
+		if found || !errors.Is(err, storage.ErrForeign) || !errors.As(err, &foreign) || foreign.Key != key ||
+			string(foreign.Data) != value {
 			t.Errorf("get %q: found %v, %v", key, found, err)
 		}
 	}
@@ -146,7 +147,8 @@ func foreign(t *testing.T, p Place) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results[0].Err != nil || results[2].Err != nil || !results[2].Found || results[1].Found || !errors.Is(results[1].Err, storage.ErrForeign) {
+	if results[0].Err != nil || results[2].Err != nil || !results[2].Found || results[1].Found ||
+		!errors.Is(results[1].Err, storage.ErrForeign) {
 		t.Errorf("got %+v", results)
 	}
 	got := make(map[string]bool)
@@ -155,7 +157,8 @@ func foreign(t *testing.T, p Place) {
 		return nil
 	})
 	var skipped *storage.SkippedError
-	if !errors.Is(err, storage.ErrForeign) || !errors.As(err, &skipped) || skipped.Count != int64(len(raw)) || len(skipped.Keys) != len(raw) {
+	if !errors.Is(err, storage.ErrForeign) || !errors.As(err, &skipped) || skipped.Count != int64(len(raw)) ||
+		len(skipped.Keys) != len(raw) {
 		t.Errorf("scan: got %v", err)
 	}
 	for key := range maps.Keys(want) {

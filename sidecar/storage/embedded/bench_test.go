@@ -84,7 +84,8 @@ func BenchmarkApplyTogether(b *testing.B) {
 	})
 }
 
-// BenchmarkGetBesideALargeValue reads the keys before the greatest value: with values in files of their own, and in the table.
+// BenchmarkGetBesideALargeValue reads the keys before the greatest value: with values in files of their own, and in the
+// table.
 func BenchmarkGetBesideALargeValue(b *testing.B) {
 	for _, at := range []struct {
 		name         string
@@ -100,7 +101,8 @@ func BenchmarkGetBesideALargeValue(b *testing.B) {
 	}
 }
 
-// BenchmarkApplyGroup overwrites random keys of a store larger than its memtables, in groups as the middleman applies them.
+// BenchmarkApplyGroup overwrites random keys of a store larger than its memtables, in groups as the middleman applies
+// them.
 func BenchmarkApplyGroup(b *testing.B) {
 	const keys = 100_000
 	for _, size := range []int{1, 16, 64} {
@@ -108,7 +110,8 @@ func BenchmarkApplyGroup(b *testing.B) {
 			s := mustOpen(b, "store", Options{FS: vfs.NewMem()})
 			var fill []storage.Write
 			for i := range keys {
-				fill = append(fill, storage.Write{Key: fmt.Sprintf("user:%d", i), Record: record(i, strings.Repeat("v", 100))})
+				fill = append(fill, storage.Write{Key: fmt.Sprintf("user:%d", i),
+					Record: record(i, strings.Repeat("v", 100))})
 				if len(fill) == 1000 {
 					if err := s.Apply(ctx, fill); err != nil {
 						b.Fatal(err)
@@ -122,7 +125,8 @@ func BenchmarkApplyGroup(b *testing.B) {
 			b.ResetTimer()
 			for n := 0; n < b.N; n += size {
 				for i := range writes {
-					writes[i] = storage.Write{Key: fmt.Sprintf("user:%d", rng.IntN(keys)), Record: record(1, strings.Repeat("w", 100)), KeyExists: true}
+					writes[i] = storage.Write{Key: fmt.Sprintf("user:%d", rng.IntN(keys)),
+						Record: record(1, strings.Repeat("w", 100)), KeyExists: true}
 				}
 				if err := s.Apply(ctx, writes); err != nil {
 					b.Fatal(err)

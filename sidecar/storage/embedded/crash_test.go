@@ -86,8 +86,8 @@ func (d *crashDisk) crash(rng *rand.Rand) *vfs.MemFS {
 	return d.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 }
 
-// crash is the disk as a crash left it, with how many batches of each writer were acknowledged before the crash, and how
-// many had started by the end of it.
+// crash is the disk as a crash left it, with how many batches of each writer were acknowledged before the crash, and
+// how many had started by the end of it.
 type crash struct {
 	disk                  *vfs.MemFS
 	acknowledged, started []int64
@@ -111,7 +111,8 @@ func TestCrashLosesNoAcknowledgedWriteAndTearsNoBatch(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			disk := &crashDisk{MemFS: vfs.NewCrashableMem()}
-			s := mustOpen(t, "store", Options{FS: disk, MemTableBytes: 64 << 10, separateFrom: 500, rewriteAge: time.Millisecond})
+			s := mustOpen(t, "store", Options{FS: disk, MemTableBytes: 64 << 10, separateFrom: 500,
+				rewriteAge: time.Millisecond})
 			if err := s.SetMeta(ctx, "name", []byte("kept")); err != nil {
 				t.Fatal(err)
 			}
@@ -141,8 +142,8 @@ func TestCrashLosesNoAcknowledgedWriteAndTearsNoBatch(t *testing.T) {
 	}
 }
 
-// checkCrash opens the store that the crash left. The keys of each writer must be as they were after the number of batches
-// that the metadata in them say, which is between the acknowledged and the started ones.
+// checkCrash opens the store that the crash left. The keys of each writer must be as they were after the number of
+// batches that the metadata in them say, which is between the acknowledged and the started ones.
 func checkCrash(t *testing.T, c crash, writers []*crashWriter) {
 	t.Helper()
 	s, err := Open("store", Options{FS: c.disk, Logger: slog.New(slog.DiscardHandler)})
@@ -178,13 +179,16 @@ func checkCrash(t *testing.T, c crash, writers []*crashWriter) {
 			n, err = strconv.ParseInt(string(b), 10, 64)
 		}
 		if err != nil || n < c.acknowledged[i] || n > c.started[i] {
-			t.Errorf("writer %s: the metadata are those of batch %q, %v; want one from %d to %d", w.name, b, err, c.acknowledged[i], c.started[i])
+			t.Errorf("writer %s: the metadata are those of batch %q, %v; want one from %d to %d", w.name, b, err,
+				c.acknowledged[i], c.started[i])
 			continue
 		}
 		if want := w.after(n); !maps.EqualFunc(want, got[i], func(a, b causal.Record) bool {
 			return a.Version == b.Version && bytes.Equal(a.Value.Data, b.Value.Data)
 		}) {
-			t.Errorf("writer %s: the contents are not those after the %d batches that the metadata count (-want +got):\n%s", w.name, n, cmp.Diff(want, got[i]))
+			t.Errorf(
+				"writer %s: the contents are not those after the %d batches that the metadata count (-want +got):\n%s",
+				w.name, n, cmp.Diff(want, got[i]))
 		}
 	}
 }

@@ -84,7 +84,8 @@ func killed(t testing.TB) (files, contents) {
 	want := fill(t, mustOpen(t, "store", Options{FS: disk}))
 	disk.cloning.Lock()
 	defer disk.cloning.Unlock()
-	return readFiles(t, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))}), "store"), want
+	return readFiles(t, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))}),
+		"store"), want
 }
 
 // closed fills a store and returns its files after it was closed.
@@ -310,7 +311,8 @@ func TestTheCheckNoticesAStoreThatTrustsWhatItFinds(t *testing.T) {
 				continue
 			}
 			for _, at := range places(len(content), 10) {
-				s, err := Open("store", Options{FS: all.with(name, content[:at]).disk(t), Logger: slog.New(slog.DiscardHandler), AcceptLoss: true})
+				s, err := Open("store", Options{FS: all.with(name, content[:at]).disk(t),
+					Logger: slog.New(slog.DiscardHandler), AcceptLoss: true})
 				if err != nil {
 					continue
 				}
@@ -335,7 +337,8 @@ func TestOpenOfAStoreWithoutItsWatermarkFails(t *testing.T) {
 
 func TestAStoreOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 	fs := vfs.NewMem()
-	db, err := pebble.Open("store", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatWALSyncChunks, Logger: logger{slog.New(slog.DiscardHandler), nil}})
+	db, err := pebble.Open("store", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatWALSyncChunks,
+		Logger: logger{slog.New(slog.DiscardHandler), nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +347,8 @@ func TestAStoreOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 		key := fmt.Sprint("key ", i)
 		want[key] = record(i+1, "value")
 		// As an earlier version has written it.
-		value := append([]byte{0xc5, 1, 0}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(i+1)), 1)...)
+		value := append([]byte{0xc5, 1, 0}, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil,
+			uint64(i+1)), 1)...)
 		value = append(binary.BigEndian.AppendUint16(value, uint16(xxhash.Sum64(value))), "value"...)
 		if err := db.Set(append([]byte{prefixData}, key...), value, pebble.Sync); err != nil {
 			t.Fatal(err)
@@ -363,7 +367,8 @@ func TestAStoreOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if got := openDamaged(t, readFiles(t, fs, "store").with(watermarkName, nil).disk(t), want, "without the new watermark"); got != "open" {
+	if got := openDamaged(t, readFiles(t, fs, "store").with(watermarkName, nil).disk(t), want,
+		"without the new watermark"); got != "open" {
 		t.Error(got)
 	}
 }
@@ -372,7 +377,9 @@ func TestAStoreOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 func lost(t *testing.T) vfs.FS {
 	t.Helper()
 	all, _ := killed(t)
-	logs := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	logs := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		return !strings.HasSuffix(name, ".log")
+	})
 	last := logs[len(logs)-1]
 	return all.with(last, all[last][:len(all[last])/2]).disk(t)
 }
@@ -414,7 +421,9 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 			t.Error(err)
 		}
 		names, err := fs.List(fs.PathJoin("store", damagedName))
-		if kept := slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }); kept != keep {
+		if kept := slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasSuffix(name, ".sst")
+		}); kept != keep {
 			t.Errorf("keep is %v, and the folder has %v, %v", keep, names, err)
 		}
 	}
@@ -512,7 +521,8 @@ func TestACrashInRenewDoesNotMakeALostStoreAnEmptyOne(t *testing.T) {
 				return
 			}
 		}
-		after, err := Open("store", Options{FS: readFiles(t, fs, "store").disk(t), Logger: slog.New(slog.DiscardHandler)})
+		after, err := Open("store", Options{FS: readFiles(t, fs, "store").disk(t),
+			Logger: slog.New(slog.DiscardHandler)})
 		if errors.Is(err, storage.ErrDataLost) {
 			continue
 		}
@@ -562,12 +572,13 @@ func TestAnAcceptedLossIsForgotten(t *testing.T) {
 
 func TestALostStoreIsNotThatOfSomebodyElse(t *testing.T) {
 	someone := errors.New("it belongs to somebody else")
-	_, err := Open("store", Options{FS: lost(t), Logger: slog.New(slog.DiscardHandler), CheckOwner: func(s storage.Store) error {
-		if b, found, err := s.Meta(ctx, "name"); err != nil || found {
-			t.Errorf("%q, %v, %v", b, found, err)
-		}
-		return someone
-	}})
+	_, err := Open("store", Options{FS: lost(t), Logger: slog.New(slog.DiscardHandler),
+		CheckOwner: func(s storage.Store) error {
+			if b, found, err := s.Meta(ctx, "name"); err != nil || found {
+				t.Errorf("%q, %v, %v", b, found, err)
+			}
+			return someone
+		}})
 	if !errors.Is(err, someone) || errors.Is(err, storage.ErrDataLost) {
 		t.Error(err)
 	}

@@ -16,7 +16,8 @@ import (
 func TestFailedSyncStopsTheStore(t *testing.T) {
 	var broken atomic.Bool
 	injector := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if broken.Load() && strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
+		if broken.Load() && strings.HasSuffix(op.Path, ".log") &&
+			(op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData) {
 			return errorfs.ErrInjected
 		}
 		return nil
@@ -29,11 +30,13 @@ func TestFailedSyncStopsTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken.Store(true)
-	if err := s.Apply(ctx, []storage.Write{{Key: "k", Record: record(2, "lost")}}); !errors.Is(err, errorfs.ErrInjected) {
+	if err := s.Apply(ctx, []storage.Write{{Key: "k", Record: record(2, "lost")}}); !errors.Is(err,
+		errorfs.ErrInjected) {
 		t.Fatalf("apply on a broken disk: got %v", err)
 	}
 	broken.Store(false)
-	if rec, _, err := s.Get(ctx, "k"); !errors.Is(err, errorfs.ErrInjected) || !strings.Contains(err.Error(), "restart") {
+	if rec, _, err := s.Get(ctx, "k"); !errors.Is(err, errorfs.ErrInjected) ||
+		!strings.Contains(err.Error(), "restart") {
 		t.Errorf("get after a failed sync: got %+v, %v; want the disk error and what to do", rec, err)
 	}
 	if err := s.Ping(ctx); err == nil {

@@ -16,13 +16,14 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// fullDisk is a file system on which a full disk makes Pebble wait instead of fail. Pebble cannot continue after a failed
-// write of its log or manifest, and repeats a failed flush or compaction at once, some ten thousand times a second.
+// fullDisk is a file system on which a full disk makes Pebble wait instead of fail. Pebble cannot continue after a
+// failed write of its log or manifest, and repeats a failed flush or compaction at once, some ten thousand times a
+// second.
 //
-//   - A write of a log, a manifest or another small file is repeated until there is space, or Options.Stop. The writes of
-//     the store wait for it; reads are served.
-//   - A write of a table, or of a file of values, fails after a pause. Pebble then removes the incomplete file, which frees its space, and
-//     tries again.
+//   - A write of a log, a manifest or another small file is repeated until there is space, or Options.Stop. The writes
+//     of the store wait for it; reads are served.
+//   - A write of a table, or of a file of values, fails after a pause. Pebble then removes the incomplete file, which
+//     frees its space, and tries again.
 type fullDisk struct {
 	vfs.FS
 	logger *slog.Logger
@@ -37,13 +38,14 @@ type fullDisk struct {
 	logged  rate.Sometimes
 }
 
-// fullFor is how long a disk counts as full after an operation found no space. It is longer than the greatest pause between
-// attempts, because a full disk is one on which some operations succeed, and not all.
+// fullFor is how long a disk counts as full after an operation found no space. It is longer than the greatest pause
+// between attempts, because a full disk is one on which some operations succeed, and not all.
 const fullFor = 4 * time.Second
 
 func newFullDisk(o Options) *fullDisk {
 	d := &fullDisk{FS: o.FS, logger: o.Logger, stop: o.Stop, onFull: o.OnFull,
-		backoff: retry.Backoff{First: 10 * time.Millisecond, Max: time.Second}, logged: rate.Sometimes{First: 1, Interval: 10 * time.Second}}
+		backoff: retry.Backoff{First: 10 * time.Millisecond, Max: time.Second},
+		logged:  rate.Sometimes{First: 1, Interval: 10 * time.Second}}
 	if d.FS == nil {
 		d.FS = vfs.Default
 	}

@@ -45,8 +45,9 @@ func TestWritesWaitWhileTheDiskIsFullAndReadsAreServed(t *testing.T) {
 	var full atomic.Bool
 	var refused atomic.Int64
 	var reported atomic.Bool
-	s, err := Open("store", Options{FS: fillable(&full, &refused), Logger: slog.New(slog.DiscardHandler), MemTableBytes: 64 << 10,
-		OnFull: func(err error) { reported.Store(errors.Is(err, storage.ErrFull)) }})
+	s, err := Open("store", Options{FS: fillable(&full, &refused), Logger: slog.New(slog.DiscardHandler),
+		MemTableBytes: 64 << 10,
+		OnFull:        func(err error) { reported.Store(errors.Is(err, storage.ErrFull)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,9 @@ func TestWritesWaitWhileTheDiskIsFullAndReadsAreServed(t *testing.T) {
 		}
 		done <- nil
 	}()
-	waitFor(t, "the store to report that it is full", func() bool { return errors.Is(s.Ping(ctx), storage.ErrFull) && reported.Load() })
+	waitFor(t, "the store to report that it is full", func() bool {
+		return errors.Is(s.Ping(ctx), storage.ErrFull) && reported.Load()
+	})
 	if _, found, err := s.Get(ctx, "k1"); !found || err != nil {
 		t.Errorf("a read on a full disk: %v, %v", found, err)
 	}
@@ -116,7 +119,8 @@ func TestAFullDiskFailsTablesAndFilesOfValuesAndNothingElse(t *testing.T) {
 	var full atomic.Bool
 	var refused atomic.Int64
 	d := newFullDisk(Options{FS: fillable(&full, &refused), Logger: slog.New(slog.DiscardHandler)})
-	for name, fails := range map[string]bool{"000004.sst": true, "000005.blob": true, "000006.log": false, "MANIFEST-000001": false} {
+	for name, fails := range map[string]bool{"000004.sst": true, "000005.blob": true, "000006.log": false,
+		"MANIFEST-000001": false} {
 		full.Store(true)
 		done := make(chan error, 1)
 		attempts := refused.Load()

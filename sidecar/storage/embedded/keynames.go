@@ -15,7 +15,8 @@ func (s *Store) Keys(ctx context.Context, after string, limit int) (keys []strin
 	}
 	defer s.calls.Leave()
 	defer s.recoverDamage(&err)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: append([]byte{prefixData}, after...), UpperBound: []byte{prefixData + 1}})
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: append([]byte{prefixData}, after...),
+		UpperBound: []byte{prefixData + 1}})
 	if err != nil {
 		return nil, "", s.readError("list keys", err)
 	}

@@ -83,7 +83,8 @@ func isDamageAtOpen(err error) bool {
 	switch {
 	case errors.Is(err, storage.ErrDataLost), isDamage(err):
 		return true
-	case errors.As(err, &system), errors.Is(err, os.ErrPermission), strings.Contains(err.Error(), "format major version"):
+	case errors.As(err, &system), errors.Is(err, os.ErrPermission),
+		strings.Contains(err.Error(), "format major version"):
 		return false
 	}
 	return true

@@ -66,7 +66,8 @@ func lockStore(dir string, opts Options) (s *Store, complete Options, err error)
 		}
 		return nil, opts, &lockedError{err}
 	}
-	s = &Store{dir: dir, lock: lock, disk: disk, ledger: newLedger(disk, dir), calls: gate.New(), lost: lossNote{dir: dir, logger: opts.Logger}}
+	s = &Store{dir: dir, lock: lock, disk: disk, ledger: newLedger(disk, dir), calls: gate.New(),
+		lost: lossNote{dir: dir, logger: opts.Logger}}
 	return s, opts, nil
 }
 
@@ -234,7 +235,9 @@ func explainOpenError(dir string, err error) error {
 	case errors.Is(err, storage.ErrDataLost):
 		return err
 	case locked:
-		return fmt.Errorf("open store in %s: it is already open, in this process or in another one; give each store its own directory: %w", dir, err)
+		return fmt.Errorf(
+			"open store in %s: it is already open, in this process or in another one; give each store its own "+
+				"directory: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("open store in %s: %w; the directory must be writable by this process", dir, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// The defaults. Memtables, and batches that are larger than these, take their memory from the block cache: beside two, and the greatest value, there
-// is room for blocks. A store takes less than 2 MiB when idle.
+// The defaults. Memtables, and batches that are larger than these, take their memory from the block cache: beside two,
+// and the greatest value, there is room for blocks. A store takes less than 2 MiB when idle.
 const (
 	DefaultCacheBytes    = 32 << 20
 	DefaultMemTableBytes = 4 << 20
@@ -24,11 +24,12 @@ const (
 // diskFormat is fixed rather than "newest", because a store cannot be opened with an older Pebble once it was upgraded.
 const diskFormat = pebble.FormatValueSeparation
 
-// Values from a size on are kept in files of their own, and tables name them: else the block of a large value would also hold the keys before
-// it, which could only be read with it, and each compaction would copy the value.
+// Values from a size on are kept in files of their own, and tables name them: else the block of a large value would
+// also hold the keys before it, which could only be read with it, and each compaction would copy the value.
 const (
 	defaultSeparateFrom = 32 << 10
-	// maxBlobDepth bounds how many files of values the keys of a small range may have theirs in. Beyond it, a compaction copies values.
+	// maxBlobDepth bounds how many files of values the keys of a small range may have theirs in. Beyond it, a
+	// compaction copies values.
 	maxBlobDepth = 10
 	// Files of values are rewritten when they are as old, and so large a part of all their values is garbage.
 	defaultRewriteAge, garbageRatio = time.Minute, 0.2
@@ -46,15 +47,15 @@ type Options struct {
 	MemTableBytes uint64
 	// Logger receives Pebble's messages at debug level and its errors at error level. Default slog.Default().
 	Logger *slog.Logger
-	// Stop, when it is closed, makes everything fail that waits for space on a full disk. Without it, Close may wait as long as
-	// the disk is full.
+	// Stop, when it is closed, makes everything fail that waits for space on a full disk. Without it, Close may wait as
+	// long as the disk is full.
 	Stop <-chan struct{}
 	// OnFull is called at intervals while Open or a write waits for space on a full disk. It may be nil.
 	OnFull func(error)
 	// OnFatal is called when the store cannot go on, and must not return. Default: panic.
 	OnFatal func(error)
-	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open: the store belongs to
-	// somebody else. It may be nil.
+	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open:
+	// the store belongs to somebody else. It may be nil.
 	CheckOwner func(storage.Store) error
 	// AcceptLoss opens a store that has lost the end of what was written to it, as it is.
 	AcceptLoss bool
@@ -103,10 +104,14 @@ func (o Options) pebble(s *Store) *pebble.Options {
 		Logger:             logger{o.Logger, o.OnFatal},
 		EventListener: &pebble.EventListener{
 			DiskSlow: func(info pebble.DiskSlowInfo) {
-				o.Logger.Warn("storage: slow disk", "path", info.Path, "op", info.OpType.String(), "duration", info.Duration.Round(time.Millisecond))
+				o.Logger.Warn("storage: slow disk", "path", info.Path, "op", info.OpType.String(), "duration",
+					info.Duration.Round(time.Millisecond))
 			},
-			// Called by the goroutine that reads. Its error is that of the read, or of a compaction, which Pebble repeats.
-			DataCorruption: func(info pebble.DataCorruptionInfo) { _ = s.noteLost(fmt.Errorf("%s: %w", info.Path, info.Details)) },
+			// Called by the goroutine that reads. Its error is that of the read, or of a compaction, which Pebble
+			// repeats.
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				_ = s.noteLost(fmt.Errorf("%s: %w", info.Path, info.Details))
+			},
 			WALCreated: func(info pebble.WALCreateInfo) {
 				s.rotated.Store(true)
 				s.noteFiles(info.Err, func() error { return s.ledger.addLog(uint64(info.FileNum)) })
@@ -115,12 +120,15 @@ func (o Options) pebble(s *Store) *pebble.Options {
 				s.noteFiles(info.Err, func() error { return s.ledger.useManifest(uint64(info.FileNum)) })
 			},
 			BackgroundError: func(err error) { // of a flush or compaction, which Pebble repeats
-				backgroundErrors.Do(func() { o.Logger.Error("storage: a flush or compaction failed and is repeated", "error", err) })
+				backgroundErrors.Do(func() {
+					o.Logger.Error("storage: a flush or compaction failed and is repeated", "error", err)
+				})
 			},
 		},
 	}
-	separation := pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: o.separateFrom, MaxBlobReferenceDepth: maxBlobDepth,
-		RewriteMinimumAge: o.rewriteAge, TargetGarbageRatio: garbageRatio}
+	separation := pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: o.separateFrom,
+		MaxBlobReferenceDepth: maxBlobDepth,
+		RewriteMinimumAge:     o.rewriteAge, TargetGarbageRatio: garbageRatio}
 	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy { return separation }
 	// The middleman reads a key before it writes it; the filter answers for most new keys without reading a table.
 	for i := range p.Levels {

@@ -70,7 +70,8 @@ func (s *Store) RemoveDamaged() error {
 
 // isContent matches the names that Pebble gives to the files of a store, but for its lock. Other files in the
 // directory, such as a log that has its folder there, are not the store's.
-var isContent = regexp.MustCompile(`^([0-9]+(-[0-9]+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-[0-9]+|marker\..+|CURRENT|.+\.dbtmp)$`)
+var isContent = regexp.MustCompile(
+	`^([0-9]+(-[0-9]+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-[0-9]+|marker\..+|CURRENT|.+\.dbtmp)$`)
 
 // removeContent removes the files of a store from its directory, or moves them away. The watermark stays. The lock of
 // the directory is held.

@@ -17,7 +17,8 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 	}
 	defer s.calls.Leave()
 	defer s.recoverDamage(&err)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{prefixData}, UpperBound: []byte{prefixData + 1}})
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{prefixData},
+		UpperBound: []byte{prefixData + 1}})
 	if err != nil {
 		return s.readError("scan", err)
 	}

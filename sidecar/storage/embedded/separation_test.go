@@ -121,9 +121,11 @@ func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	longKey := strings.Repeat("k", 5<<20) // as such a version has accepted
-	want := map[string]causal.Record{"small": record(1, "v"), "large": record(2, strings.Repeat("v", 1<<20)), longKey: record(3, "v")}
+	want := map[string]causal.Record{"small": record(1, "v"), "large": record(2, strings.Repeat("v", 1<<20)),
+		longKey: record(3, "v")}
 	for key, rec := range want {
-		if err := db.Set(append([]byte{prefixData}, key...), storage.AppendRecord(nil, key, rec), pebble.Sync); err != nil {
+		if err := db.Set(append([]byte{prefixData}, key...), storage.AppendRecord(nil, key, rec),
+			pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Flush(); err != nil {
@@ -137,7 +139,8 @@ func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for key, w := range want {
-			if rec, found, err := s.Get(ctx, key); err != nil || !found || rec.Version != w.Version || string(rec.Value.Data) != string(w.Value.Data) {
+			if rec, found, err := s.Get(ctx, key); err != nil || !found || rec.Version != w.Version ||
+				string(rec.Value.Data) != string(w.Value.Data) {
 				t.Errorf("%s: %.10q: %v, %v, %v", when, key, rec.Version, found, err)
 			}
 		}
@@ -152,7 +155,8 @@ func TestAStoreOfAnEarlierVersionIsOpenedAndUpgraded(t *testing.T) {
 	}
 }
 
-// Overwritten large values are removed from the disk: tables are compacted, and files of values that are mostly garbage are rewritten.
+// Overwritten large values are removed from the disk: tables are compacted, and files of values that are mostly garbage
+// are rewritten.
 func TestTheSpaceOfOverwrittenLargeValuesIsReclaimed(t *testing.T) {
 	fs := vfs.NewMem()
 	s := mustOpen(t, "store", Options{FS: fs, MemTableBytes: 64 << 10, separateFrom: 1 << 10})
@@ -167,5 +171,7 @@ func TestTheSpaceOfOverwrittenLargeValuesIsReclaimed(t *testing.T) {
 	if err := s.db.Compact(ctx, []byte{0}, []byte{255}, false); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the space to be reclaimed", func() bool { return s.db.Metrics().DiskSpaceUsage() < 4*keys*uint64(len(data)) })
+	waitFor(t, "the space to be reclaimed", func() bool {
+		return s.db.Metrics().DiskSpaceUsage() < 4*keys*uint64(len(data))
+	})
 }

@@ -1,11 +1,13 @@
-// Package embedded is a storage engine inside the process: Pebble, an LSM tree with a write-ahead log, in one directory.
+// Package embedded is a storage engine inside the process: Pebble, an LSM tree with a write-ahead log, in one
+// directory.
 //
-// Apply is one Pebble batch: atomic, and synced to the disk before it returns. Apply does not read: Len is the number of
-// keys according to Write.KeyExists, and is committed in the same batch as the keys.
+// Apply is one Pebble batch: atomic, and synced to the disk before it returns. Apply does not read: Len is the number
+// of keys according to Write.KeyExists, and is committed in the same batch as the keys.
 //
-// Each batch has a number, which it writes to the store, and which goes to the watermark beside it once the batch is durable. So a store that has
-// lost the end of Pebble's log is told from one that a crash has interrupted. Open refuses it with storage.ErrDataLost, and so it does if anything
-// else is not as it was written. Renew begins again with an empty one.
+// Each batch has a number, which it writes to the store, and which goes to the watermark beside it once the batch is
+// durable. So a store that has lost the end of Pebble's log is told from one that a crash has interrupted. Open refuses
+// it with storage.ErrDataLost, and so it does if anything else is not as it was written. Renew begins again with an
+// empty one.
 package embedded
 
 import (

@@ -21,7 +21,9 @@ var ctx = context.Background()
 
 func TestMain(m *testing.M) {
 	// Pebble leaks these goroutines when it fails to open a store.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"),
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction(
+			"github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"),
 		goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
 }
 
@@ -40,7 +42,8 @@ func mustOpen(t testing.TB, dir string, opts Options) *Store {
 }
 
 func record(n int, data string) causal.Record {
-	return causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1}, Value: causal.Value{Data: []byte(data)}}
+	return causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1},
+		Value: causal.Value{Data: []byte(data)}}
 }
 
 func place(dir string, opts Options) conformance.Place {
@@ -75,7 +78,8 @@ func TestConformanceInMemoryWithSmallMemTables(t *testing.T) {
 func TestStoreCannotBeOpenedTwice(t *testing.T) {
 	dir := t.TempDir()
 	mustOpen(t, dir, Options{})
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "already open") {
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), dir) ||
+		!strings.Contains(err.Error(), "already open") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -84,7 +88,8 @@ func TestOpenOfAnExistingStoreIsFast(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, Options{})
 	for i := range 200 {
-		if err := s.Apply(ctx, []storage.Write{{Key: string(rune('a' + i)), Record: record(i, strings.Repeat("v", 1000))}}); err != nil {
+		if err := s.Apply(ctx,
+			[]storage.Write{{Key: string(rune('a' + i)), Record: record(i, strings.Repeat("v", 1000))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -117,9 +117,9 @@ func (s *Store) commit(b *pebble.Batch, added int64) error {
 	return b.Close()
 }
 
-// publish makes the batch visible, with its number, and with the new number of keys in it if that changes. It does not wait for the disk, so
-// the lock that orders changes of the numbers is not held during a sync. Pebble's log has the batches in the order of their numbers: if one
-// is durable, all before it are.
+// publish makes the batch visible, with its number, and with the new number of keys in it if that changes. It does not
+// wait for the disk, so the lock that orders changes of the numbers is not held during a sync. Pebble's log has the
+// batches in the order of their numbers: if one is durable, all before it are.
 func (s *Store) publish(b *pebble.Batch, added int64) (sequence uint64, err error) {
 	s.publishing.Lock()
 	defer s.publishing.Unlock()
@@ -141,8 +141,8 @@ func (s *Store) publish(b *pebble.Batch, added int64) (sequence uint64, err erro
 	return s.sequence, nil
 }
 
-// acknowledge raises the watermark to the number of a batch that is durable. When Pebble has begun another log, the watermark is made durable as
-// well: then a power cut, too, leaves one that covers all logs but the last one.
+// acknowledge raises the watermark to the number of a batch that is durable. When Pebble has begun another log, the
+// watermark is made durable as well: then a power cut, too, leaves one that covers all logs but the last one.
 func (s *Store) acknowledge(sequence uint64) error {
 	w := s.watermark.Load()
 	if err := w.Raise(sequence); err != nil {

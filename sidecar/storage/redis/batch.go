@@ -7,8 +7,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// batch builds the commands of one Apply. Runs of writes are one MSET and runs of deletions one DEL, which costs the server and the client
-// less than a command for each. The arguments point into the writes: a value is encoded only when it is written to the connection.
+// batch builds the commands of one Apply. Runs of writes are one MSET and runs of deletions one DEL, which costs the
+// server and the client less than a command for each. The arguments point into the writes: a value is encoded only when
+// it is written to the connection.
 type batch struct {
 	args     []any
 	commands []command

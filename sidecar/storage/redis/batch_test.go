@@ -14,7 +14,8 @@ func TestWritesAndDeletionsOfOneApplyKeepTheirOrder(t *testing.T) {
 	put := func(key, data string) storage.Write { return set(key, data)[0] }
 	mustApply(t, s, []storage.Write{put("old", "v"), put("older", "v")})
 	mustApply(t, s, []storage.Write{
-		put("a", "1"), put("b", "1"), del("a"), del("old"), put("\x00odd", "2"), put("b", "2"), put("older", "2"), del("older"), put("a", "3"),
+		put("a", "1"), put("b", "1"), del("a"), del("old"), put("\x00odd", "2"), put("b", "2"), put("older", "2"),
+		del("older"), put("a", "3"),
 	})
 	results, err := s.GetMany(ctx, []string{"a", "b", "old", "\x00odd", "older"}, 1<<20)
 	if err != nil {
@@ -40,7 +41,8 @@ func TestABatchIsBuiltAnewAfterItsRelease(t *testing.T) {
 		}
 		for i := range writes {
 			value, err := commands[0][2+2*i].(*envelope).MarshalBinary()
-			if rec, errDecode := storage.DecodeRecord("k", value); err != nil || errDecode != nil || len(rec.Value.Data) != size {
+			if rec, errDecode := storage.DecodeRecord("k", value); err != nil || errDecode != nil ||
+				len(rec.Value.Data) != size {
 				t.Fatalf("write %d of %d: got %d bytes, %v, %v", i, size, len(rec.Value.Data), err, errDecode)
 			}
 		}

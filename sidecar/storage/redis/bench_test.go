@@ -41,7 +41,8 @@ func BenchmarkApplyGroup(b *testing.B) {
 	ctx := testContext(b)
 	writes := make([]storage.Write, size)
 	for i := range writes {
-		writes[i] = storage.Write{Key: fmt.Sprintf("k%d", i), Record: record(1, strings.Repeat("v", 100)), KeyExists: true}
+		writes[i] = storage.Write{Key: fmt.Sprintf("k%d", i), Record: record(1, strings.Repeat("v", 100)),
+			KeyExists: true}
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -12,12 +12,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// The canary tells whether the server still has what it acknowledged. Every transaction counts it up, in a field of the metadata.
-// If it is gone, or lower than the last that was acknowledged, then the server was emptied or came back with older data, and what
-// it answers is worth nothing. Eviction may spare the canary, so the server's own count of evicted keys is watched as well.
+// The canary tells whether the server still has what it acknowledged. Every transaction counts it up, in a field of the
+// metadata. If it is gone, or lower than the last that was acknowledged, then the server was emptied or came back with
+// older data, and what it answers is worth nothing. Eviction may spare the canary, so the server's own count of evicted
+// keys is watched as well.
 //
-// Only a key that is missing can be a wrong answer, so that is when a read checks, in one more round trip; Ping and every new
-// connection to another incarnation of the server check too.
+// Only a key that is missing can be a wrong answer, so that is when a read checks, in one more round trip; Ping and
+// every new connection to another incarnation of the server check too.
 
 // canaryField is the field of metaKey that holds the canary. Names of metadata never begin with a zero byte.
 const canaryField = "\x00canary"
@@ -37,7 +38,8 @@ func readCanary(ctx context.Context, c goredis.Cmdable) (canary, evicted uint64,
 	}
 	switch canary, err = value.Uint64(); {
 	case errors.Is(err, goredis.Nil):
-	case errors.Is(err, strconv.ErrSyntax), err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE "): // somebody has overwritten it
+	case errors.Is(err, strconv.ErrSyntax), err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE "):
+		// somebody has overwritten it
 		canary = 0
 	case err != nil:
 		return 0, 0, err
@@ -49,7 +51,8 @@ func readCanary(ctx context.Context, c goredis.Cmdable) (canary, evicted uint64,
 	parseInfo(stats.Val(), info)
 	evicted, err = strconv.ParseUint(info["evicted_keys"], 10, 64)
 	if err != nil {
-		return 0, 0, fmt.Errorf("its INFO has no evicted_keys, so lost data could not be detected; use a stock Redis: %w", err)
+		return 0, 0,
+			fmt.Errorf("its INFO has no evicted_keys, so lost data could not be detected; use a stock Redis: %w", err)
 	}
 	return canary, evicted, nil
 }
@@ -83,7 +86,8 @@ func (s *Store) markLost() {
 func (s *Store) noteLost(err error) error {
 	if !s.lost.Swap(true) {
 		s.markLost()
-		s.opts.Logger.Error("storage: the server has lost acknowledged data; nothing is read from it any more", "server", s.opts.server(), "error", err)
+		s.opts.Logger.Error("storage: the server has lost acknowledged data; nothing is read from it any more",
+			"server", s.opts.server(), "error", err)
 	}
 	return fmt.Errorf("%w: %s: %w", storage.ErrDataLost, s.opts.server(), err)
 }

@@ -9,8 +9,8 @@ import (
 // clearKeys is about how many keys one transaction of Clear removes.
 const clearKeys = 1000
 
-// Clear implements storage.Store. It removes the keys by their names and not with FLUSHDB, which would remove the fence too, and
-// which many servers do not allow.
+// Clear implements storage.Store. It removes the keys by their names and not with FLUSHDB, which would remove the fence
+// too, and which many servers do not allow.
 func (s *Store) Clear(ctx context.Context, meta ...storage.Meta) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -67,7 +67,8 @@ func TestOpenDetectsThatTheEndOfTheServersLogIsLost(t *testing.T) {
 	p, dir, opts = filled(t)
 	opts = change(t, p, dir, opts, func(log []byte) []byte { return log[:len(log)*2/3] })
 	for range 2 {
-		if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) || !strings.Contains(err.Error(), "was acknowledged up to") {
+		if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) ||
+			!strings.Contains(err.Error(), "was acknowledged up to") {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -112,7 +113,8 @@ func TestOpenNeedsTheWatermarkOnceThereIsOne(t *testing.T) {
 	if err := os.Remove(opts.Watermark); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) || !strings.Contains(err.Error(), "is gone") {
+	if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) ||
+		!strings.Contains(err.Error(), "is gone") {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -132,9 +134,16 @@ func TestAServerOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 
 func TestADamagedValueIsNotReturned(t *testing.T) {
 	for name, call := range map[string]func(*Store) error{
-		"get":      func(s *Store) error { _, _, err := s.Get(testContext(t), "k7"); return err },
-		"get many": func(s *Store) error { _, err := s.GetMany(testContext(t), []string{"k6", "k7"}, 1<<20); return err },
-		"scan":     func(s *Store) error { return s.Scan(testContext(t), func(string, causal.Record) error { return nil }) },
+		"get": func(s *Store) error { _, _, err := s.Get(testContext(t), "k7"); return err },
+		"get many": func(s *Store) error {
+			_, err := s.GetMany(testContext(t), []string{"k6", "k7"}, 1<<20)
+			return err
+		},
+		"scan": func(s *Store) error {
+			return s.Scan(testContext(t), func(string, causal.Record) error {
+				return nil
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, dir, opts := filled(t)

@@ -11,8 +11,8 @@ import (
 // namesGroup is how many names are requested at a time for Keys.
 const namesGroup = 100
 
-// Keys implements storage.Store. Where it continues is the server's cursor, which means something in this incarnation of the
-// server only.
+// Keys implements storage.Store. Where it continues is the server's cursor, which means something in this incarnation
+// of the server only.
 func (s *Store) Keys(ctx context.Context, after string, limit int) (keys []string, next string, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, "", err

@@ -3,8 +3,8 @@ package redis
 import "strings"
 
 // A key is stored in the server under its own name, so that any Redis client can show the data. Names that begin with a
-// zero byte are reserved: a key that begins with one is stored under "\x00k" followed by the key. So no key collides with
-// the store's own data, which has two names:
+// zero byte are reserved: a key that begins with one is stored under "\x00k" followed by the key. So no key collides
+// with the store's own data, which has two names:
 const (
 	fenceKey = "\x00fence" // a string: the token of the writer, see writer
 	metaKey  = "\x00meta"  // a hash: the metadata by name

@@ -12,8 +12,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
-// link is the set of connections to one incarnation of the server, which its run_id identifies. A server that restarts or
-// fails over is another incarnation: no connection of the old link is used with it, and the store makes a new link.
+// link is the set of connections to one incarnation of the server, which its run_id identifies. A server that restarts
+// or fails over is another incarnation: no connection of the old link is used with it, and the store makes a new link.
 type link struct {
 	opts  Options
 	owner string
@@ -59,10 +59,12 @@ func checkSafety(opts Options, s server) error {
 		return nil
 	}
 	if opts.AllowUnsafe {
-		opts.Logger.Warn("storage: the server may lose acknowledged writes; continuing because AllowUnsafe is set", "server", opts.server(), "settings", unsafe)
+		opts.Logger.Warn("storage: the server may lose acknowledged writes; continuing because AllowUnsafe is set",
+			"server", opts.server(), "settings", unsafe)
 		return nil
 	}
-	return fmt.Errorf("%s may lose acknowledged writes:\n  %s\nChange these settings, or set AllowUnsafe to accept the loss",
+	return fmt.Errorf(
+		"%s may lose acknowledged writes:\n  %s\nChange these settings, or set AllowUnsafe to accept the loss",
 		opts.server(), strings.Join(unsafe, "\n  "))
 }
 
@@ -149,7 +151,8 @@ func (s *Store) reconnect(ctx context.Context, old *link) error {
 	if err != nil {
 		return s.noteFenced(fmt.Errorf("the server restarted or failed over, and is not usable: %w", wrapFull(err)))
 	}
-	s.opts.Logger.Warn("storage: the server restarted or failed over; it has what it acknowledged before", "server", s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
+	s.opts.Logger.Warn("storage: the server restarted or failed over; it has what it acknowledged before", "server",
+		s.opts.server(), "run_id", next.runID, "previous_run_id", old.runID)
 	s.link.Store(next)
 	_ = old.close() // its server is gone
 	return storage.ErrRestarted

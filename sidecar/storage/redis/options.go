@@ -40,11 +40,12 @@ type Options struct {
 	// Connections is the maximum number of connections for reads. There is one more, for writes. Default 8.
 	Connections int
 
-	// Watermark is the path of a file, on a disk that outlives the process, that says up to where the store was acknowledged. Without it, Open does not
-	// detect that the server has lost acknowledged writes while no store was open.
+	// Watermark is the path of a file, on a disk that outlives the process, that says up to where the store was
+	// acknowledged. Without it, Open does not detect that the server has lost acknowledged writes while no store was
+	// open.
 	Watermark string
-	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open: the store belongs to
-	// somebody else. It may be nil.
+	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open:
+	// the store belongs to somebody else. It may be nil.
 	CheckOwner func(storage.Store) error
 	// AcceptLoss opens a store that has lost data as it is.
 	AcceptLoss bool

@@ -71,8 +71,9 @@ func (s *Store) GetMany(ctx context.Context, keys []string, maxBytes int) ([]sto
 	return results, nil
 }
 
-// fetch reads the first keys, of which the values have about maxBytes, with one MGET, which costs the server and the client less than a GET for
-// each. Where that returns nothing, GET tells a key that is missing from one that is not a string.
+// fetch reads the first keys, of which the values have about maxBytes, with one MGET, which costs the server and the
+// client less than a GET for each. Where that returns nothing, GET tells a key that is missing from one that is not a
+// string.
 func (s *Store) fetch(ctx context.Context, l *link, keys []string, maxBytes int) ([]storage.Result, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -126,7 +127,8 @@ func (s *Store) fetch(ctx context.Context, l *link, keys []string, maxBytes int)
 	return results, nil
 }
 
-// bytesOf returns the bytes of a string that nobody else has, without a copy. Records do not change, so nobody writes to them.
+// bytesOf returns the bytes of a string that nobody else has, without a copy. Records do not change, so nobody writes
+// to them.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // Meta implements storage.Store.
@@ -164,7 +166,8 @@ func (s *Store) Len(ctx context.Context) (int64, error) {
 }
 
 // Ping implements storage.Store. It reads the fence, so that a store that never writes also learns that another one has
-// taken over. It does not count as the report of a restart: the next call that reads or writes returns ErrRestarted, too.
+// taken over. It does not count as the report of a restart: the next call that reads or writes returns ErrRestarted,
+// too.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -64,7 +64,8 @@ func TestRestartIsReportedOnceByTheFirstCall(t *testing.T) {
 			mustApply(t, s, set("k", "w"))
 			wantData(t, s, "k", "w")
 			if s.link.Load() != after || after.runID == before.runID {
-				t.Errorf("the store reconnected again, or to the same server: run_id %s, before %s", after.runID, before.runID)
+				t.Errorf("the store reconnected again, or to the same server: run_id %s, before %s", after.runID,
+					before.runID)
 			}
 		})
 	}
@@ -78,7 +79,8 @@ func TestCallsFailUntilADeadServerIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := s.Apply(testContext(t), set("k", "v")); err == nil || errors.Is(err, storage.ErrRestarted) || !strings.Contains(err.Error(), p.Socket) {
+		if err := s.Apply(testContext(t), set("k", "v")); err == nil || errors.Is(err, storage.ErrRestarted) ||
+			!strings.Contains(err.Error(), p.Socket) {
 			t.Errorf("apply: got %v", err)
 		}
 		if _, _, err := s.Get(testContext(t), "k"); err == nil || errors.Is(err, storage.ErrRestarted) {

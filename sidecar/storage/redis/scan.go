@@ -48,7 +48,8 @@ func (s *Store) Scan(ctx context.Context, fn func(key string, rec causal.Record)
 }
 
 // visit fetches the values of the first keys and calls fn for each. It returns how many they are.
-func (s *Store) visit(ctx context.Context, l *link, keys []string, fn func(string, causal.Record) error, skipped *storage.SkippedError) (int, error) {
+func (s *Store) visit(ctx context.Context, l *link, keys []string, fn func(string, causal.Record) error,
+	skipped *storage.SkippedError) (int, error) {
 	results, err := s.fetch(ctx, l, keys, scanBytes)
 	if err := s.callError(ctx, l, "scan", err); err != nil {
 		return 0, err

@@ -14,10 +14,11 @@ import (
 var minVersion = [2]int{6, 2}
 
 // settingNames are the settings that decide whether the server keeps what it acknowledged.
-var settingNames = []string{"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy", "proto-max-bulk-len"}
+var settingNames = []string{"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy",
+	"proto-max-bulk-len"}
 
-// minBulk is more than the longest key or value in its envelope. A server that refused one would block the shard: the write is acknowledged, and
-// repeated until it is stored.
+// minBulk is more than the longest key or value in its envelope. A server that refused one would block the shard: the
+// write is acknowledged, and repeated until it is stored.
 const minBulk = 32 << 20
 
 // server is what a server reports about itself.
@@ -64,8 +65,8 @@ func inspect(ctx context.Context, c goredis.Cmdable) (server, error) {
 	return s, nil
 }
 
-// pipelineError returns the error of a pipeline as a whole, such as a broken or refused connection, and nil if only some of
-// its commands failed: these have their own errors.
+// pipelineError returns the error of a pipeline as a whole, such as a broken or refused connection, and nil if only
+// some of its commands failed: these have their own errors.
 func pipelineError(commands []goredis.Cmder, err error) error {
 	var fromServer goredis.Error
 	if err == nil || !errors.As(err, &fromServer) {
@@ -96,7 +97,8 @@ func (s server) checkUsable() error {
 	case !versionAtLeast(version, minVersion):
 		return fmt.Errorf("it is version %q; at least %d.%d is required", version, minVersion[0], minVersion[1])
 	case s.info["redis_mode"] == "cluster":
-		return errors.New("it runs in cluster mode, and CausalStore does its own sharding: start it with cluster-enabled no")
+		return errors.New(
+			"it runs in cluster mode, and CausalStore does its own sharding: start it with cluster-enabled no")
 	case s.info["role"] != "master":
 		return fmt.Errorf("it is a replica (role %q); give the address of the primary", s.info["role"])
 	case s.info["loading"] != "0":
@@ -113,17 +115,22 @@ func versionAtLeast(version string, least [2]int) bool {
 	return err1 == nil && err2 == nil && (major > least[0] || major == least[0] && minor >= least[1])
 }
 
-// unsafeSettings returns one line for each setting that allows the server to lose or evict what it acknowledged, with the
-// remedy (PROTOCOL §5: the store must not lose what it acknowledged).
+// unsafeSettings returns one line for each setting that allows the server to lose or evict what it acknowledged, with
+// the remedy (PROTOCOL §5: the store must not lose what it acknowledged).
 func (s server) unsafeSettings() []string {
 	if s.settingsErr != nil {
-		return []string{fmt.Sprintf("its settings cannot be checked, because CONFIG GET was refused (%v): allow it with ACL SETUSER <user> +config|get, "+
-			"or, if the provider forbids that, check by hand that appendonly is yes, appendfsync always and maxmemory-policy noeviction", s.settingsErr)}
+		return []string{
+			fmt.Sprintf(
+				"its settings cannot be checked, because CONFIG GET was refused (%v): allow it with ACL SETUSER "+
+					"<user> +config|get, "+
+					"or, if the provider forbids that, check by hand that appendonly is yes, appendfsync always and "+
+					"maxmemory-policy noeviction", s.settingsErr)}
 	}
 	var unsafe []string
 	want := func(name, value, because string) {
 		if got := s.settings[name]; got != value {
-			unsafe = append(unsafe, fmt.Sprintf("%s is %q, so %s: CONFIG SET %s %s, and the same in redis.conf", name, got, because, name, value))
+			unsafe = append(unsafe, fmt.Sprintf("%s is %q, so %s: CONFIG SET %s %s, and the same in redis.conf", name,
+				got, because, name, value))
 		}
 	}
 	want("appendonly", "yes", "a restart loses acknowledged writes")
@@ -133,8 +140,9 @@ func (s server) unsafeSettings() []string {
 		want("maxmemory-policy", "noeviction", "keys are evicted when memory is full")
 	}
 	if n, err := strconv.ParseInt(s.settings["proto-max-bulk-len"], 10, 64); err == nil && n < minBulk {
-		unsafe = append(unsafe, fmt.Sprintf("proto-max-bulk-len is %d, so long values could not be stored, and nothing behind them: "+
-			"CONFIG SET proto-max-bulk-len 512mb, and the same in redis.conf", n))
+		unsafe = append(unsafe,
+			fmt.Sprintf("proto-max-bulk-len is %d, so long values could not be stored, and nothing behind them: "+
+				"CONFIG SET proto-max-bulk-len 512mb, and the same in redis.conf", n))
 	}
 	return unsafe
 }

@@ -21,14 +21,19 @@ func TestUnsafeServerIsRefusedWithTheRemedy(t *testing.T) {
 		change [][]any
 		want   []string
 	}{
-		{"no log", [][]any{{"CONFIG", "SET", "appendonly", "no"}}, []string{`appendonly is "no"`, "CONFIG SET appendonly yes"}},
-		{"log not synced", [][]any{{"CONFIG", "SET", "appendfsync", "everysec"}}, []string{`appendfsync is "everysec"`, "CONFIG SET appendfsync always"}},
-		{"not synced during rewrite", [][]any{{"CONFIG", "SET", "no-appendfsync-on-rewrite", "yes"}}, []string{"CONFIG SET no-appendfsync-on-rewrite no"}},
-		{"evicts", [][]any{{"CONFIG", "SET", "maxmemory", "100mb"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}},
+		{"no log", [][]any{{"CONFIG", "SET", "appendonly", "no"}},
+			[]string{`appendonly is "no"`, "CONFIG SET appendonly yes"}},
+		{"log not synced", [][]any{{"CONFIG", "SET", "appendfsync", "everysec"}},
+			[]string{`appendfsync is "everysec"`, "CONFIG SET appendfsync always"}},
+		{"not synced during rewrite", [][]any{{"CONFIG", "SET", "no-appendfsync-on-rewrite", "yes"}},
+			[]string{"CONFIG SET no-appendfsync-on-rewrite no"}},
+		{"evicts", [][]any{{"CONFIG", "SET", "maxmemory", "100mb"},
+			{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}},
 			[]string{`maxmemory-policy is "allkeys-lru"`, "CONFIG SET maxmemory-policy noeviction"}},
 		{"no long values", [][]any{{"CONFIG", "SET", "proto-max-bulk-len", "16mb"}},
 			[]string{"proto-max-bulk-len is 16777216", "CONFIG SET proto-max-bulk-len 512mb"}},
-		{"several", [][]any{{"CONFIG", "SET", "appendonly", "no"}, {"CONFIG", "SET", "appendfsync", "no"}}, []string{"appendonly", "appendfsync"}},
+		{"several", [][]any{{"CONFIG", "SET", "appendonly", "no"}, {"CONFIG", "SET", "appendfsync", "no"}},
+			[]string{"appendonly", "appendfsync"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := mustStart(t, t.TempDir())
@@ -60,10 +65,12 @@ func TestEvictionPolicyWithoutAMemoryLimitIsSafe(t *testing.T) {
 func TestServerWhoseSettingsCannotBeReadIsRefusedWithTheRemedy(t *testing.T) {
 	p := mustStart(t, t.TempDir())
 	raw := rawClient(t, p)
-	do(t, raw, "ACL", "SETUSER", "mm", "on", ">secret", "~*", "+@read", "+@write", "+@transaction", "+@connection", "+info", "+wait")
+	do(t, raw, "ACL", "SETUSER", "mm", "on", ">secret", "~*", "+@read", "+@write", "+@transaction", "+@connection",
+		"+info", "+wait")
 	opts := optionsOf(p)
 	opts.Username, opts.Password = "mm", "secret"
-	if _, err := Open(testContext(t), opts); err == nil || !strings.Contains(err.Error(), "ACL SETUSER <user> +config|get") {
+	if _, err := Open(testContext(t), opts); err == nil ||
+		!strings.Contains(err.Error(), "ACL SETUSER <user> +config|get") {
 		t.Errorf("got %v", err)
 	}
 	// With it, the permissions that Options lists are sufficient for everything.
@@ -89,7 +96,8 @@ func TestServerWhoseSettingsCannotBeReadIsRefusedWithTheRemedy(t *testing.T) {
 }
 
 func TestCheckUsableRefusesUnsupportedServers(t *testing.T) {
-	good := map[string]string{"run_id": "x", "redis_version": "7.0.15", "redis_mode": "standalone", "role": "master", "loading": "0"}
+	good := map[string]string{"run_id": "x", "redis_version": "7.0.15", "redis_mode": "standalone", "role": "master",
+		"loading": "0"}
 	for _, c := range []struct{ field, value, want string }{
 		{"redis_version", "6.2.0", ""},
 		{"redis_version", "8.0", ""},
@@ -115,7 +123,8 @@ func TestCheckUsableRefusesUnsupportedServers(t *testing.T) {
 }
 
 func TestOpenRefusesInvalidOptions(t *testing.T) {
-	for _, opts := range []Options{{}, {Addr: "a:1", Socket: "/s"}, {Addr: "a:1", DB: -1}, {Addr: "a:1", WaitReplicas: -1}} {
+	for _, opts := range []Options{{}, {Addr: "a:1", Socket: "/s"}, {Addr: "a:1", DB: -1},
+		{Addr: "a:1", WaitReplicas: -1}} {
 		if _, err := Open(testContext(t), opts); err == nil {
 			t.Errorf("%+v was accepted", opts)
 		}
@@ -123,7 +132,8 @@ func TestOpenRefusesInvalidOptions(t *testing.T) {
 }
 
 func TestErrorForAMissingServerNamesIt(t *testing.T) {
-	if _, err := Open(testContext(t), Options{Socket: "/nonexistent/redis.sock"}); err == nil || !strings.Contains(err.Error(), "/nonexistent/redis.sock") {
+	if _, err := Open(testContext(t), Options{Socket: "/nonexistent/redis.sock"}); err == nil ||
+		!strings.Contains(err.Error(), "/nonexistent/redis.sock") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -143,7 +153,8 @@ func TestWritesWaitForReplicas(t *testing.T) {
 	retry(t, func() (err error) { s, err = Open(testContext(t), opts); return err })
 	defer s.Close()
 	retry(t, func() error { return s.Apply(testContext(t), set("k", "v")) })
-	if data := do(t, rawReplica, "GET", "k").(string); !strings.HasPrefix(data[len(data)-9:], "v") { // and 8 bytes of checksum
+	if data := do(t, rawReplica, "GET", "k").(string); !strings.HasPrefix(data[len(data)-9:], "v") {
+		// and 8 bytes of checksum
 		t.Errorf("the replica has %q", data)
 	}
 	if _, err := Open(testContext(t), optionsOf(replica)); err == nil || !strings.Contains(err.Error(), "replica") {
@@ -152,7 +163,8 @@ func TestWritesWaitForReplicas(t *testing.T) {
 	if err := replica.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Apply(testContext(t), set("k", "w")); err == nil || !strings.Contains(err.Error(), "only 0 of the 1 replicas") {
+	if err := s.Apply(testContext(t), set("k", "w")); err == nil ||
+		!strings.Contains(err.Error(), "only 0 of the 1 replicas") {
 		t.Errorf("with the replica gone: got %v", err)
 	}
 	if errors.Is(s.Ping(testContext(t)), storage.ErrRestarted) {

@@ -7,23 +7,26 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// A server answers a read as a whole, however large the values are: there and here, all of it takes memory. So a store knows which values may
-// be large before it reads them. It has written every value since it was opened, and asks the server for the sizes of the others.
+// A server answers a read as a whole, however large the values are: there and here, all of it takes memory. So a store
+// knows which values may be large before it reads them. It has written every value since it was opened, and asks the
+// server for the sizes of the others.
 
 const (
 	// smallValue is the size up to which a value is read without asking for its size.
 	smallValue = 16 << 10
-	// maxLargeKeys bounds the keys that are remembered. If more of them have large values, the store asks for the size of every value.
+	// maxLargeKeys bounds the keys that are remembered. If more of them have large values, the store asks for the size
+	// of every value.
 	maxLargeKeys = 1 << 18
 )
 
 // sizes knows which values may be larger than smallValue. The zero value knows that none is.
 type sizes struct {
 	mu sync.Mutex
-	// unknown says that any value may be large: those from before the store was opened were not looked at yet, or too many are large.
+	// unknown says that any value may be large: those from before the store was opened were not looked at yet, or too
+	// many are large.
 	unknown bool
 	tooMany bool                // unknown for good
 	large   map[uint64]struct{} // by hash of the key
@@ -107,7 +110,8 @@ func (s *sizes) mayBeLarge(keys []string) (indexes []int) {
 	return indexes
 }
 
-// readable returns how many of the keys may be read at once: one at least, and no more once their values may have maxBytes.
+// readable returns how many of the keys may be read at once: one at least, and no more once their values may have
+// maxBytes.
 func (s *Store) readable(ctx context.Context, l *link, keys []string, maxBytes int) (int, error) {
 	n := min(len(keys), max(1, maxBytes/smallValue))
 	doubtful := s.sizes.mayBeLarge(keys[:n])

@@ -1,13 +1,13 @@
 // Package redis is a storage engine on any stock Redis (or Valkey) server, version 6.2 or newer.
 //
 // Apply is one MULTI/EXEC transaction: it is atomic, and the server has synced it to its append-only file before Apply
-// returns. Transactions run one after another; whoever has several writes passes them to one Apply. Open refuses a server whose
-// settings allow it to lose or evict what it acknowledged, and so does every reconnection.
+// returns. Transactions run one after another; whoever has several writes passes them to one Apply. Open refuses a
+// server whose settings allow it to lose or evict what it acknowledged, and so does every reconnection.
 //
 // Only one Store can write to a server's database: a second Open takes over, and the first store then returns
-// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, or a value is not as it was
-// written, all do that with storage.ErrDataLost, and so does Open, if there is a watermark. Renew ends that.
-// Len is DBSIZE minus the store's own names: exact as long as nobody else writes there.
+// storage.ErrFenced. If the server restarts or fails over, one call returns storage.ErrRestarted. If it loses data, or
+// a value is not as it was written, all do that with storage.ErrDataLost, and so does Open, if there is a watermark.
+// Renew ends that. Len is DBSIZE minus the store's own names: exact as long as nobody else writes there.
 package redis
 
 import (
@@ -44,8 +44,8 @@ type Store struct {
 
 var _ storage.Store = (*Store)(nil)
 
-// Open connects to the server and takes over its database from any earlier Store. If the server is without something that it had acknowledged, the
-// error is storage.ErrDataLost.
+// Open connects to the server and takes over its database from any earlier Store. If the server is without something
+// that it had acknowledged, the error is storage.ErrDataLost.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s, found, err := openLink(ctx, opts)
 	if err != nil {
@@ -127,8 +127,9 @@ func (s *Store) enterLost(ctx context.Context) error {
 	return nil
 }
 
-// callError turns the error of a request on l, which may be nil, into that of the call. A result that was read on l does
-// not count once l was replaced, so that no call returns data from before a restart after another one has reported it.
+// callError turns the error of a request on l, which may be nil, into that of the call. A result that was read on l
+// does not count once l was replaced, so that no call returns data from before a restart after another one has reported
+// it.
 func (s *Store) callError(ctx context.Context, l *link, verb string, err error) error {
 	switch {
 	case errors.Is(err, errDataLost), errors.Is(err, storage.ErrDataLost): // the latter: of one record

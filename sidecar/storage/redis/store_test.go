@@ -80,7 +80,8 @@ func do(t testing.TB, c *goredis.Client, args ...any) any {
 }
 
 func record(n int, data string) causal.Record {
-	return causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1}, Value: causal.Value{Data: []byte(data)}}
+	return causal.Record{Version: causal.Version{HLC: causal.HLC(n), Origin: 1},
+		Value: causal.Value{Data: []byte(data)}}
 }
 
 func set(key, data string) []storage.Write {
@@ -140,7 +141,8 @@ func TestKeyThatIsNotAStringIsForeign(t *testing.T) {
 	mustApply(t, s, set("ours", "v"))
 	_, found, err := s.Get(ctx, "list")
 	var foreign *storage.ForeignError
-	if found || !errors.Is(err, storage.ErrForeign) || !errors.As(err, &foreign) || foreign.Key != "list" || foreign.Data != nil {
+	if found || !errors.Is(err, storage.ErrForeign) || !errors.As(err, &foreign) || foreign.Key != "list" ||
+		foreign.Data != nil {
 		t.Errorf("get: found %v, %v", found, err)
 	}
 	results, err := s.GetMany(ctx, []string{"list", "ours"}, 1<<20)
@@ -169,7 +171,8 @@ func TestKeysAreStoredUnderTheirOwnNames(t *testing.T) {
 
 func TestEveryKeyHasItsOwnName(t *testing.T) {
 	names := make(map[string]string)
-	for _, key := range []string{"", "a", "k", "\x00", "\x00k", "\x00k\x00", "\x00k\x00k", "\x00\x00", fenceKey, metaKey, "meta"} {
+	for _, key := range []string{"", "a", "k", "\x00", "\x00k", "\x00k\x00", "\x00k\x00k", "\x00\x00", fenceKey,
+		metaKey, "meta"} {
 		name := nameOf(key)
 		if other, taken := names[name]; taken || name == fenceKey || name == metaKey {
 			t.Errorf("the name %q of key %q is taken by %q or by the store", name, key, other)

@@ -46,7 +46,8 @@ func (s *Store) checkWatermark(ctx context.Context, canary uint64) error {
 	case found && w.Value() == watermark.Lost:
 		err = lostError(fmt.Errorf("this was found before, says %s", s.opts.Watermark))
 	case found && canary < w.Value():
-		err = lostError(fmt.Errorf("it has the transactions up to %d, and was acknowledged up to %d", canary, w.Value()))
+		err = lostError(fmt.Errorf("it has the transactions up to %d, and was acknowledged up to %d", canary,
+			w.Value()))
 	case found && marked:
 		return nil
 	}
@@ -54,7 +55,8 @@ func (s *Store) checkWatermark(ctx context.Context, canary uint64) error {
 		return err
 	}
 	if err != nil {
-		s.opts.Logger.Warn("storage: opened as it is, since somebody has accepted that data are lost", "server", s.opts.server(), "error", err)
+		s.opts.Logger.Warn("storage: opened as it is, since somebody has accepted that data are lost", "server",
+			s.opts.server(), "error", err)
 	}
 	return s.beginWatermark(ctx, canary, nil)
 }
@@ -70,7 +72,8 @@ func (s *Store) beginWatermark(ctx context.Context, canary uint64, meta []storag
 		}
 		s.watermark = nil
 	}
-	if meta == nil { // nothing is lost: the file comes first, so that a crash in between loses no watermark that the server tells of
+	if meta == nil {
+		// nothing is lost: the file comes first, so that a crash in between loses no watermark that the server tells of
 		if err := s.createWatermark(canary); err != nil {
 			return err
 		}

@@ -25,7 +25,8 @@ func (s *Store) Apply(ctx context.Context, writes []storage.Write, meta ...stora
 		w := &writes[i]
 		size := storage.EncodedLen(w.Record)
 		if len(w.Key) > maxBulk-len(escape) || !w.Delete && size > maxBulk {
-			return fmt.Errorf("apply key %.40q: %d bytes of key and %d of value: Redis takes at most %d of each", w.Key, len(w.Key), size, maxBulk)
+			return fmt.Errorf("apply key %.40q: %d bytes of key and %d of value: Redis takes at most %d of each", w.Key,
+				len(w.Key), size, maxBulk)
 		}
 	}
 	b := batches.Get().(*batch)
@@ -60,8 +61,9 @@ func (s *Store) SetMeta(ctx context.Context, name string, value []byte) error {
 	return s.write(ctx, metaCommands([]storage.Meta{{Name: name, Value: value}}))
 }
 
-// write runs the commands, which do writes among others, as one transaction, when it is their turn. If ctx ends before that, nothing was done. Once it is
-// their turn, ctx no longer counts and Options.Timeout bounds the wait, so that the caller learns the outcome.
+// write runs the commands, which do writes among others, as one transaction, when it is their turn. If ctx ends before
+// that, nothing was done. Once it is their turn, ctx no longer counts and Options.Timeout bounds the wait, so that the
+// caller learns the outcome.
 func (s *Store) write(ctx context.Context, commands []command, writes ...storage.Write) error {
 	select {
 	case s.writing <- struct{}{}:

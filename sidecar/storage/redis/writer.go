@@ -32,8 +32,8 @@ var (
 // It guards against late writes. A transaction that the network delayed while its connection was abandoned must not run
 // after a newer one: the store does not compare versions, so the older value would win. The same applies to the last
 // transaction of a middleman that was replaced by another one. So a writer writes its own token to the fence key and
-// watches the key on its connection (WATCH). The server aborts its transactions once the next writer has written another
-// token.
+// watches the key on its connection (WATCH). The server aborts its transactions once the next writer has written
+// another token.
 type writer struct {
 	client *goredis.Client
 	conn   *goredis.Conn
@@ -111,8 +111,8 @@ func (w *writer) acquireFence(ctx context.Context, owner string, c claim) error 
 // command is one command of a transaction.
 type command []any
 
-// exec runs the commands as one transaction and waits until they are durable. In the same round trip it watches the fence
-// for the next transaction; usable says whether that succeeded.
+// exec runs the commands as one transaction and waits until they are durable. In the same round trip it watches the
+// fence for the next transaction; usable says whether that succeeded.
 func (w *writer) exec(ctx context.Context, commands []command) (usable bool, err error) {
 	pipe := w.conn.Pipeline()
 	pipe.Do(ctx, "MULTI")
@@ -141,8 +141,12 @@ func (w *writer) exec(ctx context.Context, commands []command) (usable bool, err
 		return usable, nil
 	}
 	if n, err := replicas.Int(); err != nil || n < w.opts.WaitReplicas {
-		return usable, errors.Join(fmt.Errorf("only %d of the %d replicas that WaitReplicas requires have the writes after %v; check the replicas",
-			n, w.opts.WaitReplicas, w.opts.WaitTimeout), err)
+		return usable,
+			errors.Join(
+				fmt.Errorf(
+					"only %d of the %d replicas that WaitReplicas requires have the writes after %v; "+
+						"check the replicas",
+					n, w.opts.WaitReplicas, w.opts.WaitTimeout), err)
 	}
 	return usable, nil
 }

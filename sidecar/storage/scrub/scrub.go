@@ -25,7 +25,8 @@ type Options struct {
 
 // Defaults are for production: at most a twentieth of a processor, and 4 MiB/s.
 func Defaults(logger *slog.Logger) Options {
-	return Options{First: 10 * time.Minute, Interval: 24 * time.Hour, BytesPerSecond: 4 << 20, Share: 20, Logger: logger}
+	return Options{First: 10 * time.Minute, Interval: 24 * time.Hour, BytesPerSecond: 4 << 20, Share: 20,
+		Logger: logger}
 }
 
 // A page is about pageNames records, of about pageBytes.
@@ -96,7 +97,8 @@ func (s *Scrub) pass(ctx context.Context) error {
 	for {
 		next, err := s.page(ctx, after)
 		switch {
-		case errors.Is(err, storage.ErrDataLost), errors.Is(err, storage.ErrClosed), errors.Is(err, storage.ErrFenced), ctx.Err() != nil:
+		case errors.Is(err, storage.ErrDataLost), errors.Is(err, storage.ErrClosed), errors.Is(err, storage.ErrFenced),
+			ctx.Err() != nil:
 			return err
 		case err != nil:
 			if attempts++; attempts == maxAttempts {
@@ -141,7 +143,8 @@ func (s *Scrub) page(ctx context.Context, after string) (next string, err error)
 func (s *Scrub) timed(ctx context.Context, request func() ([]string, string, int, error)) ([]string, string, error) {
 	began := time.Now()
 	names, next, bytes, err := request()
-	if err == nil && !pause(ctx, max(time.Since(began)*time.Duration(s.o.Share-1), time.Duration(bytes)*time.Second/time.Duration(s.o.BytesPerSecond))) {
+	if err == nil && !pause(ctx, max(time.Since(began)*time.Duration(s.o.Share-1),
+		time.Duration(bytes)*time.Second/time.Duration(s.o.BytesPerSecond))) {
 		err = ctx.Err()
 	}
 	return names, next, err

@@ -55,7 +55,8 @@ func (s *store) GetMany(_ context.Context, keys []string, _ int) (results []stor
 			return nil, &storage.DamagedError{Key: key, Reason: "test"}
 		}
 		s.reads[i]++
-		results = append(results, storage.Result{Found: true, Record: causal.Record{Value: causal.Value{Data: make([]byte, 1000)}}})
+		results = append(results, storage.Result{Found: true,
+			Record: causal.Record{Value: causal.Value{Data: make([]byte, 1000)}}})
 	}
 	return results, nil
 }

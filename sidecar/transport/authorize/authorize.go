@@ -1,11 +1,11 @@
-// Package authorize decides whether a part may send a message to another one (Table), and whether the message is one that the protocol
-// has. There is one method for all links, so the kind, the parts at both ends, what the message speaks of, and each of its fields are all that
-// can be checked. The functions are pure and allocate nothing.
+// Package authorize decides whether a part may send a message to another one (Table), and whether the message is one
+// that the protocol has. There is one method for all links, so the kind, the parts at both ends, what the message
+// speaks of, and each of its fields are all that can be checked. The functions are pure and allocate nothing.
 package authorize
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Reason says why a message is refused.
@@ -21,7 +21,8 @@ const (
 	Malformed          // a field has a value that no version sends
 )
 
-var reasonNames = [...]string{"permitted", "unknown kind or value", "foreign sender", "forbidden kind", "foreign content", "impossible value"}
+var reasonNames = [...]string{"permitted", "unknown kind or value", "foreign sender", "forbidden kind",
+	"foreign content", "impossible value"}
 
 func (r Reason) String() string { return reasonNames[r] }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // three has data centers a and b in one ring and c in another; each has two coordinators.
@@ -18,7 +18,8 @@ func three(t testing.TB) *topology.Topology {
 	for _, name := range []string{"a", "b", "c"} {
 		dcs = append(dcs, topology.DataCenter{Name: name, Coordinators: 2, Shards: 2, Caches: 1})
 	}
-	top, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}}, {Name: "two", DCs: []topology.DC{2}}}, nil)
+	top, err := topology.New(1, dcs, []topology.Ring{{Name: "one", DCs: []topology.DC{0, 1}},
+		{Name: "two", DCs: []topology.DC{2}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 	case causal.KindVectors:
 		f.Vectors = []causal.VectorEntry{{Origin: t.OriginOf(from), SV: 5}}
 	case causal.KindSignedVectors: // it passes on what somebody else has signed
-		return causal.SignedVectors{DC: 1, Entries: []causal.VectorEntry{{Origin: 17, SV: 5}, {Origin: 18, Last: 32, SV: 5}}}.Message(from, to)
+		return causal.SignedVectors{DC: 1,
+			Entries: []causal.VectorEntry{{Origin: 17, SV: 5}, {Origin: 18, Last: 32, SV: 5}}}.Message(from, to)
 	case causal.KindPut:
 		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: topology.Origin(t.Origins())}}}
 	case causal.KindDepCheck, causal.KindDepStatus:
@@ -73,11 +75,13 @@ var places = []struct {
 	{"a member and its node", topology.Node{Index: 1, Member: 1}, topology.Node{Index: 1}},
 	{"members of two groups, that of the leader first", topology.Node{Member: 1}, topology.Node{Index: 1, Member: 2}},
 	{"members of two groups, that of the leader last", topology.Node{Index: 1, Member: 2}, topology.Node{Member: 1}},
-	{"members of two groups without the leader", topology.Node{Index: 1, Member: 2}, topology.Node{Index: 2, Member: 1}},
+	{"members of two groups without the leader", topology.Node{Index: 1, Member: 2},
+		topology.Node{Index: 2, Member: 1}},
 	{"members in two data centers", topology.Node{DC: 1, Index: 1, Member: 2}, topology.Node{Member: 1}},
 }
 
-// expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in places, in hexadecimal.
+// expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in
+// places, in hexadecimal.
 var expected = map[string]string{
 	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2",
 	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
@@ -85,13 +89,17 @@ var expected = map[string]string{
 
 	"coordinator>sidecar":     "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1",
 	"coordinator>coordinator": "vectors=125 term=2a term-answer=2 term-reply=19 term-query=1 signed-vectors=5 group=7",
-	"coordinator>middleman":   "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456",
-	"coordinator>cache":       "latencies=1 vectors=1",
+	"coordinator>middleman": "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 " +
+		"past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456",
+	"coordinator>cache": "latencies=1 vectors=1",
 
-	"middleman>sidecar":     "get-reply=0123456 dep-status=0123456 count-reply=0123456 scan-reply=0123456 pong=0123456",
-	"middleman>coordinator": "put-ack=0123456 lane-hello=0123456 pong=0123456 past-query=0123456 past-reply=0123456 salvaged=0123456 adopt-held=25 adopt-state=25 dep-status=0123456",
-	"middleman>middleman":   "dep-check=0123456 dep-status=0123456 frontier=0123 dep-probe=0123 dep-missing=0123 ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 scan-reply=0123456 count=0123456 count-reply=0123456 past-query=0123456 past-reply=0123456",
-	"middleman>cache":       "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
+	"middleman>sidecar": "get-reply=0123456 dep-status=0123456 count-reply=0123456 scan-reply=0123456 pong=0123456",
+	"middleman>coordinator": "put-ack=0123456 lane-hello=0123456 pong=0123456 past-query=0123456 past-reply=0123456 " +
+		"salvaged=0123456 adopt-held=25 adopt-state=25 dep-status=0123456",
+	"middleman>middleman": "dep-check=0123456 dep-status=0123456 frontier=0123 dep-probe=0123 dep-missing=0123 " +
+		"ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 " +
+		"scan-reply=0123456 count=0123456 count-reply=0123456 past-query=0123456 past-reply=0123456",
+	"middleman>cache": "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
 
 	"cache>sidecar":   "get-reply=012 pong=012 lease-grant=012 invalidate=012 stream-reset=012",
 	"cache>middleman": "fill=0123456 stream-open=0123456 lease=0123456 invalidate-ack=0123456 ping=0123456",
@@ -182,28 +190,35 @@ func TestALeaderSpeaksForItsOwnDataCenterOnly(t *testing.T) {
 		m    causal.Message
 		want Reason
 	}{
-		"all of its own":               {vectors(ofC), Permitted},
-		"one of its own":               {vectors(causal.VectorEntry{Origin: 34, RV: []causal.HLC{1, 2}}), Permitted},
-		"nothing":                      {vectors(), Permitted},
-		"those of another one":         {vectors(ofA), ForeignData},
-		"those of the receiver":        {vectors(causal.VectorEntry{Origin: 17, SV: 5}), ForeignData},
-		"both":                         {vectors(ofA, ofC), ForeignData},
-		"a range that begins before":   {vectors(causal.VectorEntry{Origin: 32, Last: 33, SV: 5}), ForeignData},
-		"a range that ends after":      {vectors(causal.VectorEntry{Origin: 48, Last: 49, SV: 5}), ForeignData},
-		"no origin":                    {vectors(causal.VectorEntry{SV: 5}), ForeignData},
-		"the same twice":               {vectors(ofC, ofC), ForeignData},
-		"a ring that does not exist":   {vectors(causal.VectorEntry{Origin: 33, RV: []causal.HLC{1, 2, 3}}), ForeignData},
-		"signed by another one":        {signed(causal.SignedVectors{DC: 0, Entries: []causal.VectorEntry{ofA}}), Permitted},
-		"signed by itself":             {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofC}}), Permitted},
-		"signed for another one":       {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofA}}), ForeignData},
-		"signed by nobody that exists": {signed(causal.SignedVectors{DC: 3, Entries: []causal.VectorEntry{{Origin: 49}}}), ForeignData},
-		"with a seal without end":      {signed(causal.SignedVectors{DC: 2, Seal: make([]byte, causal.MaxSealBytes+1)}), ForeignData},
+		"all of its own":             {vectors(ofC), Permitted},
+		"one of its own":             {vectors(causal.VectorEntry{Origin: 34, RV: []causal.HLC{1, 2}}), Permitted},
+		"nothing":                    {vectors(), Permitted},
+		"those of another one":       {vectors(ofA), ForeignData},
+		"those of the receiver":      {vectors(causal.VectorEntry{Origin: 17, SV: 5}), ForeignData},
+		"both":                       {vectors(ofA, ofC), ForeignData},
+		"a range that begins before": {vectors(causal.VectorEntry{Origin: 32, Last: 33, SV: 5}), ForeignData},
+		"a range that ends after":    {vectors(causal.VectorEntry{Origin: 48, Last: 49, SV: 5}), ForeignData},
+		"no origin":                  {vectors(causal.VectorEntry{SV: 5}), ForeignData},
+		"the same twice":             {vectors(ofC, ofC), ForeignData},
+		"a ring that does not exist": {vectors(causal.VectorEntry{Origin: 33, RV: []causal.HLC{1, 2, 3}}),
+			ForeignData},
+		"signed by another one": {signed(causal.SignedVectors{DC: 0, Entries: []causal.VectorEntry{ofA}}),
+			Permitted},
+		"signed by itself": {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofC}}),
+			Permitted},
+		"signed for another one": {signed(causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofA}}),
+			ForeignData},
+		"signed by nobody that exists": {signed(causal.SignedVectors{DC: 3,
+			Entries: []causal.VectorEntry{{Origin: 49}}}), ForeignData},
+		"with a seal without end": {signed(causal.SignedVectors{DC: 2, Seal: make([]byte, causal.MaxSealBytes+1)}),
+			ForeignData},
 	} {
 		if got := Check(&c.m, top); got != c.want {
 			t.Errorf("%s: %s; want %s", name, got, c.want)
 		}
 	}
-	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 2, Index: 1}, {Part: topology.Middleman, DC: 2}, {Part: topology.Sidecar, DC: 2}} {
+	for _, from := range []topology.Node{{Part: topology.Coordinator, DC: 2, Index: 1},
+		{Part: topology.Middleman, DC: 2}, {Part: topology.Sidecar, DC: 2}} {
 		m := causal.SignedVectors{DC: 2, Entries: []causal.VectorEntry{ofC}}.Message(from, leaderB)
 		if got := Check(&m, top); got != Forbidden {
 			t.Errorf("signed vectors from %v: %s", from, got)
@@ -214,7 +229,8 @@ func TestALeaderSpeaksForItsOwnDataCenterOnly(t *testing.T) {
 // overlaps reports whether a rule with free content permits the kind there as well.
 func overlaps(r Rule, k causal.Kind, from, to topology.Node, top *topology.Topology) bool {
 	return slices.ContainsFunc(Table, func(o Rule) bool {
-		return o.From == r.From && o.To == r.To && o.Content == Free && slices.Contains(o.Kinds, k) && o.Place.holds(from, to, top)
+		return o.From == r.From && o.To == r.To && o.Content == Free && slices.Contains(o.Kinds, k) &&
+			o.Place.holds(from, to, top)
 	})
 }
 
@@ -226,8 +242,10 @@ func TestNodesOutsideTheTopologyAndUnknownKindsAreRefused(t *testing.T) {
 		want Reason
 	}{
 		{causal.Message{Kind: causal.NumKinds, From: side, To: coord}, Unknown},
-		{causal.Message{Kind: causal.KindPut, From: topology.Node{Part: topology.Sidecar, DC: 3}, To: coord}, Forbidden},
-		{causal.Message{Kind: causal.KindPut, From: side, To: topology.Node{Part: topology.Coordinator, DC: 3}}, Forbidden},
+		{causal.Message{Kind: causal.KindPut, From: topology.Node{Part: topology.Sidecar, DC: 3}, To: coord},
+			Forbidden},
+		{causal.Message{Kind: causal.KindPut, From: side, To: topology.Node{Part: topology.Coordinator, DC: 3}},
+			Forbidden},
 		{causal.Message{Kind: causal.KindPut, From: topology.Node{Part: 200}, To: coord}, Forbidden},
 		{causal.Message{Kind: causal.KindPut, From: side, To: topology.Node{Part: 200}}, Forbidden},
 		{causal.Message{Kind: causal.KindNone, From: side, To: coord}, Forbidden},
@@ -240,7 +258,8 @@ func TestNodesOutsideTheTopologyAndUnknownKindsAreRefused(t *testing.T) {
 
 func TestACheckAllocatesNothing(t *testing.T) {
 	top := three(t)
-	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9}, topology.Node{Part: topology.Coordinator}, top)
+	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9},
+		topology.Node{Part: topology.Coordinator}, top)
 	if n := testing.AllocsPerRun(100, func() { Check(&m, top) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -280,7 +299,8 @@ func TestTheDocumentationHasTheTable(t *testing.T) {
 
 func BenchmarkCheck(b *testing.B) {
 	top := three(b)
-	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9}, topology.Node{Part: topology.Coordinator}, top)
+	m := honest(causal.KindPut, topology.Node{Part: topology.Sidecar, Index: 9},
+		topology.Node{Part: topology.Coordinator}, top)
 	for b.Loop() {
 		Check(&m, top)
 	}

@@ -2,10 +2,11 @@ package authorize
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Place says where sender and receiver must be for a rule to apply. The leader of a data center is its first coordinator.
+// Place says where sender and receiver must be for a rule to apply. The leader of a data center is its first
+// coordinator.
 type Place uint8
 
 // The places.
@@ -23,7 +24,9 @@ const (
 	LeaderMemberToOwnDC       // and back
 )
 
-var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader", "leader, in its data center", "leader to leader", "from a leader", "to a leader", "own group", "member to a member of the own leader", "member of the leader, in its data center"}
+var placeNames = [...]string{"any data center", "own data center", "own ring", "own leader",
+	"leader, in its data center", "leader to leader", "from a leader", "to a leader", "own group",
+	"member to a member of the own leader", "member of the leader, in its data center"}
 
 // String returns the place as the documentation has it.
 func (p Place) String() string { return placeNames[p] }
@@ -67,23 +70,29 @@ var Table = []Rule{
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, Free},
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
 	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
-	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan, causal.KindPing}, Free},
-	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing, causal.KindLease, causal.KindInvalidateAck, causal.KindStreamReset}, Free},
+	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan,
+		causal.KindPing}, Free},
+	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing, causal.KindLease,
+		causal.KindInvalidateAck, causal.KindStreamReset}, Free},
 
-	{coordinator, sidecar, Anywhere, []causal.Kind{causal.KindPutReply, causal.KindComplete, causal.KindLogReply}, OriginSender},
+	{coordinator, sidecar, Anywhere, []causal.Kind{causal.KindPutReply, causal.KindComplete, causal.KindLogReply},
+		OriginSender},
 	{coordinator, sidecar, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindLatencies}, Free},
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindVectors}, OriginSender},
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindTerm, causal.KindTermAnswer}, Free},
-	{coordinator, coordinator, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindTermReply, causal.KindTermQuery}, Free},
+	{coordinator, coordinator, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindTermReply,
+		causal.KindTermQuery}, Free},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, OriginsSender},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindSignedVectors}, OriginsNamed},
 	{coordinator, coordinator, SameGroup, []causal.Kind{causal.KindGroup}, Free},
 	{coordinator, coordinator, MemberToOwnLeader, []causal.Kind{causal.KindTerm}, Free},
 	{coordinator, coordinator, LeaderMemberToOwnDC, []causal.Kind{causal.KindTermReply}, Free},
 	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindPutAfter, causal.KindStable}, OriginSender},
-	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery, causal.KindPastReply,
+	{coordinator, middleman, Anywhere, []causal.Kind{causal.KindLaneSync, causal.KindPing, causal.KindPastQuery,
+		causal.KindPastReply,
 		causal.KindSalvage, causal.KindDepCheck}, Free},
-	{coordinator, middleman, FromLeader, []causal.Kind{causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep}, Free},
+	{coordinator, middleman, FromLeader, []causal.Kind{causal.KindAdoptQuery, causal.KindAdoptPut,
+		causal.KindAdoptStep}, Free},
 	{coordinator, middleman, LeaderToOwnDC, []causal.Kind{causal.KindVectors}, Free},
 	{coordinator, cache, LeaderToOwnDC, []causal.Kind{causal.KindLatencies, causal.KindVectors}, Free},
 
@@ -91,19 +100,24 @@ var Table = []Rule{
 	{middleman, sidecar, Anywhere, []causal.Kind{causal.KindCountReply, causal.KindScanReply, causal.KindPong}, Free},
 	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindPutAck}, OriginReceiver},
 	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindDepStatus}, RingSender},
-	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindLaneHello, causal.KindPong, causal.KindPastQuery, causal.KindPastReply, causal.KindSalvaged}, Free},
+	{middleman, coordinator, Anywhere, []causal.Kind{causal.KindLaneHello, causal.KindPong, causal.KindPastQuery,
+		causal.KindPastReply, causal.KindSalvaged}, Free},
 	{middleman, coordinator, ToLeader, []causal.Kind{causal.KindAdoptHeld, causal.KindAdoptState}, Free},
 	{middleman, middleman, Anywhere, []causal.Kind{causal.KindDepStatus}, RingSender},
 	{middleman, middleman, Anywhere, []causal.Kind{causal.KindDepCheck}, Free},
 	{middleman, middleman, SameRing, []causal.Kind{causal.KindFrontier, causal.KindDepProbe, causal.KindDepMissing,
 		causal.KindPing, causal.KindPong, causal.KindPull, causal.KindPulled}, Free},
 	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGetReply}, RingSender},
-	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindScan, causal.KindScanReply, causal.KindCount, causal.KindCountReply,
+	{middleman, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindScan, causal.KindScanReply,
+		causal.KindCount, causal.KindCountReply,
 		causal.KindPastQuery, causal.KindPastReply}, Free},
 	{middleman, middleman, SameGroup, []causal.Kind{causal.KindGroup, causal.KindCopy}, Free},
 	{middleman, cache, Anywhere, []causal.Kind{causal.KindFillReply}, RingSender},
-	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset, causal.KindPong}, Free},
+	{middleman, cache, Anywhere, []causal.Kind{causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset,
+		causal.KindPong}, Free},
 
-	{cache, sidecar, SameDC, []causal.Kind{causal.KindGetReply, causal.KindPong, causal.KindLeaseGrant, causal.KindInvalidate, causal.KindStreamReset}, Free},
-	{cache, middleman, Anywhere, []causal.Kind{causal.KindFill, causal.KindStreamOpen, causal.KindLease, causal.KindInvalidateAck, causal.KindPing}, Free},
+	{cache, sidecar, SameDC, []causal.Kind{causal.KindGetReply, causal.KindPong, causal.KindLeaseGrant,
+		causal.KindInvalidate, causal.KindStreamReset}, Free},
+	{cache, middleman, Anywhere, []causal.Kind{causal.KindFill, causal.KindStreamOpen, causal.KindLease,
+		causal.KindInvalidateAck, causal.KindPing}, Free},
 }

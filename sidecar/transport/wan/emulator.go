@@ -1,9 +1,9 @@
-// Package wan emulates the network between data centers on one machine: latencies with jitter, congestion and cuts, which
-// can change at run time.
+// Package wan emulates the network between data centers on one machine: latencies with jitter, congestion and cuts,
+// which can change at run time.
 //
-// Between two nodes it behaves like a TCP connection: messages arrive in order, and none is lost while the path is open. A
-// cut breaks the connection: messages on their way are lost, and so are messages sent before the cut heals. There is no
-// emulation inside a data center.
+// Between two nodes it behaves like a TCP connection: messages arrive in order, and none is lost while the path is
+// open. A cut breaks the connection: messages on their way are lost, and so are messages sent before the cut heals.
+// There is no emulation inside a data center.
 package wan
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // AllDCs stands for all other data centers in Cut and CutBoth.
@@ -27,8 +27,8 @@ type Options struct {
 	Seed uint64
 }
 
-// Emulator is the state of the network between data centers. Any number of Lines may share it. Its methods may be called
-// concurrently.
+// Emulator is the state of the network between data centers. Any number of Lines may share it. Its methods may be
+// called concurrently.
 type Emulator struct {
 	dcs     int
 	options Options
@@ -42,8 +42,8 @@ type Emulator struct {
 
 // path is one direction between two data centers.
 type path struct {
-	// state is even while the path is open and odd while it is cut. Every cut and heal increments it, which distinguishes
-	// messages sent before a cut from those sent after it healed.
+	// state is even while the path is open and odd while it is cut. Every cut and heal increments it, which
+	// distinguishes messages sent before a cut from those sent after it healed.
 	state atomic.Uint64
 	delay atomic.Int64 // nanoseconds, including congestion, excluding jitter
 
@@ -80,7 +80,8 @@ func New(t *topology.Topology, o Options) (*Emulator, error) {
 		}
 		for b, ms := range row {
 			if !(ms >= 0 && ms <= 60_000) {
-				return nil, fmt.Errorf("round-trip time from %q to %q is %g ms; set it between 0 and 60000", t.DCs[a].Name, t.DCs[b].Name, ms)
+				return nil, fmt.Errorf("round-trip time from %q to %q is %g ms; set it between 0 and 60000",
+					t.DCs[a].Name, t.DCs[b].Name, ms)
 			}
 			e.oneWay[a*n+b] = time.Duration(ms / 2 * float64(time.Millisecond))
 		}

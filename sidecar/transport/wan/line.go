@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // SendResult is the result of sending an item.
@@ -21,7 +21,8 @@ const (
 )
 
 const (
-	// minInterval is the minimum time between two deliveries to one data center. Items due within it are delivered together.
+	// minInterval is the minimum time between two deliveries to one data center. Items due within it are delivered
+	// together.
 	minInterval = 500 * time.Microsecond
 	// maxBatch bounds the items of one delivery.
 	maxBatch = 1024
@@ -49,11 +50,12 @@ type receiver[T any] struct {
 	wake   chan struct{}
 }
 
-// NewLine returns a line over e. It calls deliver with items that have arrived in a data center, in order for each pair of
-// data centers, and with one call at a time for each receiving data center. It calls onLost with items that were lost in a
-// cut after Send had accepted them. Neither may retain the slice or call Close.
+// NewLine returns a line over e. It calls deliver with items that have arrived in a data center, in order for each pair
+// of data centers, and with one call at a time for each receiving data center. It calls onLost with items that were
+// lost in a cut after Send had accepted them. Neither may retain the slice or call Close.
 func NewLine[T any](e *Emulator, deliver, onLost func(items []T)) *Line[T] {
-	l := &Line[T]{e: e, deliver: deliver, onLost: onLost, receivers: make([]receiver[T], e.dcs), done: make(chan struct{})}
+	l := &Line[T]{e: e, deliver: deliver, onLost: onLost, receivers: make([]receiver[T], e.dcs),
+		done: make(chan struct{})}
 	for to := range l.receivers {
 		r := &l.receivers[to]
 		r.wake, r.wakeAt = make(chan struct{}, 1), math.MaxInt64

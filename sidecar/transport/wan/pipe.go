@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The capacity of one path of a line. Items beyond it are refused.
@@ -13,8 +13,9 @@ const (
 	maxBytes = 64 << 20
 )
 
-// jitterPeriod is how long a random jitter is used before the next is drawn. Queues in routers change over milliseconds, not
-// from packet to packet. And since items keep their order, a jitter per item would delay all of them by the largest one.
+// jitterPeriod is how long a random jitter is used before the next is drawn. Queues in routers change over
+// milliseconds, not from packet to packet. And since items keep their order, a jitter per item would delay all of them
+// by the largest one.
 const jitterPeriod = 10 * time.Millisecond
 
 // pipe is the queue of one path of a line, in the order of sending. It uses no clock and no lock.
@@ -46,7 +47,8 @@ func newPipe[T any](e *Emulator, from, to topology.DC) pipe[T] {
 // isStale reports whether a cut has lost the items of the pipe.
 func (p *pipe[T]) isStale() bool { return p.count > 0 && p.path.state.Load() != p.state }
 
-// push adds an item at the time now and returns when it is due, and false if the pipe is full. The pipe must not be stale.
+// push adds an item at the time now and returns when it is due, and false if the pipe is full. The pipe must not be
+// stale.
 func (p *pipe[T]) push(now int64, state uint64, size int, item T, jitter float64) (due int64, ok bool) {
 	if p.count >= maxItems || p.bytes+size > maxBytes && p.count > 0 {
 		return 0, false

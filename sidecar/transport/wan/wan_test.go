@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // three returns the network of three data centers with round trips of 40, 100 and 120 ms.
@@ -19,7 +19,8 @@ func three(t testing.TB, o Options) *Emulator {
 	dc := func(name string) topology.DataCenter {
 		return topology.DataCenter{Name: name, Coordinators: 1, Shards: 1}
 	}
-	top, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b"), dc("c")}, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1, 2}}},
+	top, err := topology.New(1, []topology.DataCenter{dc("a"), dc("b"), dc("c")},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0, 1, 2}}},
 		[][]float64{{1, 40, 100}, {40, 1, 120}, {100, 120, 1}})
 	if err != nil {
 		t.Fatal(err)

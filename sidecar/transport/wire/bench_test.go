@@ -4,19 +4,21 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func typical() map[string]causal.Message {
-	from, to := topology.Node{Part: topology.Coordinator, DC: 1, Index: 0}, topology.Node{Part: topology.Middleman, DC: 6, Index: 3}
+	from, to := topology.Node{Part: topology.Coordinator, DC: 1, Index: 0},
+		topology.Node{Part: topology.Middleman, DC: 6, Index: 3}
 	v := causal.Version{HLC: causal.HLCAt(1_760_000_000_000) + 3, Origin: 12}
 	deps := causal.NewDepList(2)
 	deps.AddWrite(causal.Dep{Version: v, Slot: 77})
 	deps.AddWrite(causal.Dep{Version: v, Slot: 78})
 	return map[string]causal.Message{
 		"get": causal.Get{ID: 123456, Key: "user:81273:cart"}.Message(from, to),
-		"put-after": causal.PutAfter{Key: "user:81273:cart", Record: causal.Record{Version: v, Value: causal.Value{Data: make([]byte, 128)}},
-			Deps: deps}.Message(from, to),
+		"put-after": causal.PutAfter{Key: "user:81273:cart",
+			Record: causal.Record{Version: v, Value: causal.Value{Data: make([]byte, 128)}},
+			Deps:   deps}.Message(from, to),
 		"put-ack": causal.PutAck{Versions: []causal.Version{v, v, v, v, v, v, v, v}}.Message(from, to),
 	}
 }

@@ -22,8 +22,8 @@ type Control struct {
 // Announcement says in which leadership the sender serves the node that it is a member of.
 type Announcement struct {
 	Leadership causal.Leadership // zero: it does not serve
-	// Number counts the announcements of a process from its start: whichever links they arrive on, the one with the greatest number
-	// is the last one. 0: the process has announced nothing.
+	// Number counts the announcements of a process from its start: whichever links they arrive on, the one with the
+	// greatest number is the last one. 0: the process has announced nothing.
 	Number uint64
 }
 
@@ -87,8 +87,8 @@ func AppendProbe(dst []byte, p Probe) []byte { return appendUint(dst, fFrameProb
 // MaxRoots bounds Roots.
 const MaxRoots = 16
 
-// Roots are the authorities of the receiver's trust domain that the sender trusts: their digests (contract.RootDigest), in ascending
-// order without repetition. nil is not known.
+// Roots are the authorities of the receiver's trust domain that the sender trusts: their digests (contract.RootDigest),
+// in ascending order without repetition. nil is not known.
 type Roots []uint64
 
 const fRootsDigests = 1

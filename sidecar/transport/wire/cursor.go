@@ -112,8 +112,8 @@ func (c *cursor) skip() {
 	c.advance(protowire.ConsumeFieldValue(c.num, c.typ, c.b))
 }
 
-// countRun counts the consecutive elements of a repeated field from here on, so that they can be allocated at once. It reads
-// only their lengths. The count is at most half the number of the remaining bytes.
+// countRun counts the consecutive elements of a repeated field from here on, so that they can be allocated at once. It
+// reads only their lengths. The count is at most half the number of the remaining bytes.
 func (c *cursor) countRun() int {
 	count := 0
 	for b := c.b; ; count++ {

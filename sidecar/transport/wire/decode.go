@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Decode replaces *m by the message encoded in b, without aliasing b. Empty lists and data come out nil.
@@ -19,7 +19,8 @@ func Decode(b []byte, m *causal.Message) error {
 	return decodeMessage(b, m, &depRoom{})
 }
 
-// DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an error none is appended.
+// DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an
+// error none is appended.
 func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, error) {
 	first := len(dst)
 	c := cursor{what: "frame", b: b}
@@ -66,7 +67,8 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	return dst, control, nil
 }
 
-// depRoom has room for the dependencies of the messages of a frame, so that they need not be allocated one by one. Puts have few.
+// depRoom has room for the dependencies of the messages of a frame, so that they need not be allocated one by one. Puts
+// have few.
 type depRoom struct {
 	free []causal.Dep
 	like int // how many messages like the present one may follow

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Append appends the encoding of m to dst and returns the extended buffer.
@@ -33,8 +33,8 @@ func (b *Batch) Add(m *causal.Message) {
 	b.from, b.to = m.From, m.To
 }
 
-// openBytes reserves space for the length prefix of about guess bytes, and closeBytes fills it in. If the prefix has another
-// size, closeBytes moves the bytes, which is cheaper than computing every length beforehand.
+// openBytes reserves space for the length prefix of about guess bytes, and closeBytes fills it in. If the prefix has
+// another size, closeBytes moves the bytes, which is cheaper than computing every length beforehand.
 func openBytes(dst []byte, guess int) (_ []byte, start int) {
 	for range protowire.SizeVarint(uint64(guess)) {
 		dst = append(dst, 0)
@@ -191,7 +191,8 @@ func appendDep(dst []byte, d *causal.Dep) []byte {
 }
 
 func appendVector(dst []byte, e *causal.VectorEntry) []byte {
-	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last)) + sizeFixed(uint64(e.Settled))
+	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last)) +
+		sizeFixed(uint64(e.Settled))
 	if n := len(e.RV); n > 0 {
 		size += 1 + protowire.SizeBytes(8*n)
 	}

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // each calls f with a message for every leaf field of causal.Message, however deep: in it, only that field is not zero.
@@ -92,7 +92,8 @@ func fillAll(v reflect.Value) {
 
 func version() *rapid.Generator[causal.Version] {
 	return rapid.Custom(func(t *rapid.T) causal.Version {
-		return causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")), Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))}
+		return causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")),
+			Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))}
 	})
 }
 
@@ -118,13 +119,15 @@ func list[T any](t *rapid.T, label string, elem *rapid.Generator[T], limit int) 
 
 func message() *rapid.Generator[causal.Message] {
 	dep := rapid.Custom(func(t *rapid.T) causal.Dep {
-		return causal.Dep{Version: version().Draw(t, "version"), Slot: topology.Slot(rapid.Uint16Max(topology.Slots-1).Draw(t, "slot"))}
+		return causal.Dep{Version: version().Draw(t, "version"),
+			Slot: topology.Slot(rapid.Uint16Max(topology.Slots-1).Draw(t, "slot"))}
 	})
 	hlc := rapid.Map(rapid.Uint64(), func(v uint64) causal.HLC { return causal.HLC(v) })
 	vector := rapid.Custom(func(t *rapid.T) causal.VectorEntry {
 		return causal.VectorEntry{
 			Origin: topology.Origin(rapid.Uint32().Draw(t, "origin")), SV: hlc.Draw(t, "sv"),
-			RV: list(t, "rv", hlc, topology.MaxRings), Last: topology.Origin(rapid.Uint32().Draw(t, "last")), Settled: hlc.Draw(t, "settled"),
+			RV: list(t, "rv", hlc, topology.MaxRings), Last: topology.Origin(rapid.Uint32().Draw(t, "last")),
+			Settled: hlc.Draw(t, "settled"),
 		}
 	})
 	return rapid.Custom(func(t *rapid.T) causal.Message {

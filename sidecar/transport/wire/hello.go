@@ -8,10 +8,11 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// The version of the link protocol, and the oldest compatible one. A new field that readers may ignore needs no new version.
+// The version of the link protocol, and the oldest compatible one. A new field that readers may ignore needs no new
+// version.
 const (
 	Protocol    = 1
 	MinProtocol = 1
@@ -47,8 +48,9 @@ type Hello struct {
 	Announcement Announcement
 }
 
-// Manifest holds hashes of what all processes of a deployment must have alike: origins follow the order of the data centers, so a
-// process with another order speaks for origins that are not its own. 0 is not known: processes of the first version do not say.
+// Manifest holds hashes of what all processes of a deployment must have alike: origins follow the order of the data
+// centers, so a process with another order speaks for origins that are not its own. 0 is not known: processes of the
+// first version do not say.
 type Manifest struct {
 	DataCenters uint64 // their names, in order
 	Rings       uint64 // their names and members, in order
@@ -72,8 +74,8 @@ func (m Manifest) Differences(other Manifest) (all []string) {
 	return all
 }
 
-// StartedBefore reports whether the sender of h is known to have been started before that of other. Of two with the same time,
-// the incarnation decides, so that all peers decide alike.
+// StartedBefore reports whether the sender of h is known to have been started before that of other. Of two with the
+// same time, the incarnation decides, so that all peers decide alike.
 func (h *Hello) StartedBefore(other *Hello) bool {
 	if h.StartedMs == 0 || other.StartedMs == 0 {
 		return false
@@ -87,7 +89,9 @@ var ErrProtocol = errors.New("the link protocols have no version in common")
 // Compatible returns an error if this process and the sender of h support no common protocol version.
 func (h *Hello) Compatible() error {
 	if h.Protocol < MinProtocol || h.MinProtocol > Protocol {
-		return fmt.Errorf("%w: process %q speaks %d down to %d, this one %d down to %d; upgrade the older one through a version that supports both",
+		return fmt.Errorf(
+			"%w: process %q speaks %d down to %d, this one %d down to %d; upgrade the older one through a version "+
+				"that supports both",
 			ErrProtocol, h.Process, h.Protocol, h.MinProtocol, Protocol, MinProtocol)
 	}
 	return nil
@@ -150,7 +154,8 @@ func AppendHello(dst []byte, h *Hello) []byte {
 	body = appendAnnouncement(body, fHelloAnnounced, h.Announcement)
 	for _, n := range h.Nodes {
 		body = protowire.AppendTag(body, fHelloNodes, protowire.BytesType)
-		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))+sizeUint(uint64(n.Member))))
+		body = protowire.AppendVarint(body, uint64(sizeUint(n.Index)+sizeUint(uint64(n.DC))+sizeUint(uint64(n.Part))+
+			sizeUint(uint64(n.Member))))
 		body = appendUint(body, fNodeIndex, n.Index)
 		body = appendUint(body, fNodeDC, uint64(n.DC))
 		body = appendUint(body, fNodePart, uint64(n.Part))

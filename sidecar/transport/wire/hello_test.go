@@ -8,12 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestAHelloSurvives(t *testing.T) {
 	want := &Hello{
-		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4, StartedMs: 1 << 40, Renews: true,
+		Protocol: 3, MinProtocol: 2, Process: "orders-coordinator-0", Incarnation: 1 << 60, Link: 9, TopologyEpoch: 4,
+		StartedMs: 1 << 40, Renews: true,
 		Manifest: Manifest{DataCenters: 1 << 63, Rings: 2, Binding: 3}, Version: "v1.2.3", Roots: Roots{1, 1 << 63},
 		Announcement: Announcement{causal.Leadership{Epoch: 1 << 63, Life: 1}, 1 << 62},
 		Nodes:        []topology.Node{{}, {Part: topology.Sidecar, DC: 65535, Index: 1 << 63}},
@@ -72,7 +73,8 @@ func TestABadAnnouncementIsRefused(t *testing.T) {
 	} {
 		for name, b := range map[string][]byte{
 			"frame": protowire.AppendBytes([]byte{fFrameAnnouncement<<3 | 2}, body),
-			"hello": protowire.AppendBytes([]byte{fFrameHello<<3 | 2}, protowire.AppendBytes([]byte{fHelloAnnounced<<3 | 2}, body)),
+			"hello": protowire.AppendBytes([]byte{fFrameHello<<3 | 2},
+				protowire.AppendBytes([]byte{fHelloAnnounced<<3 | 2}, body)),
 		} {
 			_, errHello := DecodeHello(b)
 			if _, _, err := DecodeFrame(b, nil); name == "frame" && err == nil || name == "hello" && errHello == nil {
@@ -83,7 +85,8 @@ func TestABadAnnouncementIsRefused(t *testing.T) {
 }
 
 func TestAFrameOfMessagesIsNoHello(t *testing.T) {
-	if _, err := DecodeHello(appendBatch(nil, []causal.Message{full()})); err == nil || !strings.Contains(err.Error(), "no hello") {
+	if _, err := DecodeHello(appendBatch(nil, []causal.Message{full()})); err == nil ||
+		!strings.Contains(err.Error(), "no hello") {
 		t.Errorf("got %v", err)
 	}
 }

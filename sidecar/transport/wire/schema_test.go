@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // schema reads wire.proto, as far as that file goes: flat messages with one field in a line.
@@ -25,7 +25,8 @@ func schema(t *testing.T) protoreflect.FileDescriptor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := &descriptorpb.FileDescriptorProto{Name: new("wire.proto"), Package: new("causalstore.v1"), Syntax: new("proto3")}
+	file := &descriptorpb.FileDescriptorProto{Name: new("wire.proto"), Package: new("causalstore.v1"),
+		Syntax: new("proto3")}
 	open := regexp.MustCompile(`^message (\w+) \{`)
 	field := regexp.MustCompile(`^  (repeated )?(\w+) (\w+) = (\d+);`)
 	var msg *descriptorpb.DescriptorProto
@@ -35,11 +36,13 @@ func schema(t *testing.T) protoreflect.FileDescriptor {
 			file.MessageType = append(file.MessageType, msg)
 		} else if m := field.FindStringSubmatch(line); m != nil {
 			number, _ := strconv.Atoi(m[4])
-			f := &descriptorpb.FieldDescriptorProto{Name: &m[3], Number: new(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+			f := &descriptorpb.FieldDescriptorProto{Name: &m[3], Number: new(int32(number)),
+				Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
 			if m[1] != "" {
 				f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 			}
-			if typ, ok := descriptorpb.FieldDescriptorProto_Type_value["TYPE_"+strings.ToUpper(m[2])]; ok && m[2] == strings.ToLower(m[2]) {
+			if typ, ok := descriptorpb.FieldDescriptorProto_Type_value["TYPE_"+strings.ToUpper(m[2])]; ok &&
+				m[2] == strings.ToLower(m[2]) {
 				f.Type = descriptorpb.FieldDescriptorProto_Type(typ).Enum()
 			} else {
 				f.Type, f.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), new(".causalstore.v1."+m[2])
@@ -82,7 +85,9 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	file := schema(t)
 	frame := dynamicpb.NewMessage(file.Messages().ByName("Frame"))
 	want, announcement := full(), Announcement{causal.Leadership{Epoch: 3, Life: 4}, 5}
-	if err := proto.Unmarshal(AppendAnnouncement(AppendRoots(AppendProbe(appendBatch(nil, []causal.Message{want}), ProbeRequest), Roots{1, 2}), announcement), frame); err != nil {
+	if err := proto.Unmarshal(
+		AppendAnnouncement(AppendRoots(AppendProbe(appendBatch(nil, []causal.Message{want}), ProbeRequest),
+			Roots{1, 2}), announcement), frame); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, frame, "frame", "hello")
@@ -97,7 +102,9 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	if got := get(m, "hlc").Uint(); got != uint64(want.Fields().HLC) {
 		t.Errorf("hlc %d", got)
 	}
-	if got := get(m, "to").List(); got.Len() != 4 || got.Get(0).Uint() != uint64(want.To.Part) || got.Get(1).Uint() != uint64(want.To.DC) || got.Get(2).Uint() != want.To.Index || got.Get(3).Uint() != uint64(want.To.Member) {
+	if got := get(m, "to").List(); got.Len() != 4 || got.Get(0).Uint() != uint64(want.To.Part) ||
+		got.Get(1).Uint() != uint64(want.To.DC) || got.Get(2).Uint() != want.To.Index ||
+		got.Get(3).Uint() != uint64(want.To.Member) {
 		t.Errorf("to %v", got)
 	}
 	if got := get(get(m, "record").Message(), "expire_at_ms").Int(); got != want.Fields().Record.Value.ExpireAtMs {
@@ -119,7 +126,10 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 
 func TestAnOrdinaryProtobufReaderUnderstandsHellosByTheSchemaFile(t *testing.T) {
 	frame := dynamicpb.NewMessage(schema(t).Messages().ByName("Frame"))
-	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5, Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11}, Announcement: Announcement{causal.Leadership{Epoch: 3, Life: 4}, 5}, Nodes: []topology.Node{{Index: 1, DC: 2, Part: 3, Member: 2}}}
+	h := &Hello{Protocol: 1, MinProtocol: 1, Process: "p", Incarnation: 2, Link: 3, TopologyEpoch: 4, StartedMs: 5,
+		Renews: true, Manifest: Manifest{6, 7, 8}, Version: "v9", Roots: Roots{10, 11},
+		Announcement: Announcement{causal.Leadership{Epoch: 3, Life: 4}, 5},
+		Nodes:        []topology.Node{{Index: 1, DC: 2, Part: 3, Member: 2}}}
 	if err := proto.Unmarshal(AppendHello(nil, h), frame); err != nil {
 		t.Fatal(err)
 	}

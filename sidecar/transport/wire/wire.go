@@ -1,8 +1,8 @@
 // Package wire encodes and decodes the messages of the protocol.
 //
 // The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, so generated code would
-// only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an error;
-// no input makes them panic, and what they allocate is bounded by a small multiple of the input.
+// only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an
+// error; no input makes them panic, and what they allocate is bounded by a small multiple of the input.
 //
 // Decoded messages share no memory with the input. A value that lives on in a cache for hours must not keep a frame of
 // other messages alive, so strings and data are copied.
@@ -12,7 +12,7 @@ import (
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // The gRPC names of the format.
@@ -92,7 +92,8 @@ const (
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.
 func EstimateSize(m *causal.Message) int {
 	f := m.Fields()
-	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies) + 2*len(f.Exclusions)
+	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies) +
+		2*len(f.Exclusions)
 	for i := range f.Vectors {
 		n += 24 + 8*len(f.Vectors[i].RV)
 	}
@@ -102,8 +103,8 @@ func EstimateSize(m *causal.Message) int {
 	return n
 }
 
-// Check returns an error if a reader would refuse m. Senders call it first, because one such message makes the reader refuse
-// the whole frame.
+// Check returns an error if a reader would refuse m. Senders call it first, because one such message makes the reader
+// refuse the whole frame.
 func Check(m *causal.Message) error {
 	f := m.Fields()
 	switch {
@@ -121,12 +122,14 @@ func Check(m *causal.Message) error {
 	}
 	for i := range f.Deps {
 		if f.Deps[i].Slot >= topology.Slots {
-			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, f.Deps[i].Slot, topology.Slots-1)
+			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, f.Deps[i].Slot,
+				topology.Slots-1)
 		}
 	}
 	for i := range f.Vectors {
 		if len(f.Vectors[i].RV) > topology.MaxRings {
-			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(f.Vectors[i].RV), topology.MaxRings)
+			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(f.Vectors[i].RV),
+				topology.MaxRings)
 		}
 	}
 	return nil

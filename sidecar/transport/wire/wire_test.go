@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestEveryFieldOfAMessageSurvivesOnItsOwn(t *testing.T) {
@@ -81,7 +81,8 @@ func TestTheZeroMessageTakesNoBytes(t *testing.T) {
 }
 
 func TestAFrameNamesItsRouteOnce(t *testing.T) {
-	m := causal.Message{Kind: causal.KindStable, From: topology.Node{Part: topology.Coordinator, DC: 3, Index: 1}, To: topology.Node{Part: topology.Middleman, DC: 5, Index: 2}}
+	m := causal.Message{Kind: causal.KindStable, From: topology.Node{Part: topology.Coordinator, DC: 3, Index: 1},
+		To: topology.Node{Part: topology.Middleman, DC: 5, Index: 2}}
 	one, three := len(appendBatch(nil, []causal.Message{m})), len(appendBatch(nil, []causal.Message{m, m, m}))
 	if three-one >= 2*one/2 {
 		t.Errorf("one message takes %d bytes, three take %d", one, three)
@@ -90,7 +91,8 @@ func TestAFrameNamesItsRouteOnce(t *testing.T) {
 
 func TestTheLengthOfAMessageIsRightWhateverTheGuessWas(t *testing.T) {
 	for _, n := range []int{0, 40, 80, 90, 120, 127, 128, 16250, 16300, 16340, 16383, 16384, 2 << 20} {
-		want := []causal.Message{withFields(causal.Fields{Key: strings.Repeat("k", n), HLC: 1}), withFields(causal.Fields{ID: 7})}
+		want := []causal.Message{withFields(causal.Fields{Key: strings.Repeat("k", n), HLC: 1}),
+			withFields(causal.Fields{ID: 7})}
 		got, _, err := DecodeFrame(appendBatch(nil, want), nil)
 		if err != nil {
 			t.Fatalf("key of %d: %v", n, err)
@@ -155,7 +157,8 @@ func withUnknown(b []byte, inner map[protowire.Number]bool) []byte {
 
 func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 	want := full()
-	b := withUnknown(Append(nil, &want), map[protowire.Number]bool{fRecord: true, fDeps: true, fVersions: true, fVectors: true})
+	b := withUnknown(Append(nil, &want), map[protowire.Number]bool{fRecord: true, fDeps: true, fVersions: true,
+		fVectors: true})
 	frame := unknownFields(nil)
 	frame = protowire.AppendBytes(protowire.AppendTag(frame, fFrameMessages, protowire.BytesType), b)
 	got, _, err := DecodeFrame(unknownFields(frame), nil)
@@ -189,8 +192,9 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		"wire type is 0, want 1":  protowire.AppendVarint(tag(nil, fHLC, protowire.VarintType), 1),
 		"wire type is 2, want 0":  protowire.AppendBytes(tag(nil, fID, protowire.BytesType), nil),
 		"exceeds the limit of 25": protowire.AppendVarint(tag(nil, fKind, protowire.VarintType), 256),
-		"node with part 300":      protowire.AppendBytes(tag(nil, fFrom, protowire.BytesType), protowire.AppendVarint(nil, 300)),
-		"packed list of 9":        protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 9)),
+		"node with part 300": protowire.AppendBytes(tag(nil, fFrom, protowire.BytesType),
+			protowire.AppendVarint(nil, 300)),
+		"packed list of 9": protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 9)),
 		"limit of 4095": protowire.AppendBytes(tag(nil, fDeps, protowire.BytesType),
 			protowire.AppendVarint(tag(nil, fDepSlot, protowire.VarintType), topology.Slots)),
 		"65 elements": protowire.AppendBytes(tag(nil, fVectors, protowire.BytesType),
@@ -240,8 +244,10 @@ func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 // greatest returns a message with the greatest value in every field that has one, and no list.
 func greatest() causal.Message {
 	node := topology.Node{Part: math.MaxUint8, DC: math.MaxUint16, Index: math.MaxUint64, Member: math.MaxUint8}
-	m := withFields(causal.Fields{Status: math.MaxUint8, Err: math.MaxUint8, Ring: math.MaxUint8, Clean: true, Hit: true, VersionOnly: true, Older: true, Map: math.MaxUint32,
-		ID: math.MaxUint64, Session: math.MaxUint64, Seq: math.MaxUint64, Epoch: math.MaxUint64, Hash: math.MaxUint64, HLC: math.MaxUint64, Cut: math.MaxUint64,
+	m := withFields(causal.Fields{Status: math.MaxUint8, Err: math.MaxUint8, Ring: math.MaxUint8, Clean: true,
+		Hit: true, VersionOnly: true, Older: true, Map: math.MaxUint32,
+		ID: math.MaxUint64, Session: math.MaxUint64, Seq: math.MaxUint64, Epoch: math.MaxUint64, Hash: math.MaxUint64,
+		HLC: math.MaxUint64, Cut: math.MaxUint64,
 		Duration: math.MinInt64, Record: greatestRecord()})
 	m.Kind, m.From, m.To = math.MaxUint8, node, node
 	return m
@@ -261,13 +267,16 @@ func TestTheBoundOfTheSizeOfAMessageHoldsForTheGreatestFields(t *testing.T) {
 		"moved":      {Moved: slices.Repeat([]causal.Moved{{Key: "k", Record: rec}}, n)},
 		"latencies":  {Latencies: slices.Repeat([]float64{1}, n)},
 		"exclusions": {Exclusions: slices.Repeat([]uint32{math.MaxUint32}, n)},
-		"vectors": {Vectors: slices.Repeat([]causal.VectorEntry{{Origin: math.MaxUint32, Last: math.MaxUint32, SV: math.MaxUint64, Settled: math.MaxUint64,
-			RV: slices.Repeat([]causal.HLC{math.MaxUint64}, topology.MaxRings)}}, n)},
+		"vectors": {
+			Vectors: slices.Repeat([]causal.VectorEntry{{Origin: math.MaxUint32, Last: math.MaxUint32,
+				SV: math.MaxUint64, Settled: math.MaxUint64,
+				RV: slices.Repeat([]causal.HLC{math.MaxUint64}, topology.MaxRings)}}, n)},
 	}
 	for name, list := range lists {
 		m := greatest()
 		f := m.Fields()
-		f.Deps, f.Versions, f.Moved, f.Latencies, f.Exclusions, f.Vectors = list.Deps, list.Versions, list.Moved, list.Latencies, list.Exclusions, list.Vectors
+		f.Deps, f.Versions, f.Moved, f.Latencies, f.Exclusions, f.Vectors = list.Deps, list.Versions, list.Moved,
+			list.Latencies, list.Exclusions, list.Vectors
 		size, bound := len(Append(nil, &m)), m.MaxEncodedSize()
 		if size > bound || bound > size+200+16*n {
 			t.Errorf("%s: %d bytes, and the bound is %d", name, size, bound)
@@ -311,7 +320,8 @@ func TestWhatEarlierVersionsAcceptedStillFits(t *testing.T) {
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add(appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})}))
 	announced := Announcement{causal.Leadership{Epoch: 1, Life: 2}, 3}
-	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1, Member: 1}}, Announcement: announced}))
+	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1, Member: 1}},
+		Announcement: announced}))
 	f.Add(AppendAnnouncement(AppendProbe(nil, ProbeRequest), announced))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := DecodeHello(b); err == nil {
@@ -325,7 +335,9 @@ func FuzzDecodeFrame(f *testing.F) {
 			return
 		}
 		again := appendBatch(nil, msgs)
-		msgs2, control2, err := DecodeFrame(AppendAnnouncement(AppendRoots(AppendProbe(slices.Clone(again), control.Probe), control.Roots), control.Announcement), nil)
+		msgs2, control2, err := DecodeFrame(
+			AppendAnnouncement(AppendRoots(AppendProbe(slices.Clone(again), control.Probe), control.Roots),
+				control.Announcement), nil)
 		if diff := cmp.Diff(control, control2); err != nil || diff != "" {
 			t.Fatalf("what was read cannot be written and read again: %v\n%s", err, diff)
 		}

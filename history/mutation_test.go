@@ -30,7 +30,8 @@ var mutations = map[string]func(r *rand.Rand, h History) History{
 	"an older value read again": func(r *rand.Rand, h History) History {
 		return onGet(r, h, func(i int) bool {
 			for j := range i {
-				if old := &h[j]; old.Process == h[i].Process && old.Key == h[i].Key && old.OK && old.Kind == Get && !old.Missing {
+				if old := &h[j]; old.Process == h[i].Process && old.Key == h[i].Key && old.OK && old.Kind == Get &&
+					!old.Missing {
 					was := h[i]
 					h[i].Value, h[i].Missing, h[i].Version = old.Value, false, old.Version
 					if len(kindsOf(h)) > 0 {

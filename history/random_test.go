@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // folded is what a report found, in the reference's names.
@@ -183,7 +183,8 @@ func TestCheckerAgreesWithTheReferenceOnRandomHistories(t *testing.T) {
 			}
 		}
 		if got[VersionOrder] && want[VersionOrder] || got[VersionReused] && want[VersionReused] {
-			// What supersedes what is not well defined then, and the checker keeps only the greatest and the last writes.
+			// What supersedes what is not well defined then, and the checker keeps only the greatest and the last
+			// writes.
 			for _, k := range []Kind{MissingRead, StaleRead, Snapshot, LostWrite, Convergence} {
 				delete(got, k)
 				delete(want, k)
@@ -194,7 +195,8 @@ func TestCheckerAgreesWithTheReferenceOnRandomHistories(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d accepted; refused for %v", accepted, rounds, seen)
-	for _, k := range []Kind{ThinAir, Cycle, MissingRead, StaleRead, Convergence, VersionOrder, VersionMismatch, VersionReused, Snapshot, Diverged, LostWrite} {
+	for _, k := range []Kind{ThinAir, Cycle, MissingRead, StaleRead, Convergence, VersionOrder, VersionMismatch,
+		VersionReused, Snapshot, Diverged, LostWrite} {
 		if seen[k] < rounds/2000 {
 			t.Errorf("only %d histories with %s: the generator must be widened", seen[k], k)
 		}

@@ -1,4 +1,5 @@
-// Package topology describes a deployment: its data centers, the rings they form, and the shard that owns a key in each ring.
+// Package topology describes a deployment: its data centers, the rings they form, and the shard that owns a key in each
+// ring.
 //
 // A Topology is immutable. A change is a new Topology with a higher epoch; parts refuse lower epochs.
 package topology
@@ -35,8 +36,8 @@ const MaxCoordinators = 16
 // Slot is a hash slot, 0 to Slots-1.
 type Slot uint16
 
-// Origin identifies the coordinator that wrote a version; 0 is no origin. Every coordinator that a data center may have has
-// a fixed one, so stability vectors are slices, and scaling coordinators changes no other origin.
+// Origin identifies the coordinator that wrote a version; 0 is no origin. Every coordinator that a data center may have
+// has a fixed one, so stability vectors are slices, and scaling coordinators changes no other origin.
 type Origin uint32
 
 // Part is the role of a node.
@@ -69,8 +70,8 @@ type Node struct {
 	Index uint64
 	DC    DC
 	Part  Part
-	// Member is 0 for the node itself, whichever process serves it, and counts from 1 for the members of its group (PROTOCOL,
-	// Groups). The machines of the protocol know the former only.
+	// Member is 0 for the node itself, whichever process serves it, and counts from 1 for the members of its group
+	// (PROTOCOL, Groups). The machines of the protocol know the former only.
 	Member uint8
 }
 
@@ -129,8 +130,8 @@ type DataCenter struct {
 	CoordinatorsBefore int
 	// CoordinatorMembers is the number of members that hold the log of each coordinator; 0 is 1.
 	CoordinatorMembers int
-	// CoordinatorMembersBefore is the number of members before the reduction in progress; 0 if there is none. The digest of a
-	// topology without one is that of versions that do not know it.
+	// CoordinatorMembersBefore is the number of members before the reduction in progress; 0 if there is none. The
+	// digest of a topology without one is that of versions that do not know it.
 	CoordinatorMembersBefore int `json:",omitempty"`
 	Caches                   int
 	Shards                   int
@@ -140,11 +141,12 @@ type DataCenter struct {
 	ShardMembersBefore int `json:",omitempty"`
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
-	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL, Excluded data centers). It never
-	// falls. The digest of a topology without one is that of versions that do not know it.
+	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL, Excluded data
+	// centers). It never falls. The digest of a topology without one is that of versions that do not know it.
 	Exclusions int `json:",omitempty"`
-	// KeepsData is the number of the exclusion of which a person has said that the shards go on with the data that they have: no other ring
-	// has them. 0: none. The digest of a topology without one is that of versions that do not know it.
+	// KeepsData is the number of the exclusion of which a person has said that the shards go on with the data that they
+	// have: no other ring has them. 0: none. The digest of a topology without one is that of versions that do not know
+	// it.
 	KeepsData int `json:",omitempty"`
 	// Place is where maps show the data center; nil: unknown. It is no part of what processes must agree on.
 	Place *Place `json:"-"`
@@ -201,7 +203,8 @@ type Topology struct {
 	Epoch uint64
 	DCs   []DataCenter
 	Rings []Ring
-	// RTT[a][b] is the declared round-trip time between two DCs in milliseconds, an initial estimate until it is measured.
+	// RTT[a][b] is the declared round-trip time between two DCs in milliseconds, an initial estimate until it is
+	// measured.
 	RTT [][]float64
 
 	owners    [][]Node // ring -> slot -> middleman
@@ -244,19 +247,30 @@ func (t *Topology) validate() error {
 		case names[dc.Name]:
 			return fmt.Errorf("data center %q is declared twice", dc.Name)
 		case dc.Shards < 1 || dc.Coordinators < 1 || dc.Caches < 0 || dc.ShardsBefore < 0 || dc.CoordinatorsBefore < 0:
-			return fmt.Errorf("data center %q: shards and coordinators must be at least 1, caches, shardsBefore and coordinatorsBefore at least 0", dc.Name)
-		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers || dc.CoordinatorMembersBefore < 0 || dc.CoordinatorMembersBefore > MaxMembers:
-			return fmt.Errorf("data center %q: %d members for each coordinator, before that %d; declare 1 to %d", dc.Name, dc.CoordinatorMembers,
+			return fmt.Errorf(
+				"data center %q: shards and coordinators must be at least 1, caches, shardsBefore and "+
+					"coordinatorsBefore at least 0", dc.Name)
+		case dc.CoordinatorMembers < 0 || dc.CoordinatorMembers > MaxMembers || dc.CoordinatorMembersBefore < 0 ||
+			dc.CoordinatorMembersBefore > MaxMembers:
+			return fmt.Errorf("data center %q: %d members for each coordinator, before that %d; declare 1 to %d",
+				dc.Name, dc.CoordinatorMembers,
 				dc.CoordinatorMembersBefore, MaxMembers)
-		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers || dc.ShardMembersBefore < 0 || dc.ShardMembersBefore > MaxMembers:
-			return fmt.Errorf("data center %q: %d members for each shard, before that %d; declare 1 to %d", dc.Name, dc.ShardMembers,
+		case dc.ShardMembers < 0 || dc.ShardMembers > MaxMembers || dc.ShardMembersBefore < 0 ||
+			dc.ShardMembersBefore > MaxMembers:
+			return fmt.Errorf("data center %q: %d members for each shard, before that %d; declare 1 to %d", dc.Name,
+				dc.ShardMembers,
 				dc.ShardMembersBefore, MaxMembers)
 		case dc.Exclusions < 0 || dc.Exclusions > 0 && len(t.Rings) == 1:
-			return fmt.Errorf("data center %q: exclusions is %d with %d rings; a data center can be excluded where another ring has its data", dc.Name, dc.Exclusions, len(t.Rings))
+			return fmt.Errorf(
+				"data center %q: exclusions is %d with %d rings; a data center can be excluded where another ring "+
+					"has its data", dc.Name, dc.Exclusions, len(t.Rings))
 		case dc.KeepsData < 0 || dc.KeepsData > dc.Exclusions:
-			return fmt.Errorf("data center %q: keepsData is %d and exclusions is %d; set it to the number of the exclusion, or remove it", dc.Name, dc.KeepsData, dc.Exclusions)
+			return fmt.Errorf(
+				"data center %q: keepsData is %d and exclusions is %d; set it to the number of the exclusion, or "+
+					"remove it", dc.Name, dc.KeepsData, dc.Exclusions)
 		case dc.RunningCoordinators() > MaxCoordinators:
-			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(), MaxCoordinators)
+			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(),
+				MaxCoordinators)
 		}
 		names[dc.Name] = true
 	}
@@ -270,7 +284,8 @@ func (t *Topology) validate() error {
 				return fmt.Errorf("ring %q names a data center that is not declared", ring.Name)
 			}
 			if other, dup := ringOf[dc]; dup {
-				return fmt.Errorf("data center %q is in rings %q and %q; a data center belongs to exactly one", t.DCs[dc].Name, t.Rings[other].Name, ring.Name)
+				return fmt.Errorf("data center %q is in rings %q and %q; a data center belongs to exactly one",
+					t.DCs[dc].Name, t.Rings[other].Name, ring.Name)
 			}
 			ringOf[dc] = r
 			t.DCs[dc].Ring = RingID(r)
@@ -291,7 +306,9 @@ func (t *Topology) validateKept() error {
 		switch {
 		case dc.KeepsData == 0:
 		case kept >= 0 && t.DCs[kept].Ring != dc.Ring:
-			return fmt.Errorf("data centers %q and %q of two rings have keepsData; set it in the data centers of one ring, from which the others copy", t.DCs[kept].Name, dc.Name)
+			return fmt.Errorf(
+				"data centers %q and %q of two rings have keepsData; set it in the data centers of one ring, from "+
+					"which the others copy", t.DCs[kept].Name, dc.Name)
 		default:
 			kept = i
 		}
@@ -299,8 +316,8 @@ func (t *Topology) validateKept() error {
 	return nil
 }
 
-// assignSlots assigns every slot of a ring to the shard with the highest rendezvous score (PROTOCOL §2), among the old or
-// the new shards.
+// assignSlots assigns every slot of a ring to the shard with the highest rendezvous score (PROTOCOL §2), among the old
+// or the new shards.
 func (t *Topology) assignSlots(r RingID, old bool) {
 	var seeds []uint64
 	var middlemen []Node
@@ -396,7 +413,8 @@ func (t *Topology) Nodes(f func(Node)) {
 	}
 }
 
-// Runs reports whether the topology has a process that speaks for a node, or for a member of its group. Sidecars come and go by themselves.
+// Runs reports whether the topology has a process that speaks for a node, or for a member of its group. Sidecars come
+// and go by themselves.
 func (t *Topology) Runs(n Node) bool {
 	if int(n.DC) >= len(t.DCs) {
 		return false
@@ -415,8 +433,8 @@ func (t *Topology) Runs(n Node) bool {
 	return n.Index < uint64(running) && int(n.Member) <= dc.Members(n.Part)
 }
 
-// MembersOf returns the members of the group of a node that run, the preferred primary first. Coordinators and middlemen have a group, even if
-// it has one member; other nodes are returned as they are.
+// MembersOf returns the members of the group of a node that run, the preferred primary first. Coordinators and
+// middlemen have a group, even if it has one member; other nodes are returned as they are.
 func (t *Topology) MembersOf(n Node) []Node {
 	if !n.HasGroup() || int(n.DC) >= len(t.DCs) {
 		return []Node{n}
@@ -443,8 +461,8 @@ func Hash(key string) uint64 { return xxhash.Sum64String(key) }
 // HashBytes is Hash of a key in bytes.
 func HashBytes(key []byte) uint64 { return xxhash.Sum64(key) }
 
-// HashedPart returns the part of a key that determines its slot: as in Redis Cluster, the {tag} if the key has one that is
-// not empty, so that keys can share a slot, and otherwise the whole key.
+// HashedPart returns the part of a key that determines its slot: as in Redis Cluster, the {tag} if the key has one that
+// is not empty, so that keys can share a slot, and otherwise the whole key.
 func HashedPart(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {

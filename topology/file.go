@@ -14,8 +14,8 @@ type File struct {
 	Epoch       uint64           `json:"epoch"`
 	DataCenters []FileDataCenter `json:"dataCenters"`
 	Rings       []FileRing       `json:"rings"`
-	// RoundTripMs is the round-trip time of pairs of DCs in milliseconds, each pair once, in either direction. It is the
-	// initial estimate until latencies are measured, and the delay of an emulated WAN. Omitted pairs are 0.
+	// RoundTripMs is the round-trip time of pairs of DCs in milliseconds, each pair once, in either direction. It is
+	// the initial estimate until latencies are measured, and the delay of an emulated WAN. Omitted pairs are 0.
 	RoundTripMs map[string]map[string]float64 `json:"roundTripMs,omitempty"`
 }
 
@@ -23,30 +23,34 @@ type File struct {
 type FileDataCenter struct {
 	Name         string `json:"name"`
 	Coordinators *int   `json:"coordinators,omitempty"`
-	// CoordinatorsBefore is the number of coordinators before a scale-down. It must stay until the surplus coordinators have
-	// drained. Omitted, there is no scale-down.
+	// CoordinatorsBefore is the number of coordinators before a scale-down. It must stay until the surplus coordinators
+	// have drained. Omitted, there is no scale-down.
 	CoordinatorsBefore *int `json:"coordinatorsBefore,omitempty"`
 	// CoordinatorMembers is the number of members, 1 to 3, that hold the log of each coordinator on disks of their own.
 	CoordinatorMembers *int `json:"coordinatorMembers,omitempty"`
-	// CoordinatorMembersBefore is the number of members before a reduction. It must stay until the surplus members have left the
-	// groups. Omitted, there is no reduction.
+	// CoordinatorMembersBefore is the number of members before a reduction. It must stay until the surplus members have
+	// left the groups. Omitted, there is no reduction.
 	CoordinatorMembersBefore *int `json:"coordinatorMembersBefore,omitempty"`
 	Caches                   *int `json:"caches,omitempty"`
 	Shards                   *int `json:"shards,omitempty"`
-	// ShardMembers is the number of members, 1 to 3, that hold the storage of each shard, each with a log and a storage of its own.
+	// ShardMembers is the number of members, 1 to 3, that hold the storage of each shard, each with a log and a storage
+	// of its own.
 	ShardMembers *int `json:"shardMembers,omitempty"`
 	// ShardMembersBefore is to ShardMembers what CoordinatorMembersBefore is to CoordinatorMembers.
 	ShardMembersBefore *int `json:"shardMembersBefore,omitempty"`
-	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has switched to
-	// the new number. Omitted, there is no resharding.
+	// ShardsBefore is the number of shards before resharding. It must stay until every middleman of the ring has
+	// switched to the new number. Omitted, there is no resharding.
 	ShardsBefore *int `json:"shardsBefore,omitempty"`
-	// Exclusions is how often the data center was excluded: given up for now, because it is lost. The others then complete writes without
-	// its shards, and these begin again with nothing when they are back. To exclude it once more, raise the number; it never falls.
+	// Exclusions is how often the data center was excluded: given up for now, because it is lost. The others then
+	// complete writes without its shards, and these begin again with nothing when they are back. To exclude it once
+	// more, raise the number; it never falls.
 	Exclusions *int `json:"exclusions,omitempty"`
-	// KeepsData is the number of the exclusion that takes nothing from the shards of the data center: they go on with what they have, because the
-	// other rings were excluded, too, and nobody has all data. Set it to exclusions, in the data centers of one ring only.
+	// KeepsData is the number of the exclusion that takes nothing from the shards of the data center: they go on with
+	// what they have, because the other rings were excluded, too, and nobody has all data. Set it to exclusions, in the
+	// data centers of one ring only.
 	KeepsData *int `json:"keepsData,omitempty"`
-	// Latitude, -90 to 90, and Longitude, -180 to 180, in degrees, are where maps show the data center. Set both or neither.
+	// Latitude, -90 to 90, and Longitude, -180 to 180, in degrees, are where maps show the data center. Set both or
+	// neither.
 	Latitude  *float64 `json:"latitude,omitempty"`
 	Longitude *float64 `json:"longitude,omitempty"`
 }
@@ -59,16 +63,20 @@ func (d *FileDataCenter) place() (*Place, error) {
 	case d.Latitude == nil || d.Longitude == nil:
 		return nil, fmt.Errorf("data center %q: set both latitude and longitude, or neither", d.Name)
 	case !(*d.Latitude >= -90 && *d.Latitude <= 90) || !(*d.Longitude >= -180 && *d.Longitude <= 180):
-		return nil, fmt.Errorf("data center %q: latitude %g, longitude %g; set -90 to 90 and -180 to 180 degrees", d.Name, *d.Latitude, *d.Longitude)
+		return nil, fmt.Errorf("data center %q: latitude %g, longitude %g; set -90 to 90 and -180 to 180 degrees",
+			d.Name, *d.Latitude, *d.Longitude)
 	}
 	return &Place{*d.Latitude, *d.Longitude}, nil
 }
 
 // Counts returns the data center with the counts that are left out filled in, but without its ring.
 func (d *FileDataCenter) Counts() DataCenter {
-	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1), CoordinatorsBefore: countOr(d.CoordinatorsBefore, 0),
-		CoordinatorMembers: countOr(d.CoordinatorMembers, 1), CoordinatorMembersBefore: countOr(d.CoordinatorMembersBefore, 0),
-		Caches: countOr(d.Caches, 1), Shards: countOr(d.Shards, 1), ShardMembers: countOr(d.ShardMembers, 1), ShardMembersBefore: countOr(d.ShardMembersBefore, 0),
+	return DataCenter{Name: d.Name, Coordinators: countOr(d.Coordinators, 1),
+		CoordinatorsBefore:       countOr(d.CoordinatorsBefore, 0),
+		CoordinatorMembers:       countOr(d.CoordinatorMembers, 1),
+		CoordinatorMembersBefore: countOr(d.CoordinatorMembersBefore, 0),
+		Caches:                   countOr(d.Caches, 1), Shards: countOr(d.Shards, 1),
+		ShardMembers: countOr(d.ShardMembers, 1), ShardMembersBefore: countOr(d.ShardMembersBefore, 0),
 		ShardsBefore: countOr(d.ShardsBefore, 0), Exclusions: countOr(d.Exclusions, 0),
 		KeepsData: countOr(d.KeepsData, 0)}
 }
@@ -127,11 +135,13 @@ func (f *File) Topology() (*Topology, error) {
 		for _, b := range []struct {
 			name  string
 			count *int
-		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore}, {"coordinatorMembers", d.CoordinatorMembers},
+		}{{"shardsBefore", d.ShardsBefore}, {"coordinatorsBefore", d.CoordinatorsBefore},
+			{"coordinatorMembers", d.CoordinatorMembers},
 			{"coordinatorMembersBefore", d.CoordinatorMembersBefore}, {"shardMembers", d.ShardMembers},
 			{"shardMembersBefore", d.ShardMembersBefore}} {
 			if b.count != nil && *b.count < 1 {
-				return nil, fmt.Errorf("data center %q: %s is %d; set it to at least 1, or omit it", d.Name, b.name, *b.count)
+				return nil, fmt.Errorf("data center %q: %s is %d; set it to at least 1, or omit it", d.Name,
+					b.name, *b.count)
 			}
 		}
 	}
@@ -158,7 +168,9 @@ func (f *File) Topology() (*Topology, error) {
 				return nil, fmt.Errorf("roundTripMs names %q and %q, but dataCenters does not list both", a, b)
 			}
 			if ms < 0 || i == j {
-				return nil, fmt.Errorf("roundTripMs is %g from %q to %q; set at least 0, between different data centers", ms, a, b)
+				return nil,
+					fmt.Errorf("roundTripMs is %g from %q to %q; set at least 0, between different data centers", ms, a,
+						b)
 			}
 			if old := rtt[i][j]; old != 0 && old != ms {
 				return nil, fmt.Errorf("roundTripMs declares %q to %q twice, as %g and %g; keep one", a, b, old, ms)

@@ -13,7 +13,8 @@ func TestDefaultTopologyHasEightRegionsInThreeRings(t *testing.T) {
 	for i := range topo.DCs {
 		for j := range topo.DCs {
 			if i != j && (topo.RTT[i][j] < 20 || topo.RTT[i][j] != topo.RTT[j][i]) {
-				t.Errorf("%s to %s: %g ms and back %g ms", topo.DCs[i].Name, topo.DCs[j].Name, topo.RTT[i][j], topo.RTT[j][i])
+				t.Errorf("%s to %s: %g ms and back %g ms", topo.DCs[i].Name, topo.DCs[j].Name, topo.RTT[i][j],
+					topo.RTT[j][i])
 			}
 		}
 	}
@@ -57,7 +58,8 @@ func TestAddingAShardMovesSlotsOnlyToIt(t *testing.T) {
 }
 
 func TestCoordinatorOfInvertsOriginOf(t *testing.T) {
-	topo, err := New(1, []DataCenter{{Name: "a", Coordinators: 3, Shards: 1}, {Name: "b", Coordinators: 2, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
+	topo, err := New(1, []DataCenter{{Name: "a", Coordinators: 3, Shards: 1}, {Name: "b", Coordinators: 2, Shards: 1}},
+		[]Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func TestScalingCoordinatorsChangesNoOrigin(t *testing.T) {
 	b2 := Node{DC: 1, Part: Coordinator, Index: 2}
 	var before Origin
 	for i, n := range []int{1, 3, MaxCoordinators} {
-		topo, err := New(1, []DataCenter{{Name: "a", Coordinators: n, Shards: 1}, {Name: "b", Coordinators: n, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
+		topo, err := New(1, []DataCenter{{Name: "a", Coordinators: n, Shards: 1},
+			{Name: "b", Coordinators: n, Shards: 1}}, []Ring{{Name: "r", DCs: []DC{0, 1}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,10 +125,12 @@ func TestPlacesAreReadAndChecked(t *testing.T) {
 	if topo, err := parse(""); err != nil || topo.DCs[0].Place != nil {
 		t.Errorf("without a place: %v", err)
 	}
-	if topo, err := parse(", latitude: -23.5, longitude: 0"); err != nil || topo.DCs[0].Place == nil || *topo.DCs[0].Place != (Place{Latitude: -23.5}) {
+	if topo, err := parse(", latitude: -23.5, longitude: 0"); err != nil || topo.DCs[0].Place == nil ||
+		*topo.DCs[0].Place != (Place{Latitude: -23.5}) {
 		t.Errorf("with a place: %v", err)
 	}
-	for _, site := range []string{", latitude: 1", ", longitude: 1", ", latitude: 91, longitude: 0", ", latitude: 0, longitude: -181"} {
+	for _, site := range []string{", latitude: 1", ", longitude: 1", ", latitude: 91, longitude: 0",
+		", latitude: 0, longitude: -181"} {
 		if _, err := parse(site); err == nil {
 			t.Errorf("%q was accepted", site)
 		}

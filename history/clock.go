@@ -1,7 +1,7 @@
 package history
 
-// clock counts, for each lane, the operations in a past. Lanes beyond its end are zero. Lane p is process p; later lanes
-// are for writes of unknown outcome.
+// clock counts, for each lane, the operations in a past. Lanes beyond its end are zero. Lane p is process p; later
+// lanes are for writes of unknown outcome.
 type clock []int32
 
 func (k clock) at(lane int32) int32 {

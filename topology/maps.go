@@ -7,14 +7,15 @@ import (
 )
 
 // Resharding moves slots between the middlemen of a ring. Meanwhile the topology holds the old shard counts as well
-// (DataCenter.ShardsBefore), so a ring has two slot maps: the old and the new one. Each part switches from the old to the
-// new map ring by ring, and messages that depend on the map carry its MapID.
+// (DataCenter.ShardsBefore), so a ring has two slot maps: the old and the new one. Each part switches from the old to
+// the new map ring by ring, and messages that depend on the map carry its MapID.
 
-// MapID identifies the map from the slots of a ring to its middlemen. It is computed from the data centers of the ring and
-// their shard counts alone, so all parts compute the same one, whenever they learn of a change. 0 is no map.
+// MapID identifies the map from the slots of a ring to its middlemen. It is computed from the data centers of the ring
+// and their shard counts alone, so all parts compute the same one, whenever they learn of a change. 0 is no map.
 type MapID uint32
 
-// CacheLayout identifies the cache counts of all data centers, which determine the cache that holds a key. It is never 0.
+// CacheLayout identifies the cache counts of all data centers, which determine the cache that holds a key. It is never
+// 0.
 type CacheLayout uint32
 
 // foldToID folds a hash to 32 bits, and avoids 0.
@@ -53,8 +54,8 @@ func (t *Topology) CacheLayout() CacheLayout {
 	return CacheLayout(foldToID(d.Sum64()))
 }
 
-// WithOldMaps returns the topology that uses the old slot map for the given rings, and the new one for the others. Rings
-// that are not resharding have only one map.
+// WithOldMaps returns the topology that uses the old slot map for the given rings, and the new one for the others.
+// Rings that are not resharding have only one map.
 func (t *Topology) WithOldMaps(rings RingSet) *Topology {
 	if rings &= t.Resharding(); rings == t.oldMaps {
 		return t

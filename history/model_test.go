@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // modelWrite is a write of the model, with all that was before it.
@@ -99,7 +99,8 @@ func (m *model) read(at int, key string) Read {
 func (m *model) write(at int, op *Op) {
 	m.clock[at]++
 	w := &modelWrite{op: len(m.h), key: op.Key, deleted: op.Kind == Delete, value: op.Value, origin: at,
-		version: causal.Version{HLC: m.clock[at], Origin: topology.Origin(at + 1)}, needs: append([]int(nil), m.applied[at]...)}
+		version: causal.Version{HLC: m.clock[at], Origin: topology.Origin(at + 1)},
+		needs:   append([]int(nil), m.applied[at]...)}
 	m.writes[at] = append(m.writes[at], w)
 	m.apply(at, w)
 	if m.versions {
@@ -170,7 +171,8 @@ func (m *model) run(n, sessions, procsEach, keys int) History {
 		for k := range keys {
 			e := m.read(at, fmt.Sprintf("k%d", k))
 			m.now += 10
-			m.h = append(m.h, Op{Session: fmt.Sprintf("check%d", at), Kind: Get, Key: e.Key, Value: e.Value, Missing: e.Missing,
+			m.h = append(m.h, Op{Session: fmt.Sprintf("check%d", at), Kind: Get, Key: e.Key, Value: e.Value,
+				Missing: e.Missing,
 				Version: e.Version, Start: m.now, End: m.now + 1, OK: true, Final: true})
 		}
 	}
@@ -199,7 +201,8 @@ func TestHistoriesOfACorrectMemoryAreAccepted(t *testing.T) {
 }
 
 func TestMemoryThatBreaksARuleIsDetected(t *testing.T) {
-	for _, fault := range []string{"writes overtake what they depend on", "the last to arrive wins", "a session reads anywhere",
+	for _, fault := range []string{"writes overtake what they depend on", "the last to arrive wins",
+		"a session reads anywhere",
 		"an mget is read piece by piece", "a write is acknowledged and dropped"} {
 		t.Run(fault, func(t *testing.T) {
 			var c Checker

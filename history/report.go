@@ -11,8 +11,8 @@ type Kind string
 
 // The violations.
 const (
-	// Malformed: the history breaks its own format (a value written twice, a process that overlaps itself, ...). Nothing
-	// else is checked then.
+	// Malformed: the history breaks its own format (a value written twice, a process that overlaps itself, ...).
+	// Nothing else is checked then.
 	Malformed Kind = "malformed"
 	// ThinAir: a read returned a value or version that was never written, or whose write had failed.
 	ThinAir Kind = "thin-air"

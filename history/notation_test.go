@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // parse reads the notation of the tests: one operation a line or between semicolons,
 //
 //	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t
 //
-// with "-" for missing, "x=1@7.2" for version (hlc 7, origin 2), and the flags "?" outcome unknown, "!" failed, "final",
-// "[3,9]" start and end. By default every operation ends before the next one starts.
+// with "-" for missing, "x=1@7.2" for version (hlc 7, origin 2), and the flags "?" outcome unknown, "!" failed,
+// "final", "[3,9]" start and end. By default every operation ends before the next one starts.
 func parse(t testing.TB, text string) History {
 	t.Helper()
 	var h History

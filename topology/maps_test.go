@@ -23,10 +23,12 @@ func TestReshardingRingHasAnOldAndANewMap(t *testing.T) {
 		t.Fatalf("resharding rings: %b", got)
 	}
 	old := during.WithOldMaps(during.AllRings())
-	for name, pair := range map[string][2]*Topology{"new": {during, three}, "old": {old, two}, "new again": {old.WithOldMaps(0), three}} {
+	for name, pair := range map[string][2]*Topology{"new": {during, three}, "old": {old, two},
+		"new again": {old.WithOldMaps(0), three}} {
 		got, want := pair[0], pair[1]
 		if got.Map(0) != want.Map(0) || !slices.Equal(got.RingMiddlemen(0), want.RingMiddlemen(0)) {
-			t.Errorf("%s map: %d with %v, want %d with %v", name, got.Map(0), got.RingMiddlemen(0), want.Map(0), want.RingMiddlemen(0))
+			t.Errorf("%s map: %d with %v, want %d with %v", name, got.Map(0), got.RingMiddlemen(0), want.Map(0),
+				want.RingMiddlemen(0))
 		}
 		for slot := range Slots {
 			if o := got.Owner(0, Slot(slot)); o != want.Owner(0, Slot(slot)) {
@@ -48,6 +50,7 @@ func TestMapDependsOnShardsAndCacheLayoutOnCaches(t *testing.T) {
 		t.Errorf("map %d; with another shard %d, with another cache %d", base.Map(0), shards.Map(0), caches.Map(0))
 	}
 	if caches.CacheLayout() == base.CacheLayout() || shards.CacheLayout() != base.CacheLayout() {
-		t.Errorf("cache layout %d; with another cache %d, with another shard %d", base.CacheLayout(), caches.CacheLayout(), shards.CacheLayout())
+		t.Errorf("cache layout %d; with another cache %d, with another shard %d", base.CacheLayout(),
+			caches.CacheLayout(), shards.CacheLayout())
 	}
 }

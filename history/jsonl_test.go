@@ -83,7 +83,8 @@ func (e errReader) Read([]byte) (int, error) { return 0, e.err }
 
 func TestWriterRefusesTextThatIsNotUTF8(t *testing.T) {
 	w := NewWriter(io.Discard)
-	if err := w.Write(&Op{Session: "s", Kind: Put, Key: "k", Value: "\xff", OK: true}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+	if err := w.Write(&Op{Session: "s", Kind: Put, Key: "k", Value: "\xff", OK: true}); err == nil ||
+		!strings.Contains(err.Error(), "UTF-8") {
 		t.Fatalf("got %v", err)
 	}
 	if err := w.Write(&Op{Session: "s", Key: "k"}); err == nil {
@@ -101,7 +102,8 @@ func TestParseVersionAcceptsBothNotations(t *testing.T) {
 			t.Errorf("%s: got %v, %v", s, v, err)
 		}
 	}
-	for _, s := range []string{"", "@", "1", "1@", "@1", "1.@2", "a@1", "1@x", "1.70000@2", "1@4294967296", "-1@2", "281474976710656.0@1"} {
+	for _, s := range []string{"", "@", "1", "1@", "@1", "1.@2", "a@1", "1@x", "1.70000@2", "1@4294967296", "-1@2",
+		"281474976710656.0@1"} {
 		if v, err := ParseVersion(s); err == nil {
 			t.Errorf("%q was read as %v", s, v)
 		}
@@ -114,7 +116,8 @@ func TestRecorderCollectsFromManyGoroutines(t *testing.T) {
 	for p := range 8 {
 		wg.Go(func() {
 			for i := range 100 {
-				r.Add(Op{Session: string(rune('a' + p)), Kind: Get, Key: "k", Missing: true, OK: true, Start: int64(i), End: int64(i)})
+				r.Add(Op{Session: string(rune('a' + p)), Kind: Get, Key: "k", Missing: true, OK: true, Start: int64(i),
+					End: int64(i)})
 			}
 		})
 	}

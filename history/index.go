@@ -54,7 +54,8 @@ func (c *Checker) index() {
 			if op.Kind == Put {
 				kv := keyValue{op.Value, in.key}
 				if other, dup := c.names.writes[kv]; dup {
-					c.malformed(i, "value %s is written twice to key %s; values must be unique per key: %s", shown(op.Value),
+					c.malformed(i, "value %s is written twice to key %s; values must be unique per key: %s",
+						shown(op.Value),
 						shown(op.Key), c.h[other].String()+" ; "+op.String())
 				}
 				c.names.writes[kv] = int32(i)
@@ -112,7 +113,8 @@ func (c *Checker) procOf(i int, op *Op) int32 {
 	name := op.process()
 	if p, ok := c.names.procs[name]; ok {
 		if c.procs[p].session != op.Session {
-			c.malformed(i, "process %s is in sessions %s and %s; a process belongs to one", shown(name), shown(c.procs[p].session), shown(op.Session))
+			c.malformed(i, "process %s is in sessions %s and %s; a process belongs to one", shown(name),
+				shown(c.procs[p].session), shown(op.Session))
 		}
 		return p
 	}
@@ -131,7 +133,8 @@ func (c *Checker) placeInProcess(i int, op *Op, in *opInfo) {
 	p := &c.procs[in.proc]
 	if p.lastAny >= 0 {
 		if before := &c.h[p.lastAny]; op.Start < before.Start || op.End < before.End {
-			c.malformed(i, "process %s goes back in time; its operations must stand in its order: %s", shown(op.process()), before.String()+" ; "+op.String())
+			c.malformed(i, "process %s goes back in time; its operations must stand in its order: %s",
+				shown(op.process()), before.String()+" ; "+op.String())
 		}
 	}
 	p.lastAny = int32(i)
@@ -168,10 +171,12 @@ func (c *Checker) keyOf(key string) int32 {
 func (c *Checker) addElems(i int32, op *Op, in *opInfo) {
 	in.elems.from = int32(len(c.elems))
 	if op.Kind == Get {
-		c.elems = append(c.elems, elem{op: i, key: c.keyOf(op.Key), at: -1, write: -1, missing: op.Missing, version: op.Version})
+		c.elems = append(c.elems, elem{op: i, key: c.keyOf(op.Key), at: -1, write: -1, missing: op.Missing,
+			version: op.Version})
 	} else {
 		for j, r := range op.Reads {
-			c.elems = append(c.elems, elem{op: i, key: c.keyOf(r.Key), at: int32(j), write: -1, missing: r.Missing, version: r.Version})
+			c.elems = append(c.elems, elem{op: i, key: c.keyOf(r.Key), at: int32(j), write: -1, missing: r.Missing,
+				version: r.Version})
 		}
 	}
 	in.elems.to = int32(len(c.elems))

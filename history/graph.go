@@ -78,7 +78,9 @@ func (c *Checker) addEpochs() {
 			continue
 		}
 		s := spans[session(int32(i))]
-		ended := int32(sort.Search(s.len(), func(j int) bool { return c.h[c.byEnd[int(s.from)+j]].End >= c.h[i].Start }))
+		ended := int32(sort.Search(s.len(), func(j int) bool {
+			return c.h[c.byEnd[int(s.from)+j]].End >= c.h[i].Start
+		}))
 		if ended == lastRank[o.proc] {
 			continue // the previous operation of its process has this edge
 		}

@@ -7,9 +7,9 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 //
 // Algorithm: operations are the nodes of a graph whose edges generate happens-before. The checker walks them in
 // topological order with a vector clock each: how many operations of each process are in its past. A clock lives until
-// the last successor has taken it over, so memory grows with the number of pending nodes, not with the history. For each
-// key and process the writes are sorted, so "the last write of k by p in this past" is a binary search. Explanations
-// need more than the clocks; they search the graph again, but only for the violations that are shown.
+// the last successor has taken it over, so memory grows with the number of pending nodes, not with the history. For
+// each key and process the writes are sorted, so "the last write of k by p in this past" is a binary search.
+// Explanations need more than the clocks; they search the graph again, but only for the violations that are shown.
 type Checker struct {
 	h       History
 	names   names

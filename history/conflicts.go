@@ -43,7 +43,8 @@ func (c *Checker) checkConflicts() {
 
 func (c *Checker) sortConflicts() {
 	slices.SortFunc(c.conflicts, func(a, b conflict) int {
-		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from), cmp.Compare(a.elem, b.elem), cmp.Compare(a.pair, b.pair))
+		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from), cmp.Compare(a.elem, b.elem),
+			cmp.Compare(a.pair, b.pair))
 	})
 }
 
@@ -140,7 +141,8 @@ func (c *Checker) findStale(component []int32) {
 			budget -= c.reach(to, func(v int32) bool { return component[v] == component[to] })
 			for _, x := range c.conflicts[i:end] {
 				if c.marks.has(x.from) {
-					c.found = append(c.found, finding{kind: StaleRead, op: x.op, elem: x.elem, other: x.from, pair: x.pair})
+					c.found = append(c.found, finding{kind: StaleRead, op: x.op, elem: x.elem, other: x.from,
+						pair: x.pair})
 				}
 			}
 		}

@@ -31,20 +31,21 @@ func BenchmarkBigHistory(b *testing.B) {
 		sessions, procs int
 		versions        bool
 	}{{24, 1, true}, {200, 1, true}, {6, 33, true}, {24, 1, false}, {200, 1, false}, {6, 33, false}} {
-		b.Run(fmt.Sprintf("sessions=%d/processes=%d/versions=%v", c.sessions, c.sessions*c.procs, c.versions), func(b *testing.B) {
-			h := newModel(rand.New(rand.NewPCG(1, 1)), 3, c.versions).run(500_000, c.sessions, c.procs, 3000)
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			for b.Loop() {
-				report := Check(h, Options{})
-				if !report.OK() {
-					b.Fatal(report)
+		b.Run(fmt.Sprintf("sessions=%d/processes=%d/versions=%v", c.sessions, c.sessions*c.procs, c.versions),
+			func(b *testing.B) {
+				h := newModel(rand.New(rand.NewPCG(1, 1)), 3, c.versions).run(500_000, c.sessions, c.procs, 3000)
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				for b.Loop() {
+					report := Check(h, Options{})
+					if !report.OK() {
+						b.Fatal(report)
+					}
 				}
-			}
-			runtime.ReadMemStats(&after)
-			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MB/op")
-		})
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MB/op")
+			})
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/topology"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // OpKind is the kind of an operation.

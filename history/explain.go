@@ -47,7 +47,9 @@ func (c *Checker) representatives(found []finding, limit int) []finding {
 		ranks[i] = ranked{seen[s], i}
 		seen[s]++
 	}
-	slices.SortFunc(ranks, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.at, b.at)) })
+	slices.SortFunc(ranks, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.at, b.at))
+	})
 	ranks = ranks[:limit]
 	slices.SortFunc(ranks, func(a, b ranked) int { return cmp.Compare(a.at, b.at) })
 	picked := make([]finding, len(ranks))
@@ -229,7 +231,8 @@ func (c *Checker) explainMissing(f finding) Violation {
 	default:
 		f.kind, f.other = c.nameBySession(f, MissingRead, func(w int32) bool { return slices.Contains(puts, w) })
 	}
-	why := fmt.Sprintf("%s was read as missing though it was written, and no delete explains it", shown(c.keyName(f.elem)))
+	why := fmt.Sprintf("%s was read as missing though it was written, and no delete explains it",
+		shown(c.keyName(f.elem)))
 	return c.violation(f.kind, why, c.wayIn(f)...)
 }
 

@@ -39,7 +39,8 @@ func (r *reference) observed(i int) bool {
 	return false
 }
 
-// kindsOf returns the kinds of violation, where the names of session guarantees are folded into StaleRead and MissingRead.
+// kindsOf returns the kinds of violation, where the names of session guarantees are folded into StaleRead and
+// MissingRead.
 func kindsOf(h History) map[Kind]bool {
 	r := &reference{h: h, kinds: map[Kind]bool{}, ver: make([]causal.Version, len(h))}
 	r.readsFrom()
@@ -81,10 +82,12 @@ func (r *reference) readsFrom() {
 			continue
 		}
 		if op.Kind == Get {
-			r.reads = append(r.reads, refRead{op: i, key: op.Key, missing: op.Missing, value: op.Value, version: op.Version, write: -1})
+			r.reads = append(r.reads, refRead{op: i, key: op.Key, missing: op.Missing, value: op.Value,
+				version: op.Version, write: -1})
 		}
 		for j, e := range op.Reads {
-			r.reads = append(r.reads, refRead{op: i, at: j, key: e.Key, missing: e.Missing, value: e.Value, version: e.Version, write: -1})
+			r.reads = append(r.reads, refRead{op: i, at: j, key: e.Key, missing: e.Missing, value: e.Value,
+				version: e.Version, write: -1})
 		}
 	}
 	for j := range r.reads {

@@ -99,7 +99,8 @@ func (c *Checker) settle(d int32) {
 func (c *Checker) settleRest() {
 	for i := range c.unsettled {
 		if u := &c.unsettled[i]; !u.settled {
-			c.found = append(c.found, finding{kind: MissingRead, op: c.elems[u.elem].op, elem: u.elem, other: -1, pair: u.pair})
+			c.found = append(c.found, finding{kind: MissingRead, op: c.elems[u.elem].op, elem: u.elem, other: -1,
+				pair: u.pair})
 		}
 	}
 }

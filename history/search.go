@@ -162,16 +162,16 @@ func (c *Checker) stepCost(u, s int32) int {
 }
 
 // path returns the operations that lead from one node to another through as few sessions as possible, both ends
-// included, or nil if there is no path. It keeps only the ends of a run of session order. Into the node base, if not -1,
-// only session order and similar edges count, not what it has read itself.
+// included, or nil if there is no path. It keeps only the ends of a run of session order. Into the node base, if not
+// -1, only session order and similar edges count, not what it has read itself.
 func (c *Checker) path(from, to, base int32, edges []edge, within func(int32) bool) []int32 {
 	const far = int32(1) << 30
 	dist, parent := make([]int32, c.nodes), make([]int32, c.nodes)
 	for v := range dist {
 		dist[v], parent[v] = far, -1
 	}
-	// Breadth-first: current holds the nodes at distance d, later those first seen at d+1. A cycle is a path back to its
-	// start, so the start does not count as reached.
+	// Breadth-first: current holds the nodes at distance d, later those first seen at d+1. A cycle is a path back to
+	// its start, so the start does not count as reached.
 	current, later := []int32{from}, []int32(nil)
 	level := int32(0)
 	seen := make([]bool, c.nodes)

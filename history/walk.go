@@ -8,7 +8,8 @@ type walk struct {
 	waitFor []int32 // node -> direct predecessors not yet walked
 	uses    []int32 // node -> direct successors not yet walked
 	pinned  []bool  // operation -> its clock is kept until the end
-	// newest[v] is the write with the greatest version, of any key, in the past of node v (itself included), -1 if none.
+	// newest[v] is the write with the greatest version, of any key, in the past of node v (itself included), -1 if
+	// none.
 	newest []int32
 	// laneEnd[i] is the last write of the i-th lane after those of the processes.
 	laneEnd []int32
