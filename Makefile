@@ -21,7 +21,7 @@ export CGO_ENABLED = 0
 RACE = $(if $(filter 1,$(shell CGO_ENABLED= $(GO) env CGO_ENABLED)),CGO_ENABLED=1 $(GO) test -race,$(GO) test)
 # Packages tested without the race detector, which takes five times as long: they run one goroutine, or drive and measure what other
 # packages test with it, or are about Kubernetes, whose libraries would have to be compiled once more.
-PLAIN = ^github.com/causalstore/causalstore$$|/console/browser$$|/lab/(bench|chart|cost|demo|history|planner|sim|sim/groups)$$|causalstore/(api|charts|controllers|docs|e2e|edge|sidecar/causal)(/|$$)
+PLAIN = ^github.com/causalstore/causalstore$$|/console/browser$$|/lab/(bench|chart|cost|demo|planner|sim|sim/groups)$$|causalstore/(history|api|charts|controllers|docs|e2e|edge|sidecar/causal)(/|$$)
 # Packages tested in both ways: with the race detector, their tests play few of the seeds.
 BOTH = /sidecar/wal$$|/sidecar/storage/embedded$$
 # Each run links every test binary; without the tables for debuggers that takes two thirds of the time.

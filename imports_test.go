@@ -54,7 +54,7 @@ func (r *importRule) isExcepted(folder, imported string) bool {
 var importRules = []importRule{
 	{
 		folder:    "sidecar",
-		forbidden: []string{"lab", "controllers", "e2e", "api", "charts"},
+		forbidden: []string{"lab", "history", "controllers", "e2e", "api", "charts"},
 		inTests: map[string]string{
 			"lab/capture":     "tests read what is logged while it is written",
 			"lab/ports":       "tests choose the ports of processes",
@@ -81,8 +81,8 @@ var importRules = []importRule{
 			"e2e/apiserver":   "the controllers are tested against a real API server",
 			"e2e/etcdserver":  "controllers/etcd is tested with a real etcd",
 		},
-		excepted: map[string]exception{"controllers/drill": {[]string{"lab/canary", "history", "lab/chart"},
-			"drills watch a store with canaries, judge it with the checker, and draw what they saw; the operator " +
+		excepted: map[string]exception{"controllers/drill": {[]string{"lab/canary", "lab/chart"},
+			"drills watch a store with canaries, and draw what they saw; the operator " +
 				"imports controllers/drill/record only"}},
 		reason: "the operator is production code and uses no tools of tests",
 	},
@@ -121,6 +121,10 @@ var importRules = []importRule{
 	{folder: "console", onlyOurs: []string{"console/internal/npm", "docs"},
 		reason: "the page knows nothing of what it shows but the snapshots that it is given, and the runbooks"},
 	{folder: "topology", onlyOurs: []string{}, reason: "everything imports the topology"},
+	{
+		folder: "history", onlyOurs: []string{"sidecar/causal", "topology"},
+		reason: "it judges the store, so that it uses nothing of the store but the vocabulary of versions",
+	},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy"),
 	pureRule("sidecar/causal/nearcopy"),

@@ -278,7 +278,7 @@ func TestEveryDocumentThatCodeNamesExists(t *testing.T) {
 		if path.Ext(name) == ".md" || path.Dir(name) == "docs" {
 			continue
 		}
-		text = commentBreak.ReplaceAllString(text, " ")
+		text = literalBreak.ReplaceAllString(commentBreak.ReplaceAllString(text, " "), "")
 		for _, at := range documentInCode.FindAllStringIndex(text, -1) {
 			checked++
 			m, title := documentInCode.FindStringSubmatch(text[at[0]:at[1]]),
@@ -310,6 +310,7 @@ var (
 	numberedSection = regexp.MustCompile(`PROTOCOL §(\d+(?:\.\d+)*)`)
 	titledSection   = regexp.MustCompile(`PROTOCOL, ([\w ]+)`)
 	commentBreak    = regexp.MustCompile(`\n[\t ]*//[\t ]*`)
+	literalBreak    = regexp.MustCompile(`" \+\n[\t ]*"`)
 )
 
 func TestEverySectionOfTheProtocolThatIsCitedExists(t *testing.T) {

@@ -101,7 +101,8 @@ func connectionLimits() *structpb.Struct {
 
 // overloadManager keeps Envoy below HeapBytes and the sum of the connection limits.
 func overloadManager() *overloadv3.OverloadManager {
-	const heap, connections = "envoy.resource_monitors.fixed_heap", "envoy.resource_monitors.global_downstream_max_connections"
+	const heap = "envoy.resource_monitors.fixed_heap"
+	const connections = "envoy.resource_monitors.global_downstream_max_connections"
 	above := func(share float64) []*overloadv3.Trigger {
 		return []*overloadv3.Trigger{
 			{Name: heap,

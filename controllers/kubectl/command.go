@@ -53,8 +53,9 @@ STORE can be omitted if the namespace has only one store.`,
 // ofRegions documents what commands do with several contexts.
 const ofRegions = `
 
-With several --context it shows a store in all of these clusters: the one that has the same name, in the namespace of --namespace, or of the
-first context. A cluster that cannot be read within 20s is a line that says why. The command fails only if no cluster has the store.`
+With several --context it shows a store in all of these clusters: the one that has the same name, in
+the namespace of --namespace, or of the first context. A cluster that cannot be read within 20s is a
+line that says why. The command fails only if no cluster has the store.`
 
 // storeCommand returns a command that looks at a store in one cluster, or in several, after it has checked its flags.
 func (c *cluster) storeCommand(cmd *cobra.Command, check func() error, one func(*cluster, *cobra.Command, string) error,
@@ -125,11 +126,13 @@ func (c *cluster) topCommand() *cobra.Command {
 		Long: `Reads the metrics of all parts and sidecars twice, through the API server, and
 shows the difference. It needs the rights to list pods and to get pods/proxy.
 
-  OWN NEAR CACHE LOCAL REMOTE  share of reads answered from the session's own writes, a near copy in the sidecar, the data center's
-                               cache, a shard in the data center, or a shard in another data center; IN REGION is the sum of all but the last
+  OWN NEAR CACHE LOCAL REMOTE  share of reads answered from the session's own writes, a near copy in the
+                               sidecar, the data center's cache, a shard in the data center, or a
+                               shard in another data center; IN REGION is the sum of all but the last
   RESTRICTED                   share of reads by sessions that may not read from every ring
   STABILITY LAG                age of the newest write of its coordinators up to which every ring has all of them
-  VISIBILITY LAG               age of the newest write of any coordinator up to which its sidecars know that every ring has all of them
+  VISIBILITY LAG               age of the newest write of any coordinator up to which its sidecars know
+                               that every ring has all of them
   INCOMPLETE                   writes that are not in every ring yet` + ofRegions + `
 
 It then also shows, for each data center and each one of another region, how its first coordinator

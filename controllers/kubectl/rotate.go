@@ -26,10 +26,13 @@ func (c *cluster) rotateCommand() *cobra.Command {
 		Long: `Replaces the authority of REGION, of which it needs the context. What is done:
 
   1. The operator of REGION makes a new authority and puts it beside the old one into its bundle.
-  2. The bundle is written to the other regions whose contexts are given. In others, somebody has to: with kubectl causal trust, or by GitOps.
-  3. When the parts in all data centers of all stores of REGION say that they accept the new authority, it issues, and all certificates are
-     renewed. The operator sees to that by itself. Run the command again to see what it waits for.
-  4. Eight days later the operator drops the old authority. Then kubectl causal trust brings the shorter bundle to the other regions.
+  2. The bundle is written to the other regions whose contexts are given. In others,
+     somebody has to: with kubectl causal trust, or by GitOps.
+  3. When the parts in all data centers of all stores of REGION say that they accept the new
+     authority, it issues, and all certificates are renewed. The operator sees
+     to that by itself. Run the command again to see what it waits for.
+  4. Eight days later the operator drops the old authority. Then kubectl causal trust brings
+     the shorter bundle to the other regions.
 
 A region that is away is waited for. --force lets the new authority issue at once: for an old
 authority whose key was stolen, or a region that does not come back. Parts that have not read the

@@ -159,7 +159,8 @@ func (e errorPage) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 var listPage = template.Must(template.New("list").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>CausalStore</title></head>
 <body><h1>Stores of region {{.Region}}</h1>
-{{if .Stores}}<ul>{{range .Stores}}<li><a href="{{.Path}}">{{.Name}}</a></li>{{end}}</ul>{{else}}<p>There is none.</p>{{end}}
+{{if .Stores}}<ul>{{range .Stores}}<li><a href="{{.Path}}">{{.Name}}</a></li>{{end}}</ul>
+{{else}}<p>There is none.</p>{{end}}
 </body></html>
 `))
 

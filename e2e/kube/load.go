@@ -35,7 +35,9 @@ metadata:
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 2
-  tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists}]
+  tolerations:
+  - {key: node.kubernetes.io/not-ready, operator: Exists}
+  - {key: node.kubernetes.io/unreachable, operator: Exists}
   nodeSelector: {%s}
   shareProcessNamespace: true
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, seccompProfile: {type: RuntimeDefault}}

@@ -42,12 +42,13 @@ func NewLoadCommand() *cobra.Command {
 		Long: `Loads one or more Redis endpoints through unmodified Redis clients, and prints
 throughput and latencies.
 
---workload selects the operations: ycsb-a to ycsb-f (YCSB), twitter-1 to twitter-54 (the published mixes of Twitter's cache
-clusters), or a YAML file. Its keys are preloaded. Without --workload, the load is a mix of GET,
-SET, DEL and MGET on few keys (--read-ratio, --theta and so on) that is made to check causality.
+--workload selects the operations: ycsb-a to ycsb-f (YCSB), twitter-1 to twitter-54 (the published
+mixes of Twitter's cache clusters), or a YAML file. Its keys are preloaded.
+Without --workload, the load is a mix of GET, SET, DEL and MGET on few keys (--read-ratio,
+--theta and so on) that is made to check causality.
 
---record writes what every client saw as a history. --check checks at the end whether it was causally consistent; the exit
-code is 1 if it was not.
+--record writes what every client saw as a history. --check checks at the end whether it was causally
+consistent; the exit code is 1 if it was not.
 
 Without --rate, every connection sends its next operation after the reply to the previous one. With
 --rate, operations are due at even or random intervals (--arrivals), and the latency of each counts
@@ -56,7 +57,8 @@ from its due time, whether or not a connection was free.
 All endpoints together are considered one store. docs/load.md describes workloads and their files.`,
 		Example: `  causalstore load --endpoint 127.0.0.1:6379 --workload ycsb-a --duration 30s
   causalstore load --endpoint 127.0.0.1:6379 --workload twitter-52 --rate 20000 --arrivals poisson --series out.csv
-  causalstore load --endpoint 127.0.0.1:6379 --workload mine.yaml --rate 5000 --burst-factor 4 --burst-length 1s --burst-pause 4s
+  causalstore load --endpoint 127.0.0.1:6379 --workload mine.yaml --rate 5000 --burst-factor 4 \
+    --burst-length 1s --burst-pause 4s
   causalstore load --endpoint 127.0.0.1:7001 --workload ycsb-b --hot-keys 5 --hot-share 0.5 --hot-move 2s
 
   causalstore local --endpoints-file ends.json &

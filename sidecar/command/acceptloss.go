@@ -20,26 +20,28 @@ import (
 const lossText = `This gives up the log of coordinator %[1]s, for good:
 - Lost: every acknowledged write of it that no shard of any ring holds. Nothing tells which these are.
 - Not lost: every write that a shard holds as the newest of its key, or has received. It is completed in every ring.
-- Refused from then on: whatever the lost log still sends. A volume of it that is found later is of no use; without a register, it must not be started.
-It takes ten seconds and a reading of all keys of all shards, which must all be up. If anything is found, the other coordinators must be up, too:
-those that have lost their logs are to be given up as well.
+- Refused from then on: whatever the lost log still sends. A volume of it that is found later is of no use;
+  without a register, it must not be started.
+It takes ten seconds and a reading of all keys of all shards, which must all be up. If anything is found,
+the other coordinators must be up, too: those that have lost their logs are to be given up as well.
 `
 
 // lostShardText says what a person accepts who gives up what the members of a shard held.
 const lostShardText = `This gives up what the members of shard %[1]s held, for good:
-- Not lost: every acknowledged write that another ring has, or a coordinator that is up. The shard gets them from there, and is read again when it has them.
-  Until then its keys are read in other rings.
+- Not lost: every acknowledged write that another ring has, or a coordinator that is up. The shard
+  gets them from there, and is read again when it has them. Until then its keys are read in other rings.
 - Lost: what neither has.
 - Void from then on: every volume of the members. One that comes back is emptied, once the shard has its data again.
 `
 
 // absentText says what else a person accepts if members are not heard of.
-const absentText = `- Members %v are not heard of. They must be off, and stay off until the shard serves: one that runs and cannot reach its register would go on to
-  serve, and what it answers would be old.
+const absentText = `- Members %v are not heard of. They must be off, and stay off until the shard serves: one
+  that runs and cannot reach its register would go on to serve, and what it answers would be old.
 `
 
 // oneRingText says what else a person accepts if there is no other ring.
-const oneRingText = `- There is no other ring, so nothing brings the data back: the shard takes writes, and answers no read.
+const oneRingText = `- There is no other ring, so nothing brings the data back: the shard takes writes, and
+  answers no read.
 `
 
 // acceptanceText says what a person accepts.

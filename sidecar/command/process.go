@@ -51,7 +51,8 @@ identify the part, which ignores the settings of other parts:
     rings:
     - {name: america, dataCenters: [us-east-1]}
     - {name: europe, dataCenters: [eu-west-1]}
-  addresses:                     # of all parts, in the order of their indices; may change at run time; of coordinators and middlemen, all members
+  addresses:                     # of all parts, in the order of their indices, of coordinators and middlemen all
+                                 # members; may change at run time
     us-east-1: {coordinators: ["10.1.0.1:7400"], middlemen: ["10.1.0.2:7400"], caches: ["10.1.0.3:7400"]}
     eu-west-1: {coordinators: ["10.2.0.1:7400"], middlemen: ["10.2.0.2:7400"], caches: ["10.2.0.3:7400"]}
   storage: {engine: redis, redis: {address: "127.0.0.1:6379", passwordFile: /secrets/redis}}
@@ -60,10 +61,11 @@ identify the part, which ignores the settings of other parts:
   listen: {redis: none, redisTLS: ":6380"}                        # Redis clients with TLS only
   redisTLS: {cert: /redis-tls/tls.crt, key: /redis-tls/tls.key}   # clientCA: also ask clients for certificates
   auth: {usersFile: /secrets/users.acl}                           # lines such as: user app on >PASSWORD ~* &* +@all
-  tls: {cert: /tls/$INDEX.crt, key: /tls/$INDEX.key, trust: /tls/trust.yaml}   # required unless listen.grpc is a loopback address
+  tls: {cert: /tls/$INDEX.crt, key: /tls/$INDEX.key, trust: /tls/trust.yaml}   # required unless listen.grpc is loopback
 
-The process reloads the file when it changes. Some changes, such as addresses, the log level and the numbers of parts in the
-topology, apply at once. Others need a restart, which the log, /readyz and causalstore_config_restart_needed report.
+The process reloads the file when it changes. Some changes, such as addresses, the log level and the
+numbers of parts in the topology, apply at once. Others need a restart, which the
+log, /readyz and causalstore_config_restart_needed report.
 
 listen.http serves /healthz, /readyz and /metrics. SIGTERM shuts the process down gracefully.`
 

@@ -37,16 +37,16 @@ func newRecoverCommand(Options) *cobra.Command {
 folder, through a socket in that folder, and with a flag decides what only a person can. It must run
 as the user of that process.
 
---accept-register is for a group that is frozen because its register (etcd) was replaced by an empty one, or restored from a backup: the
-configuration that this member knows goes on there. Run it at the member that serves. If none does,
-run it at the one whose epoch is the highest of all members; with another one, what is acknowledged
-could be lost.
+--accept-register is for a group that is frozen because its register (etcd) was replaced by an empty
+one, or restored from a backup: the configuration that this member knows goes on there. Run it at
+the member that serves. If none does, run it at the one whose epoch is the highest of all members;
+with another one, what is acknowledged could be lost.
 
---accept-loss is for a coordinator whose log is lost with all of its copies: the disk of its only member, or those of all members, which are up with
-empty folders. It says what is lost, asks for the coordinator's name, and lets the log begin anew
-with what the shards hold. It is also for a shard with several members, all of whose volumes are
-lost or will not come back: it begins anew with nothing, and gets its data from other rings. Run it
-at a member with an empty or damaged volume.`,
+--accept-loss is for a coordinator whose log is lost with all of its copies: the disk of its only
+member, or those of all members, which are up with empty folders. It says what is lost, asks for the
+coordinator's name, and lets the log begin anew with what the shards hold. It is also for a shard
+with several members, all of whose volumes are lost or will not come back: it begins anew with
+nothing, and gets its data from other rings. Run it at a member with an empty or damaged volume.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return recoverGroup(cmd, &f) },
 	}
