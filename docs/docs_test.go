@@ -310,7 +310,7 @@ var (
 	numberedSection = regexp.MustCompile(`PROTOCOL §(\d+(?:\.\d+)*)`)
 	titledSection   = regexp.MustCompile(`PROTOCOL, ([\w ]+)`)
 	commentBreak    = regexp.MustCompile(`\n[\t ]*//[\t ]*`)
-	literalBreak    = regexp.MustCompile(`" \+\n[\t ]*"`)
+	literalBreak    = regexp.MustCompile(`" ?\+\n[\t ]*"`)
 )
 
 func TestEverySectionOfTheProtocolThatIsCitedExists(t *testing.T) {
