@@ -13,9 +13,9 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/front/resp"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/topology"
 )

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // databases is the number of databases that SELECT offers, as in Redis by default.
@@ -71,7 +72,7 @@ func keyStoredAs(name string) (database int, key string, ok bool) {
 // databaseSession is the session of a connection as its commands see it: keys are those of the selected database, and
 // while EXEC holds all keys of the transaction, its commands lock none themselves.
 type databaseSession struct {
-	Session
+	front.Session
 	connection *connection
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 const (
@@ -21,7 +22,7 @@ type readAhead struct {
 	keys    [][]byte // as the client names them; they are in the read buffer, which holds them until all are executed
 	names   [][]byte // as they are stored, in databases with a prefix
 	text    []byte   // of names
-	results []GetResult
+	results []front.GetResult
 	next    int // results[:next] are used
 	bytes   int // of the values that are left
 	limit   int // of keys in the next batch
@@ -35,7 +36,7 @@ func (c *connection) read(key []byte) (causal.Value, error) {
 		return a.take()
 	}
 	a.drop()
-	if c.reader == nil || c.executing {
+	if c.executing {
 		return c.session.Get(c.server.context, string(key))
 	}
 	a.keys = append(a.keys, key)
@@ -44,9 +45,9 @@ func (c *connection) read(key []byte) (causal.Value, error) {
 	}
 	n := len(a.keys)
 	for len(a.results) < n {
-		a.results = append(a.results, GetResult{})
+		a.results = append(a.results, front.GetResult{})
 	}
-	read := c.reader.GetEach(c.server.context, a.stored(c.database), a.results[:n])
+	read := c.session.GetEach(c.server.context, a.stored(c.database), a.results[:n])
 	clear(a.keys[read:])
 	a.keys = a.keys[:read]
 	a.measure()
@@ -98,7 +99,7 @@ func (a *readAhead) measure() {
 // take returns the next value, and forgets it.
 func (a *readAhead) take() (causal.Value, error) {
 	r := a.results[a.next]
-	a.results[a.next] = GetResult{}
+	a.results[a.next] = front.GetResult{}
 	a.next++
 	a.bytes -= len(r.Value.Data)
 	if a.next == len(a.keys) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // Error is an error reply, "-CODE message". Redis clients distinguish errors by the code.
@@ -73,12 +75,20 @@ func errTooLong(what string, n, limit int) *Error {
 	return Errorf("ERR", "%s is %d bytes, more than the limit of %d bytes", what, n, limit)
 }
 
-// toError converts any error of a session to an error reply.
+// codes are the codes with which clients are told of what fails in the store. BUSY, UNAVAILABLE and CLOCK promise that
+// nothing was written; UNKNOWN does not.
+var codes = map[front.Code]string{front.Unavailable: "UNAVAILABLE", front.Busy: "BUSY", front.ClockAhead: "CLOCK",
+	front.UnknownOutcome: "UNKNOWN", front.TooLarge: "ERR", front.Refused: "ERR"}
+
+// toError converts any error of a command or a session to an error reply.
 func toError(err error) *Error {
-	var e *Error
+	var reply *Error
+	var failed *front.Error
 	switch {
-	case errors.As(err, &e):
-		return e
+	case errors.As(err, &reply):
+		return reply
+	case errors.As(err, &failed) && codes[failed.Code] != "":
+		return &Error{Code: codes[failed.Code], Message: failed.Message}
 	case errors.Is(err, context.Canceled):
 		return errStopping
 	default:

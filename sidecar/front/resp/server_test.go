@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/lab/capture"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 func TestPanicClosesOnlyItsConnection(t *testing.T) {
@@ -168,7 +169,7 @@ func TestFirstCommandThatNeedsTheStoreCreatesTheSession(t *testing.T) {
 	p := dial(t, address)
 	p.expect("+PONG\r\n", "PING")
 	p.expect("-ERR the session is starting\r\n", "GET", "k")
-	if got := p.do("INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "# Causal") {
+	if got := p.do("INFO"); !strings.Contains(got, "redis_version") || strings.Contains(got, "# CausalStore") {
 		t.Errorf("INFO without a store: %q", got)
 	}
 	store.sessionError = nil
@@ -249,7 +250,7 @@ func TestStoredValuesDoNotAliasTheReadBuffer(t *testing.T) {
 func TestEveryCommandRepliesWithTheErrorOfTheStore(t *testing.T) {
 	store := newMemory()
 	store.operationError = fmt.Errorf("read k: %w",
-		&Error{Code: "UNAVAILABLE", Message: "no ring that may answer is reachable"})
+		front.Errorf(front.Unavailable, "no ring that may answer is reachable"))
 	s, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
 	for _, line := range lines(`

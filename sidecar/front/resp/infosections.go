@@ -53,36 +53,27 @@ func (c *connection) sections(wanted func(name string) bool) []string {
 		{"commandstats", c.commandsSection}, {"cluster", func() string {
 			return "# Cluster\r\ncluster_enabled:0\r\n"
 		}}, {"keyspace", c.keyspaceSection},
+		{"causalstore", c.placeSection},
 	} {
-		if wanted(s.name) {
-			made = append(made, s.make())
+		if !wanted(s.name) {
+			continue
 		}
-	}
-	for _, section := range c.sessionSections() {
-		title, _, _ := strings.Cut(strings.TrimPrefix(section, "# "), "\r\n")
-		if wanted(strings.ToLower(title)) {
-			made = append(made, section)
+		if text := s.make(); text != "" {
+			made = append(made, text)
 		}
 	}
 	return made
 }
 
-// sessionSections returns the sections of the session. If the session cannot be created, there are none: INFO must work
-// while the store is unavailable.
-func (c *connection) sessionSections() []string {
+// placeSection is about the place of the session. If the session cannot be created, there is none: INFO must work while
+// the store is unavailable.
+func (c *connection) placeSection() string {
 	if c.ensureSession() != nil {
-		return nil
+		return ""
 	}
-	var sections []string
-	for line := range strings.SplitAfterSeq(c.session.Info(), "\r\n") {
-		switch {
-		case strings.HasPrefix(line, "# "):
-			sections = append(sections, line)
-		case len(sections) > 0 && strings.TrimSpace(line) != "":
-			sections[len(sections)-1] += line
-		}
-	}
-	return sections
+	at := c.session.Place()
+	return section("CausalStore", "data_center", at.DataCenter, "ring", at.Ring, "session_scope", at.Scope,
+		"topology_epoch", at.TopologyEpoch)
 }
 
 // keyspaceSection has a line for each database with keys, and none if they cannot be counted: INFO must work while the

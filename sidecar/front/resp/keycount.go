@@ -102,7 +102,7 @@ func (c *connection) countNow() (*keyCount, error) {
 	})
 	if err == nil && !all {
 		var stored int64
-		if stored, err = c.session.DBSize(c.server.context); err == nil && stored > int64(visited) {
+		if stored, err = c.session.CountNames(c.server.context); err == nil && stored > int64(visited) {
 			for database := range named {
 				named[database] *= float64(stored) / float64(visited)
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
@@ -176,17 +177,15 @@ func (c *connection) readRound(r *updateRound) int {
 	for i := range r.keys {
 		r.keys[i].write = -1
 	}
-	if c.reader == nil || len(r.names) == 1 {
-		for i, name := range r.names {
-			r.keys[i].value, r.keys[i].err = c.session.Session.Get(c.server.context, name)
-		}
-		return len(r.names)
+	if len(r.names) == 1 {
+		r.keys[0].value, r.keys[0].err = c.session.Session.Get(c.server.context, r.names[0])
+		return 1
 	}
-	names, results := make([][]byte, len(r.names)), make([]GetResult, len(r.names))
+	names, results := make([][]byte, len(r.names)), make([]front.GetResult, len(r.names))
 	for i, name := range r.names {
 		names[i] = []byte(name)
 	}
-	read := c.reader.GetEach(c.server.context, names, results)
+	read := c.session.GetEach(c.server.context, names, results)
 	for i := range results[:read] {
 		r.keys[i].value, r.keys[i].err = results[i].Value, results[i].Err
 	}
@@ -228,16 +227,14 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 
 // putRound puts what the commands have written, in order.
 func (c *connection) putRound(r *updateRound) {
-	if c.pipeliner == nil || len(r.writes) == 1 {
-		for i := range r.writes {
-			w := &r.writes[i]
-			w.err = c.session.Session.Put(c.server.context, r.names[w.key], w.value)
-		}
+	if len(r.writes) == 1 {
+		w := &r.writes[0]
+		w.err = c.session.Session.Put(c.server.context, r.names[w.key], w.value)
 		return
 	}
 	waits := make([]func() error, len(r.writes))
 	for i := range r.writes {
-		waits[i] = c.pipeliner.PutAsync(r.names[r.writes[i].key], r.writes[i].value)
+		waits[i] = c.session.PutAsync(r.names[r.writes[i].key], r.writes[i].value)
 	}
 	for i, wait := range waits {
 		r.writes[i].err = wait()
@@ -257,7 +254,8 @@ func (r *updateRound) settle(us []update) {
 			return w.key == key && w.err == nil
 		}) {
 			u.err = Errorf("UNKNOWN",
-				"the write failed (%s), but a later command of the pipeline has written the key with it", u.err)
+				"the write failed (%s), but a later command of the pipeline has written the key with it",
+				toError(u.err))
 		}
 	}
 }

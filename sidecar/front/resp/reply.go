@@ -2,15 +2,12 @@ package resp
 
 import "fmt"
 
-// Reply is a reply as a Go value, for commands where speed does not matter. It is nil, a string or []byte (both sent as
-// bulk strings), SimpleString, int, int64, float64, bool, Verbatim, *Error, or an Array, Map or Set of Replies.
+// Reply is a reply as a Go value, for commands where speed does not matter. It is a string or []byte (both sent as bulk
+// strings), SimpleString, int, int64, or an Array, Map or Set of Replies.
 type Reply any
 
 // SimpleString is a status such as OK. It must not contain line breaks.
 type SimpleString string
-
-// Verbatim is text for people. RESP2 sends it as a bulk string.
-type Verbatim string
 
 // Array is a list of Replies.
 type Array []Reply
@@ -24,26 +21,16 @@ type Map []Reply
 // writeReply writes a Reply of any type.
 func (w *writer) writeReply(v Reply) {
 	switch v := v.(type) {
-	case nil:
-		w.writeNull()
 	case string:
 		w.writeBulkString(v)
 	case []byte:
 		w.writeBulk(v)
 	case SimpleString:
 		w.writeSimple(string(v))
-	case Verbatim:
-		w.writeVerbatim(string(v))
 	case int:
 		w.writeInteger(int64(v))
 	case int64:
 		w.writeInteger(v)
-	case float64:
-		w.writeDouble(v)
-	case bool:
-		w.writeBoolean(v)
-	case *Error:
-		w.writeError(v)
 	case Array:
 		w.writeArrayHeader(len(v))
 		w.writeReplies(v)

@@ -3,12 +3,12 @@ package resp
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // countingBackend counts what commands of many keys do at a time.
@@ -22,8 +22,8 @@ type countingSession struct {
 	b *countingBackend
 }
 
-func (b *countingBackend) NewSession(addr net.Addr) (Session, error) {
-	s, err := b.memory.NewSession(addr)
+func (b *countingBackend) NewSession() (front.Session, error) {
+	s, err := b.memory.NewSession()
 	return &countingSession{s.(*memorySession), b}, err
 }
 

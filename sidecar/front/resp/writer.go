@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"math"
 	"strconv"
 	"strings"
 )
@@ -179,41 +178,6 @@ func (w *writer) writeSetHeader(n int) {
 	} else {
 		w.writeArrayHeader(n)
 	}
-}
-
-func (w *writer) writeBoolean(b bool) {
-	switch {
-	case w.proto == 3 && b:
-		w.buf = append(w.buf, "#t\r\n"...)
-	case w.proto == 3:
-		w.buf = append(w.buf, "#f\r\n"...)
-	case b:
-		w.writeInteger(1)
-	default:
-		w.writeInteger(0)
-	}
-}
-
-func (w *writer) writeDouble(f float64) {
-	if w.proto != 3 {
-		w.writeBulkString(doubleText(f))
-		return
-	}
-	w.buf = append(w.buf, ',')
-	w.buf = append(w.buf, doubleText(f)...)
-	w.buf = append(w.buf, '\r', '\n')
-}
-
-func doubleText(f float64) string {
-	switch {
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	case math.IsNaN(f):
-		return "nan"
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
 // writeVerbatim writes text for people.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // Limits bound the memory that clients can make the sidecar use. Zero fields take the default.
@@ -81,7 +82,7 @@ func (l Limits) check() error {
 // Options configure a Server.
 type Options struct {
 	// Backend is required.
-	Backend Backend
+	Backend front.Backend
 	Limits  Limits
 	// Users are those for AUTH and HELLO, see SetUsers. If it is nil, no client needs to authenticate.
 	Users []contract.User
@@ -90,7 +91,7 @@ type Options struct {
 	// Logger receives panics and failures to accept connections. Default slog.Default.
 	Logger *slog.Logger
 	// Metrics may be nil.
-	Metrics Metrics
+	Metrics front.Metrics
 }
 
 func (o Options) withDefaults() (Options, error) {

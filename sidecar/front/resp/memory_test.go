@@ -3,13 +3,13 @@ package resp
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // memory is a Backend whose store is a map.
@@ -19,8 +19,6 @@ type memory struct {
 	puts   map[string]int // by key: how many there were
 	locks  map[string]*sync.Mutex
 
-	// sequential creates sessions without PutAsync and GetEach.
-	sequential bool
 	// sessionError is returned by NewSession.
 	sessionError error
 	// operationError is returned by every operation.
@@ -40,16 +38,12 @@ func newMemory() *memory {
 		locks: make(map[string]*sync.Mutex)}
 }
 
-func (m *memory) NewSession(net.Addr) (Session, error) {
+func (m *memory) NewSession() (front.Session, error) {
 	if m.sessionError != nil {
 		return nil, m.sessionError
 	}
 	m.opened.Add(1)
-	s := &memorySession{store: m}
-	if m.sequential {
-		return struct{ Session }{s}, nil
-	}
-	return s, nil
+	return &memorySession{store: m}, nil
 }
 
 func (m *memory) hook(operation, key string) {
@@ -74,7 +68,7 @@ func (m *memory) put(key string, v causal.Value) {
 	m.puts[key]++
 }
 
-var errPutRefused = &Error{Code: "BUSY", Message: "the write buffer is full; try again"}
+var errPutRefused = front.Errorf(front.Busy, "the write buffer is full; try again")
 
 type memorySession struct {
 	store *memory
@@ -130,7 +124,7 @@ func (s *memorySession) PutAsync(key string, v causal.Value) func() error {
 	}
 }
 
-func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetResult) int {
+func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []front.GetResult) int {
 	operation := "read"
 	if s.store.together > 0 {
 		keys = keys[:min(s.store.together, len(keys))]
@@ -140,7 +134,7 @@ func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []GetR
 	}
 	for i, key := range keys {
 		s.store.hook(operation, string(key))
-		results[i] = GetResult{s.store.get(string(key)), s.store.operationError}
+		results[i] = front.GetResult{Value: s.store.get(string(key)), Err: s.store.operationError}
 	}
 	return len(keys)
 }
@@ -208,18 +202,42 @@ func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]str
 	return s.names[from:to], uint64(to), s.store.operationError
 }
 
-func (s *memorySession) Causal(_ context.Context, args [][]byte) (Reply, error) {
-	switch string(args[0]) {
-	case "status":
-		return Map{"bound", false, "lag", 0.5, "rings", Set{"eu", "us"}, "notes",
-			Array{nil, SimpleString("fine"), 7, []byte("x")}}, nil
-	case "wait":
-		return nil, &Error{Code: "TIMEOUT", Message: "ring eu has not acknowledged"}
-	}
-	return fmt.Sprintf("%q", args), nil
+func (s *memorySession) Token(context.Context) (string, error) {
+	return "a token", s.store.operationError
 }
 
-func (s *memorySession) DBSize(context.Context) (int64, error) {
+func (s *memorySession) Resume(_ context.Context, token string) error {
+	if token != "a token" {
+		return front.Errorf(front.Refused, "cannot resume: %s is no token", token)
+	}
+	return s.store.operationError
+}
+
+// AwaitWrites takes the writes of the session to be in ring eu, and in no other one before an hour has passed.
+func (s *memorySession) AwaitWrites(_ context.Context, ring string, timeout time.Duration) (bool, error) {
+	switch ring {
+	case "eu":
+		return true, nil
+	case "us", front.AllRings:
+		return timeout == time.Hour, nil
+	}
+	return false, front.Errorf(front.Refused, "there is no ring '%s'", ring)
+}
+
+func (s *memorySession) Place() front.Place {
+	return front.Place{DataCenter: "eu-1", Ring: "eu", Scope: "Pod", TopologyEpoch: 7}
+}
+
+func (s *memorySession) Status() front.Status {
+	return front.Status{Restrictions: 2, Rings: []string{"eu", "us"}, IncompleteWrites: 3,
+		StabilityLag: 250 * time.Millisecond}
+}
+
+func (s *memorySession) Last() front.Outcome {
+	return front.Outcome{Version: causal.Version{HLC: 5, Origin: 1}, Source: "cache", Status: causal.Stable}
+}
+
+func (s *memorySession) CountNames(context.Context) (int64, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	n := int64(0)
@@ -230,8 +248,6 @@ func (s *memorySession) DBSize(context.Context) (int64, error) {
 	}
 	return n, s.store.operationError
 }
-
-func (s *memorySession) Info() string { return "# Causal\r\nrings:2\r\n# Session\r\nbound:0\r\n" }
 
 func (s *memorySession) Close() {
 	s.store.closed.Add(1)

@@ -229,15 +229,15 @@ func serverCommands() []*command {
 	}
 	causal := row("causal", -2, "", "@slow", "1.0.0", 0, nil, "A container for the commands of causal sessions")
 	causal.subs = []*command{
-		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand,
+		row("causal|status", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalStatus,
 			"Show the rings that the session is bound to"),
-		row("causal|token", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand,
+		row("causal|token", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalToken,
 			"Export the session, to resume it elsewhere"),
-		row("causal|resume", 3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand,
+		row("causal|resume", 3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalResume,
 			"Resume an exported session"),
-		row("causal|wait", -3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand,
+		row("causal|wait", -3, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalWait,
 			"Wait until the last write is in one ring or in all rings"),
-		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalCommand,
+		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalLast,
 			"Show the version, source and status of the last reply"),
 		row("causal|help", 2, quiet, "@slow", "1.0.0", 0, causalHelp, "Show helpful text about the subcommands"),
 	}

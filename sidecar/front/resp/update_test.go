@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 func TestPipelinedUpdatesAreReadAndPutTogether(t *testing.T) {
@@ -115,7 +117,7 @@ func TestAPutThatFailsBeforeALaterOneOfTheKeyIsUnknown(t *testing.T) {
 
 func TestAReadThatFailsIsTheAnswerOfItsCommandsOnly(t *testing.T) {
 	store := newMemory()
-	store.operationError = &Error{Code: "UNAVAILABLE", Message: "no ring"}
+	store.operationError = front.Errorf(front.Unavailable, "no ring")
 	replies := ""
 	_, address := serve(t, Options{Backend: store})
 	p := dial(t, address)
@@ -137,7 +139,7 @@ func TestRandomPipelinesOfUpdatesGetTheRepliesOfRedis(t *testing.T) {
 	for name, configure := range map[string]func(m *memory){
 		"together": func(*memory) {}, "two keys at a time": func(m *memory) {
 			m.together = 2
-		}, "one by one": func(m *memory) { m.sequential = true },
+		}, "one by one": func(m *memory) { m.together = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory()

@@ -72,12 +72,6 @@ func (c *connection) putStored(names []string, value func(i int) causal.Value) e
 			first = err
 		}
 	}
-	if c.pipeliner == nil {
-		for i, name := range names {
-			note(c.session.Session.Put(c.server.context, name, value(i)))
-		}
-		return first
-	}
 	type pendingPut struct {
 		wait  func() error
 		bytes int
@@ -96,7 +90,7 @@ func (c *connection) putStored(names []string, value func(i int) causal.Value) e
 			c.pending.bytes+p.bytes > c.server.options.Limits.MaxPipelineBytes {
 			awaitOldest()
 		}
-		p.wait = c.pipeliner.PutAsync(name, v)
+		p.wait = c.session.PutAsync(name, v)
 		c.pending.bytes += p.bytes
 		c.account()
 		pending = append(pending, p)

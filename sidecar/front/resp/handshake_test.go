@@ -93,13 +93,25 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 func TestCausalRepliesUseRESPTypes(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)
-	p.expect(
-		"*8\r\n$5\r\nbound\r\n:0\r\n$3\r\nlag\r\n$3\r\n0.5\r\n$5\r\nrings\r\n*2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n$-1\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "causal", "status")
+	status := "$11\r\ndata-center\r\n$4\r\neu-1\r\n$4\r\nring\r\n$2\r\neu\r\n$5\r\nscope\r\n$3\r\nPod\r\n$5\r\nbound\r\n$3\r\nyes\r\n" +
+		"$8\r\nbound-by\r\n:2\r\n$5\r\nrings\r\n*2\r\n$2\r\neu\r\n$2\r\nus\r\n$17\r\nincomplete-writes\r\n:3\r\n" +
+		"$11\r\nlast-source\r\n$5\r\ncache\r\n$11\r\nlast-status\r\n$6\r\nstable\r\n$16\r\nstability-lag-ms\r\n:250\r\n"
+	p.expect("*20\r\n"+status, "causal", "status")
 	p.do("HELLO", "3")
-	p.expect(
-		"%4\r\n$5\r\nbound\r\n#f\r\n$3\r\nlag\r\n,0.5\r\n$5\r\nrings\r\n~2\r\n$2\r\neu\r\n$2\r\nus\r\n$5\r\nnotes\r\n*4\r\n_\r\n+fine\r\n:7\r\n$1\r\nx\r\n", "CAUSAL", "status")
-	p.expect("-TIMEOUT ring eu has not acknowledged\r\n", "CAUSAL", "wait", "eu", "100")
-	p.expect("$16\r\n[\"RESUME\" \"abc\"]\r\n", "CAUSAL", "RESUME", "abc")
+	p.expect("%10\r\n"+status, "CAUSAL", "status")
+	p.expect("*3\r\n$3\r\n5@1\r\n$5\r\ncache\r\n$6\r\nstable\r\n", "CAUSAL", "LAST")
+	p.expect("$7\r\na token\r\n", "CAUSAL", "TOKEN")
+	p.expect("+OK\r\n", "CAUSAL", "RESUME", "a token")
+	p.expect("-ERR cannot resume: abc is no token\r\n", "CAUSAL", "RESUME", "abc")
+	p.expect(":1\r\n", "CAUSAL", "wait", "eu", "100")
+	p.expect(":0\r\n", "CAUSAL", "wait", "us", "100")
+	p.expect(":0\r\n", "CAUSAL", "wait", "ALL", "100")
+	p.expect(":1\r\n", "CAUSAL", "wait", "3600000")
+	p.expect("-ERR there is no ring 'nosuch'\r\n", "CAUSAL", "wait", "nosuch", "100")
+	for _, timeout := range []string{"-1", "3600001", "x"} {
+		p.expect("-ERR timeout is not an integer of milliseconds between 0 and 3600000\r\n", "CAUSAL", "WAIT",
+			"eu", timeout)
+	}
 	if got := p.do("CAUSAL", "HELP"); !strings.Contains(got, "RESUME <token>") {
 		t.Errorf("got %q", got)
 	}
@@ -111,15 +123,16 @@ func TestInfoReturnsTheRequestedSections(t *testing.T) {
 	p.do("SET", "k", "v")
 	all := p.do("INFO")
 	for _, want := range []string{"# Server\r\n", "redis_version:7.", "# Clients\r\nconnected_clients:1\r\n",
-		"# Stats\r\n", "role:master", "db0:keys=1,", "# Causal\r\nrings:2\r\n", "# Session\r\n"} {
+		"# Stats\r\n", "role:master", "db0:keys=1,", "# CausalStore\r\n"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("INFO lacks %q: %q", want, all)
 		}
 	}
-	p.expect("$19\r\n# Causal\r\nrings:2\r\n\r\n", "INFO", "causal")
+	p.expect("$79\r\n# CausalStore\r\ndata_center:eu-1\r\nring:eu\r\nsession_scope:Pod\r\ntopology_epoch:7\r\n\r\n",
+		"INFO", "causalstore")
 	p.expect("$44\r\n# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0\r\n\r\n", "INFO", "KEYSPACE")
 	p.do("HELLO", "3")
-	p.expect("=23\r\ntxt:# Causal\r\nrings:2\r\n\r\n", "INFO", "causal")
+	p.expect("=34\r\ntxt:# Cluster\r\ncluster_enabled:0\r\n\r\n", "INFO", "cluster")
 }
 
 func TestClientListShowsTheClientItself(t *testing.T) {

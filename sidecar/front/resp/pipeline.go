@@ -15,7 +15,7 @@ type pendingPuts struct {
 // putBlind stores v under key and replies OK: at once, or in awaitPuts if the put is part of a pipeline.
 func (c *connection) putBlind(key string, v causal.Value) error {
 	c.awaitUpdates()
-	if c.pipeliner == nil || c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
+	if c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
 		c.awaitPuts()
 		if len(v.Data) >= noCopyBytes && c.memory.held == 0 {
 			c.hold(len(v.Data))
@@ -27,7 +27,7 @@ func (c *connection) putBlind(key string, v causal.Value) error {
 		c.out.writeOK()
 		return nil
 	}
-	c.pending.waits = append(c.pending.waits, c.pipeliner.PutAsync(storageKey(c.database, key), v))
+	c.pending.waits = append(c.pending.waits, c.session.PutAsync(storageKey(c.database, key), v))
 	c.pending.bytes += len(key) + len(v.Data)
 	if len(v.Data) >= accountStep {
 		c.account()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // journal records the calls of a session, in order.
@@ -131,7 +132,7 @@ func TestPipelinedGetsWhoseValuesTakeTooMuchMemoryAreReadLater(t *testing.T) {
 
 // What was read ahead is not the answer to a GET that comes after another command.
 func TestAnyOtherCommandDropsWhatWasReadAhead(t *testing.T) {
-	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]GetResult, 2),
+	c := connection{ahead: readAhead{keys: [][]byte{[]byte("a"), []byte("b")}, results: make([]front.GetResult, 2),
 		next: 1, bytes: 3}}
 	c.ahead.results[1].Value.Data = []byte("old")
 	c.server = &Server{options: Options{Clock: time.Now}}
@@ -149,7 +150,7 @@ func TestFewerLargeValuesAreReadAhead(t *testing.T) {
 	batch := func(n, bytes int) int {
 		for range n {
 			a.keys = append(a.keys, []byte("k"))
-			a.results = append(a.results, GetResult{Value: causal.Value{Data: make([]byte, bytes)}})
+			a.results = append(a.results, front.GetResult{Value: causal.Value{Data: make([]byte, bytes)}})
 		}
 		a.measure()
 		for range n {
@@ -182,20 +183,6 @@ func TestMSetIssuesItsPutsInOrder(t *testing.T) {
 	if !strings.HasPrefix(calls,
 		"issue a, issue b, issue a, await a, await b, await a, issue c, issue refused, issue d") {
 		t.Errorf("calls %s", calls)
-	}
-}
-
-func TestPipelinesWorkWithoutPutAsync(t *testing.T) {
-	store := newMemory()
-	store.sequential = true
-	_, address := serve(t, Options{Backend: store})
-	p := dial(t, address)
-	p.send(batch([]string{"SET", "a", "1"}, []string{"MSET", "b", "2", "refused", "3", "c", "4"},
-		[]string{"SET", "refused", "1"}, []string{"GET", "a"}, []string{"GET", "c"}))
-	got := p.reply() + p.reply() + p.reply() + p.reply() + p.reply()
-	refused := "-BUSY the write buffer is full; try again\r\n"
-	if got != "+OK\r\n"+refused+refused+"$1\r\n1\r\n$1\r\n4\r\n" {
-		t.Errorf("got %q", got)
 	}
 }
 

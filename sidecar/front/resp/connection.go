@@ -28,14 +28,12 @@ type connection struct {
 	below        *ciphertext
 	certificates *Certificates
 
-	session   databaseSession // without a Session until a command needs the store
-	pipeliner Pipeliner
-	reader    PipelinedReader
-	pending   pendingPuts
-	updates   pendingUpdates
-	ahead     readAhead
-	timed     timedCommands
-	direct    *directWriter // nil: the socket offers none
+	session databaseSession // without a Session until a command needs the store
+	pending pendingPuts
+	updates pendingUpdates
+	ahead   readAhead
+	timed   timedCommands
+	direct  *directWriter // nil: the socket offers none
 
 	database    int // that SELECT has chosen
 	transaction transaction
@@ -233,13 +231,11 @@ func (c *connection) ensureSession() error {
 	if c.session.Session != nil {
 		return nil
 	}
-	session, err := c.server.options.Backend.NewSession(c.socket.RemoteAddr())
+	session, err := c.server.options.Backend.NewSession()
 	if err != nil {
 		return err
 	}
 	c.session = databaseSession{Session: session, connection: c}
-	c.pipeliner, _ = session.(Pipeliner)
-	c.reader, _ = session.(PipelinedReader)
 	return nil
 }
 
