@@ -135,8 +135,7 @@ var importRules = []importRule{
 		reason: "a front knows the session that it is given and the values in it, and not the sidecar that has made it",
 	},
 	{
-		folder: "sidecar/front/resp", onlyOurs: []string{"contract", "sidecar/causal", "sidecar/connlimit",
-			"sidecar/front"},
+		folder: "sidecar/front/resp", onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front"},
 		reason: "a front knows the session that it is given and the values in it, and neither the sidecar that has " +
 			"made it nor other fronts",
 	},

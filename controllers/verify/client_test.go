@@ -89,9 +89,9 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Shutdown(context.Background()) }()
-	files := resp.TLSFiles{Cert: filepath.Join(dir, corev1.TLSCertKey),
+	files := front.TLSFiles{Field: "redisTLS", Cert: filepath.Join(dir, corev1.TLSCertKey),
 		Key: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
-	go func() { _ = server.ServeTLS(l, resp.NewCertificates(files, slog.New(slog.DiscardHandler))) }()
+	go func() { _ = server.ServeTLS(l, front.NewCertificates(files, slog.New(slog.DiscardHandler))) }()
 
 	digest := "#" + strings.Repeat("0", 64)
 	all := secrets{"people": {"aaa": []byte(digest), "app": []byte(digest + "\nsecret\n")}, "certificate": certificate}

@@ -26,7 +26,7 @@ func loop(t testing.TB, frame []byte) func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConnection(s, sink{}, 1)
+	c := newConnection(s, s.NewClient(sink{}, nil))
 	return func() {
 		c.in.commit(copy(c.in.reserve(), frame))
 		for {

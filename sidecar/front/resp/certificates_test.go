@@ -18,6 +18,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/capture"
 	"github.com/causalstore/causalstore/lab/credentials"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // The certificates of clients are looked at as those of parts: before they are parsed they must be small, and then
@@ -54,7 +55,7 @@ func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 			"its RSA key has 1024 bits"},
 	} {
 		for i, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-			s.tlsLog = logLimit{}
+			s.tlsLog = front.LogLimit{}
 			config := servers.trust()
 			config.MinVersion, config.MaxVersion = version, version
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -75,7 +76,7 @@ func TestCertificatesOfClientsAreSmallStrongAndOfUse(t *testing.T) {
 				}
 			}
 			waitFor(t, fmt.Sprintf("%s to be refused with TLS %x", try.name, version), func() bool {
-				return strings.Count(log.String(), try.want) == i+1 && s.handshakes.Number() == 0
+				return strings.Count(log.String(), try.want) == i+1 && s.Handshakes() == 0
 			})
 		}
 	}
@@ -96,7 +97,7 @@ func TestHandshakesOfClientsAreBoundedAndOpenConnectionsAreNotInTheWay(t *testin
 		defer c.Close()
 	}
 	waitFor(t, "the oldest ones to make place", func() bool {
-		return s.handshakes.Number() == 4096 && s.stats.protocolErrors.Load() == more
+		return s.Handshakes() == 4096 && s.stats.protocolErrors.Load() == more
 	})
 	open.expect("+PONG\r\n", "PING")
 	p := mustDialTLS(t, address, ca.trust())

@@ -1,10 +1,7 @@
 package resp
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,7 +9,7 @@ import (
 
 // CLIENT ID
 func clientID(c *connection, _ [][]byte) error {
-	c.out.writeInteger(c.id)
+	c.out.writeInteger(c.client.ID)
 	return nil
 }
 
@@ -89,8 +86,8 @@ func clientList(c *connection, args [][]byte) error {
 	}
 	c.showState()
 	var text strings.Builder
-	for _, other := range c.server.connectionsByID() {
-		if shown(other.id) {
+	for _, each := range c.server.List() {
+		if other := each.(*connection); shown(other.client.ID) {
 			state := other.shown.load()
 			text.WriteString(other.clientLine(&state))
 		}
@@ -99,13 +96,6 @@ func clientList(c *connection, args [][]byte) error {
 	defer c.hold(0)
 	c.out.writeVerbatim(text.String())
 	return nil
-}
-
-// connectionsByID returns the open connections in the order in which they were opened.
-func (s *Server) connectionsByID() []*connection {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(s.connections), func(a, b *connection) int { return cmp.Compare(a.id, b.id) })
 }
 
 // clientState is what others see of a connection.
@@ -163,10 +153,10 @@ func (c *connection) clientLine(s *clientState) string {
 			"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s "+
 			"user=%s redir=-1 "+
 			"resp=%d lib-name=%s lib-ver=%s\n",
-		c.id, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.opened).Seconds()),
+		c.client.ID, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.client.Opened).Seconds()),
 		int64(now.Sub(s.active).Seconds()), flags, s.database, queued,
 		s.buffered, s.readBuffer-s.buffered, s.queuedBytes, s.replyBuffer, s.replyBuffer, s.replies,
-		c.memory.accounted.Load(), lastCommand,
+		c.client.AccountedBytes(), lastCommand,
 		c.userName(), s.proto, s.libName, s.libVer)
 }
 

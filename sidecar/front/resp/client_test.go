@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // bound is how long a test waits for an event.
@@ -40,7 +42,7 @@ func serve(t testing.TB, o Options) (*Server, string) {
 		if err := s.Shutdown(ctx); err != nil && !t.Failed() {
 			t.Errorf("shutdown: %v", err)
 		}
-		if err := <-done; !errors.Is(err, ErrServerClosed) {
+		if err := <-done; !errors.Is(err, front.ErrServerClosed) {
 			t.Errorf("serve: %v", err)
 		}
 	})

@@ -6,27 +6,22 @@ import (
 	"net"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
-// connection serves one client. Only one goroutine uses it, except for user, abort and stopReading.
+// connection serves one client. Only one goroutine uses it, except for shown.
 type connection struct {
 	server *Server
-	socket net.Conn // with TLS, if the listener is for it
-	raw    net.Conn // the socket itself
-	id     int64
-	opened time.Time
+	client *front.Client
+	socket net.Conn    // with TLS, if the listener is for it
+	below  *ciphertext // the socket below TLS; nil without
 
-	in     *reader
-	out    writer
-	memory clientMemory
-	idle   idleReader
-	// below is the socket below TLS, and certificates are those of its listener; nil without TLS.
-	below        *ciphertext
-	certificates *Certificates
+	in   *reader
+	out  writer
+	held heldMemory
+	idle idleReader
 
 	session databaseSession // without a Session until a command needs the store
 	pending pendingPuts
@@ -39,10 +34,8 @@ type connection struct {
 	transaction transaction
 	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
 
-	shown        shownState                    // to other connections
-	user         atomic.Pointer[contract.User] // that the client is, or nil; SetUsers looks at it too
-	authFailures int                           // since the last success
-	quitting     bool
+	shown    shownState // to other connections
+	quitting bool
 	// receivedLast is set once the connection has received for the last time, because the server is stopping.
 	receivedLast bool
 	// replyOff and skipNextReply are set by CLIENT REPLY OFF and SKIP. skipThisReply is set during the command after
@@ -55,20 +48,22 @@ type connection struct {
 	counters        connectionCounters // not yet added to server.stats
 }
 
-func newConnection(s *Server, socket net.Conn, id int64) *connection {
-	c := &connection{server: s, socket: socket, raw: socket, id: id, opened: s.options.Clock(),
-		in: newReader(&s.options.Limits)}
+func newConnection(s *Server, client *front.Client) *connection {
+	c := &connection{server: s, client: client, socket: client.Socket, in: newReader(&s.options.Limits)}
 	c.out = writer{send: c.send, proto: 2}
 	c.waitWithoutBuffers()
-	c.direct = newDirectWriter(socket)
-	c.login(s.users.Load().atStart())
+	c.direct = newDirectWriter(client.Socket)
+	c.in.authenticated = client.User() != nil
+	if client.UsesTLS() {
+		c.secure()
+	}
 	c.showState()
 	return c
 }
 
-// serve runs until the client disconnects, the stream is malformed or the server stops. A panic closes only this
+// Serve runs until the client disconnects, the stream is malformed or the server stops. A panic closes only this
 // connection.
-func (c *connection) serve() {
+func (c *connection) Serve() {
 	defer c.close()
 	defer func() {
 		if r := recover(); r != nil {
@@ -83,7 +78,7 @@ func (c *connection) serve() {
 			c.out.flush()
 		}
 	}()
-	if c.certificates != nil && !c.handshake() {
+	if c.client.UsesTLS() && !c.handshake() {
 		return
 	}
 	for !c.quitting && c.out.err == nil {
@@ -307,11 +302,11 @@ func (c *connection) close() {
 	}()
 	c.reportTimed()
 	c.flushCounters()
-	if c.server.stopping.Load() {
+	if c.server.IsStopping() {
 		c.linger()
 	}
 	if c.out.err != nil {
-		c.abort() // TLS would send an alert
+		c.client.Abort() // TLS would send an alert
 	}
 	c.socket.Close()
 	if c.session.Session != nil {

@@ -17,8 +17,8 @@ func execTransaction(c *connection, _ [][]byte) error {
 	if t.broken {
 		return errExecAborted
 	}
-	c.memory.queue = t.bytes
-	defer func() { c.memory.queue = 0 }()
+	c.held.queue = t.bytes
+	defer func() { c.held.queue = 0 }()
 	keys := t.keys(c.database)
 	if len(keys) == 0 {
 		c.executeQueue(t.queue)
@@ -85,7 +85,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		switch {
 		case time.Now().After(until):
 			refused = errTransactionSlow
-		case len(c.out.buf) > c.server.options.Limits.MaxCommandBytes || c.memory.evicted.Load():
+		case len(c.out.buf) > c.server.options.Limits.MaxCommandBytes || c.client.IsEvicted():
 			refused = errTransactionReply
 		}
 		failed := refused != nil

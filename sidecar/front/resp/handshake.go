@@ -33,7 +33,8 @@ func quit(c *connection, _ [][]byte) error {
 
 // RESET: restores the state of a new connection. The session keeps what it has read and written.
 func reset(c *connection, _ [][]byte) error {
-	c.login(c.server.users.Load().atStart())
+	c.client.Logout()
+	c.in.authenticated = c.client.User() != nil
 	c.out.proto = 2
 	c.replyOff, c.skipNextReply, c.out.mute = false, false, false
 	c.name = ""
@@ -50,7 +51,7 @@ func auth(c *connection, args [][]byte) error {
 	user, password := []byte(contract.DefaultUser), args[len(args)-1]
 	if len(args) == 3 {
 		user = args[1]
-	} else if c.server.users.Load().atStart() != nil {
+	} else if c.server.Users().AtStart() != nil {
 		return genericError("AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 	}
@@ -105,7 +106,8 @@ func hello(c *connection, args [][]byte) error {
 		c.name = string(name)
 	}
 	c.out.proto = int(proto)
-	c.out.writeReply(Map{"server", "redis", "version", redisVersion, "proto", proto, "id", c.id, "mode", "standalone",
+	c.out.writeReply(Map{"server", "redis", "version", redisVersion, "proto", proto, "id", c.client.ID, "mode",
+		"standalone",
 		"role", "master", "modules", Array{}})
 	return nil
 }

@@ -1,9 +1,6 @@
 package resp
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // A web page can make a browser send an HTTP request to the Redis port of its own machine or network. Its lines would
 // be executed as inline commands. As in Redis, the words that every such request has among its first lines close the
@@ -23,31 +20,9 @@ func (c *connection) rejectHTTP() {
 	if m := c.server.options.Metrics; m != nil {
 		m.ProtocolError()
 	}
-	if n, ok := c.server.httpLog.next(time.Now()); ok {
+	if n, ok := c.server.httpLog.Next(time.Now()); ok {
 		c.server.options.Logger.Warn(
 			"closed a connection that sent an HTTP request to the Redis port: either its client has the wrong "+
 				"address, or a web page tries to reach this port", "client", c.socket.RemoteAddr(), "unloggedBefore", n)
 	}
-}
-
-// logInterval is how often a message that clients can provoke is logged.
-const logInterval = time.Minute
-
-// logLimit bounds how often a message is logged.
-type logLimit struct {
-	mu       sync.Mutex
-	loggedAt time.Time
-	unlogged int
-}
-
-// next reports whether an event is to be logged, and how many were not since the last one that was.
-func (l *logLimit) next(now time.Time) (unlogged int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.loggedAt.IsZero() && now.Sub(l.loggedAt) < logInterval {
-		l.unlogged++
-		return 0, false
-	}
-	unlogged, l.unlogged, l.loggedAt = l.unlogged, 0, now
-	return unlogged, true
 }

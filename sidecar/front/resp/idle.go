@@ -39,7 +39,7 @@ type idleReader struct {
 
 // waitWithoutBuffers makes the connection give up its buffers while it is idle, if its socket allows that.
 func (c *connection) waitWithoutBuffers() {
-	socket, ok := c.raw.(syscall.Conn)
+	socket, ok := c.client.Socket.(syscall.Conn)
 	if !ok {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 func TestAnIdleConnectionHasNoBuffers(t *testing.T) {
@@ -17,7 +19,7 @@ func TestAnIdleConnectionHasNoBuffers(t *testing.T) {
 		p.expect("+PONG\r\n", "PING")
 	}
 	waitFor(t, "the buffers to be given up", func() bool {
-		return s.clientBytes.Load() <= clients*(connectionBytes+accountStep) && s.Connections() == clients
+		return s.ClientBytes() <= clients*(front.ConnectionBytes+front.AccountStep) && s.Connections() == clients
 	})
 }
 
@@ -36,8 +38,8 @@ func TestACommandInPiecesIsReceivedWithoutABufferBeforeIt(t *testing.T) {
 }
 
 func TestABufferDoesNotGrowBeyondAnArgumentOfKnownLength(t *testing.T) {
-	r := newReader(&Limits{MaxKeyBytes: 1 << 10, MaxValueBytes: 1 << 24, MaxArgs: 10, MaxCommandBytes: 1 << 24,
-		MaxInlineBytes: 1 << 10})
+	r := newReader(&Limits{Limits: front.Limits{MaxKeyBytes: 1 << 10, MaxValueBytes: 1 << 24}, MaxArgs: 10,
+		MaxCommandBytes: 1 << 24, MaxInlineBytes: 1 << 10})
 	r.authenticated = true
 	stream := frameOf("SET", "k", strings.Repeat("v", 3<<20))
 	for at := 0; at < len(stream); {
@@ -54,15 +56,16 @@ func TestABufferDoesNotGrowBeyondAnArgumentOfKnownLength(t *testing.T) {
 }
 
 func TestQueuedCommandsCountForTheMemoryOfClients(t *testing.T) {
-	s, address := serve(t, Options{Backend: newMemory(), Limits: Limits{MaxClientBytes: 64 << 20}})
+	s, address := serve(t, Options{Backend: newMemory(),
+		Limits: Limits{Limits: front.Limits{MaxClientBytes: 64 << 20}}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "MULTI")
 	for range 3 {
 		p.expect("+QUEUED\r\n", "SET", "k", strings.Repeat("v", 2<<20))
 	}
-	waitFor(t, "the queue to count", func() bool { return s.clientBytes.Load() >= 6<<20 })
+	waitFor(t, "the queue to count", func() bool { return s.ClientBytes() >= 6<<20 })
 	p.expect("+OK\r\n", "DISCARD")
-	waitFor(t, "the queue to be forgotten", func() bool { return s.clientBytes.Load() < 1<<20 })
+	waitFor(t, "the queue to be forgotten", func() bool { return s.ClientBytes() < 1<<20 })
 }
 
 // The memory of an evicted client is free only when its command has ended. Until then no other client gets a larger
@@ -77,20 +80,21 @@ func TestMemoryOfAnEvictedClientCountsUntilItsCommandEnds(t *testing.T) {
 			<-released
 		}
 	}
-	s, address := serve(t, Options{Backend: store, Metrics: m, Limits: Limits{MaxClientBytes: 12 << 20}})
+	s, address := serve(t, Options{Backend: store, Metrics: m,
+		Limits: Limits{Limits: front.Limits{MaxClientBytes: 12 << 20}}})
 	stuck := dial(t, address)
 	stuck.send(frameOf("SET", "stuck", strings.Repeat("v", 7<<20)))
 	waitFor(t, "it to be evicted", func() bool { return m.evicted.Load() == 1 })
-	evicted := s.clientBytes.Load()
+	evicted := s.ClientBytes()
 	if evicted < 14<<20 {
 		t.Errorf("an evicted client whose value of 7 MiB is being written counts for %d bytes", evicted)
 	}
 	next := dial(t, address)
 	next.send(frameOf("SET", "next", strings.Repeat("v", 1<<20)))
 	waitFor(t, "the next one to ask for memory", func() bool {
-		return s.clientBytes.Load() > evicted+connectionBytes+readBytes
+		return s.ClientBytes() > evicted+front.ConnectionBytes+readBytes
 	})
-	if grown := s.clientBytes.Load() - evicted; grown > 128<<10 {
+	if grown := s.ClientBytes() - evicted; grown > 128<<10 {
 		t.Errorf("the next one was given %d bytes", grown)
 	}
 	release()

@@ -136,7 +136,7 @@ func (c *connection) memorySection() string {
 		"used_memory_lua", 0,
 		"maxmemory", 0, "maxmemory_human", "0B", "maxmemory_policy", "noeviction",
 		"mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(resident)/float64(max(used, 1))), "mem_clients_normal",
-		c.server.clientBytes.Load(), "mem_allocator", "go")
+		c.server.ClientBytes(), "mem_allocator", "go")
 }
 
 // humanBytes writes a number of bytes as Redis does.
@@ -166,14 +166,13 @@ func (c *connection) persistenceSection() string {
 
 func (c *connection) statsSection() string {
 	c.flushCounters()
-	s := &c.server.stats
-	return section("Stats", "total_connections_received", s.accepted.Load(), "total_commands_processed",
-		s.commands.Load(),
+	s, n := &c.server.stats, c.server.Counts()
+	return section("Stats", "total_connections_received", n.Accepted, "total_commands_processed", s.commands.Load(),
 		"instantaneous_ops_per_sec", s.rate.now(c.server.options.Clock(), s.commands.Load()), "total_net_input_bytes",
 		s.received.Load(), "total_net_output_bytes", s.sent.Load(),
-		"rejected_connections", s.refused.Load(), "sync_full", 0, "sync_partial_ok", 0, "sync_partial_err", 0,
-		"expired_keys", 0, "evicted_keys", 0,
-		"evicted_clients", s.evicted.Load(), "keyspace_hits", s.hits.Load(), "keyspace_misses", s.misses.Load(),
+		"rejected_connections", n.Refused, "sync_full", 0, "sync_partial_ok", 0, "sync_partial_err", 0, "expired_keys",
+		0, "evicted_keys", 0,
+		"evicted_clients", n.Evicted, "keyspace_hits", s.hits.Load(), "keyspace_misses", s.misses.Load(),
 		"pubsub_channels", 0, "pubsub_patterns", 0,
 		"latest_fork_usec", 0, "total_error_replies", s.failures.Load()+s.protocolErrors.Load(), "protocol_errors",
 		s.protocolErrors.Load(), "panics", s.panics.Load())

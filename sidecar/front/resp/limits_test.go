@@ -4,12 +4,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 func TestCommandOverALimitIsRefusedAndTheConnectionContinues(t *testing.T) {
 	store := newMemory()
 	_, address := serve(t, Options{Backend: store,
-		Limits: Limits{MaxKeyBytes: 100, MaxValueBytes: 1000, MaxArgs: 20, MaxCommandBytes: 3000}})
+		Limits: Limits{Limits: front.Limits{MaxKeyBytes: 100, MaxValueBytes: 1000}, MaxArgs: 20,
+			MaxCommandBytes: 3000}})
 	p := dial(t, address)
 	key, value := strings.Repeat("k", 101), strings.Repeat("v", 1001)
 	p.expect("-ERR key is 101 bytes, more than the limit of 100 bytes\r\n", "GET", key)
@@ -63,12 +66,14 @@ func TestReplyLargerThanTheBufferIsComplete(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]Options{
-		"Backend":                      {},
-		"MaxKeyBytes":                  {Backend: newMemory(), Limits: Limits{MaxKeyBytes: -1}},
-		"MaxKeyBytes is 65537; set it": {Backend: newMemory(), Limits: Limits{MaxKeyBytes: 64<<10 + 1}},
-		"MaxValueBytes is 16777217; set it between": {Backend: newMemory(), Limits: Limits{MaxValueBytes: 16<<20 + 1}},
+		"Backend":     {},
+		"MaxKeyBytes": {Backend: newMemory(), Limits: Limits{Limits: front.Limits{MaxKeyBytes: -1}}},
+		"MaxKeyBytes is 65537; set it": {Backend: newMemory(),
+			Limits: Limits{Limits: front.Limits{MaxKeyBytes: 64<<10 + 1}}},
+		"MaxValueBytes is 16777217; set it between": {Backend: newMemory(),
+			Limits: Limits{Limits: front.Limits{MaxValueBytes: 16<<20 + 1}}},
 		"MaxArgs":      {Backend: newMemory(), Limits: Limits{MaxArgs: 1 << 31}},
-		"WriteTimeout": {Backend: newMemory(), Limits: Limits{WriteTimeout: -1}},
+		"WriteTimeout": {Backend: newMemory(), Limits: Limits{Limits: front.Limits{WriteTimeout: -1}}},
 	} {
 		if _, err := NewServer(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error about %s, got %v", want, err)

@@ -1,6 +1,9 @@
 package resp
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
+)
 
 // maxPendingPuts bounds the puts of a connection that are issued and not answered.
 const maxPendingPuts = 1024
@@ -17,7 +20,7 @@ func (c *connection) putBlind(key string, v causal.Value) error {
 	c.awaitUpdates()
 	if c.skipThisReply || len(c.pending.waits) == 0 && c.in.buffered() == 0 && !c.executing {
 		c.awaitPuts()
-		if len(v.Data) >= noCopyBytes && c.memory.held == 0 {
+		if len(v.Data) >= noCopyBytes && c.held.values == 0 {
 			c.hold(len(v.Data))
 			defer c.hold(0)
 		}
@@ -29,7 +32,7 @@ func (c *connection) putBlind(key string, v causal.Value) error {
 	}
 	c.pending.waits = append(c.pending.waits, c.session.PutAsync(storageKey(c.database, key), v))
 	c.pending.bytes += len(key) + len(v.Data)
-	if len(v.Data) >= accountStep {
+	if len(v.Data) >= front.AccountStep {
 		c.account()
 	}
 	if len(c.pending.waits) >= maxPendingPuts || c.pending.bytes >= c.server.options.Limits.MaxPipelineBytes {

@@ -259,7 +259,7 @@ func TestCommandsReceivedDuringTheLastFlushAreExecuted(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := &slowSocket{arriving: [][]byte{frameOf("SET", "a", "1"), frameOf("GET", "a")}}
-	newConnection(s, socket, 1).serve()
+	newConnection(s, s.NewClient(socket, nil)).Serve()
 	if got := socket.written.String(); got != "+OK\r\n$1\r\n1\r\n" {
 		t.Errorf("replies %q; want those of both commands", got)
 	}
@@ -267,7 +267,7 @@ func TestCommandsReceivedDuringTheLastFlushAreExecuted(t *testing.T) {
 
 func TestClientThatNeverReadsIsDisconnected(t *testing.T) {
 	s, address := serve(t, Options{Backend: newMemory(),
-		Limits: Limits{WriteTimeout: 50 * time.Millisecond, MaxPipelineBytes: 1 << 20}})
+		Limits: Limits{Limits: front.Limits{WriteTimeout: 50 * time.Millisecond}, MaxPipelineBytes: 1 << 20}})
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 1<<20))
 	p.send(batch(slices.Repeat([][]string{{"GET", "k"}}, 100)...))

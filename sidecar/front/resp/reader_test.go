@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
-var smallLimits = Limits{MaxKeyBytes: 16, MaxValueBytes: 64, MaxArgs: 8, MaxCommandBytes: 128,
+var smallLimits = Limits{Limits: front.Limits{MaxKeyBytes: 16, MaxValueBytes: 64}, MaxArgs: 8, MaxCommandBytes: 128,
 	MaxInlineBytes: 64}.withDefaults()
 
 // parsed is the result of reading a stream: commands as text, and the error at its end, if any.

@@ -24,6 +24,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/capture"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // authority issues certificates.
@@ -97,13 +98,14 @@ func withCertificate(t testing.TB, c *tls.Config, of *authority) *tls.Config {
 
 // tlsFiles are the files of a listener.
 type tlsFiles struct {
-	TLSFiles
+	front.TLSFiles
 	t testing.TB
 }
 
 func newTLSFiles(t testing.TB, of *authority) *tlsFiles {
 	dir := t.TempDir()
-	f := &tlsFiles{TLSFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}, t}
+	f := &tlsFiles{front.TLSFiles{Field: "redisTLS", Cert: filepath.Join(dir, "tls.crt"),
+		Key: filepath.Join(dir, "tls.key")}, t}
 	if of != nil {
 		f.renew(of)
 	}
@@ -123,13 +125,13 @@ func (f *tlsFiles) write(name string, b []byte) {
 }
 
 // serveTLS also serves clients with TLS, and returns the address for them.
-func serveTLS(t testing.TB, s *Server, f *tlsFiles) (*Certificates, string) {
+func serveTLS(t testing.TB, s *Server, f *tlsFiles) (*front.Certificates, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := NewCertificates(f.TLSFiles, s.options.Logger)
+	k := front.NewCertificates(f.TLSFiles, s.options.Logger)
 	go func() { _ = s.ServeTLS(l, k) }() // until the cleanup of serve shuts the server down
 	return k, l.Addr().String()
 }
@@ -229,7 +231,8 @@ func TestAPipelineOverTLSIsReceivedWhileRepliesWait(t *testing.T) {
 
 func TestAClientWithTLSThatReadsNothingIsDisconnected(t *testing.T) {
 	ca := newAuthority(t)
-	s, _ := serve(t, Options{Backend: newMemory(), Limits: Limits{WriteTimeout: 100 * time.Millisecond}})
+	s, _ := serve(t, Options{Backend: newMemory(),
+		Limits: Limits{Limits: front.Limits{WriteTimeout: 100 * time.Millisecond}}})
 	_, address := serveTLS(t, s, newTLSFiles(t, ca))
 	p := mustDialTLS(t, address, ca.trust())
 	p.expect("+OK\r\n", "SET", "k", strings.Repeat("v", 1<<20))
@@ -249,7 +252,7 @@ func TestAShutdownAnswersWhatClientsWithTLSHaveSent(t *testing.T) {
 	p.send(whole[:len(whole)-4])
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
-	waitFor(t, "the server to stop", s.stopping.Load)
+	waitFor(t, "the server to stop", s.IsStopping)
 	p.send(whole[len(whole)-4:])
 	if got := p.reply(); got != "+OK\r\n" {
 		t.Errorf("got %q", got)
@@ -275,7 +278,7 @@ func TestTheWrongProtocolIsAnsweredAndLogged(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "without TLS on the port with TLS") {
 		t.Errorf("log: %s", text)
 	}
-	s.tlsLog = logLimit{}
+	s.tlsLog = front.LogLimit{}
 	_, err := dialTLS(t, plain, ca.trust())
 	if err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
 		t.Errorf("with TLS on the port without: %v", err)
@@ -368,7 +371,7 @@ func TestClientsNeedACertificateIfAuthoritiesAreGiven(t *testing.T) {
 
 func TestTooManyClientsWithTLSAreClosedWithoutABadRecord(t *testing.T) {
 	ca := newAuthority(t)
-	s, _ := serve(t, Options{Backend: newMemory(), Limits: Limits{MaxClients: 1}})
+	s, _ := serve(t, Options{Backend: newMemory(), Limits: Limits{Limits: front.Limits{MaxClients: 1}}})
 	_, address := serveTLS(t, s, newTLSFiles(t, ca))
 	mustDialTLS(t, address, ca.trust()).expect("+PONG\r\n", "PING")
 	raw, err := net.Dial("tcp", address)

@@ -90,7 +90,7 @@ func TestShutdownWaitsForTheRestOfACommandThatHasBegun(t *testing.T) {
 	slow.send(whole[:len(whole)-4])
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
-	waitFor(t, "the server to stop", s.stopping.Load)
+	waitFor(t, "the server to stop", s.IsStopping)
 	select {
 	case err := <-stopped:
 		t.Fatalf("shutdown did not wait for the rest of the command: %v", err)
@@ -132,7 +132,8 @@ func TestShutdownClosesConnectionsAfterItsDeadline(t *testing.T) {
 
 func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	var m counters
-	_, address := serve(t, Options{Backend: newMemory(), Limits: Limits{MaxClients: 1}, Metrics: &m})
+	_, address := serve(t, Options{Backend: newMemory(), Limits: Limits{Limits: front.Limits{MaxClients: 1}},
+		Metrics: &m})
 	first := dial(t, address)
 	first.expect("+PONG\r\n", "PING")
 	second := dial(t, address)
@@ -318,13 +319,13 @@ func TestServeReturnsWhenItsListenerCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if err := s.Serve(l); err == nil || errors.Is(err, ErrServerClosed) {
+	if err := s.Serve(l); err == nil || errors.Is(err, front.ErrServerClosed) {
 		t.Errorf("a closed listener: %v", err)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
-	if err := s.Serve(l); !errors.Is(err, ErrServerClosed) {
+	if err := s.Serve(l); !errors.Is(err, front.ErrServerClosed) {
 		t.Errorf("after shutdown: %v", err)
 	}
 }

@@ -17,9 +17,6 @@ const (
 	readProbe = time.Millisecond
 )
 
-// pastDeadline makes blocked reads return at once.
-var pastDeadline = time.Unix(1, 0)
-
 // receive waits for bytes from the client. It returns false at the end of the stream, or when the connection is to
 // close because the server is stopping.
 func (c *connection) receive() bool {
@@ -31,7 +28,7 @@ func (c *connection) receive() bool {
 		return false
 	}
 	n, err := c.readSocket()
-	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.server.stopping.Load() {
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.server.IsStopping() {
 		n, err = c.receiveLast()
 	}
 	c.in.commit(n)
@@ -54,7 +51,7 @@ func (c *connection) receiveLast() (int, error) {
 		return 0, err
 	}
 	n, err := c.socket.Read(c.in.reserve())
-	c.stopReading()
+	c.client.StopReading()
 	return n, err
 }
 
@@ -74,7 +71,7 @@ func (c *connection) linger() {
 // send writes replies.
 func (c *connection) send(b []byte) error {
 	c.counters.sent += int64(len(b))
-	if len(b) >= noCopyBytes && c.memory.held == 0 && !c.out.owns(b) { // a value that waits for a slow client
+	if len(b) >= noCopyBytes && c.held.values == 0 && !c.out.owns(b) { // a value that waits for a slow client
 		c.hold(len(b))
 		defer c.hold(0)
 	}
@@ -95,15 +92,15 @@ func (c *connection) write(b []byte) (written int, err error) {
 			return written, nil
 		}
 		b = b[written:]
-		defer c.raw.SetWriteDeadline(time.Time{}) // else the next direct write would fail
+		defer c.client.Socket.SetWriteDeadline(time.Time{}) // else the next direct write would fail
 	}
 	now := time.Now()
 	progress := now
 	for {
-		if err := c.raw.SetWriteDeadline(now.Add(writeProbe)); err != nil {
+		if err := c.client.Socket.SetWriteDeadline(now.Add(writeProbe)); err != nil {
 			return written, err
 		}
-		n, err := c.raw.Write(b)
+		n, err := c.client.Socket.Write(b)
 		written += n
 		if b = b[n:]; len(b) == 0 {
 			return written, nil
@@ -131,37 +128,30 @@ func (c *connection) receiveWhileBlocked() error {
 		receive, ahead = c.below.receive, func() int { return c.in.buffered() + len(c.below.ahead) }
 	}
 	for ahead() < c.server.options.Limits.MaxPipelineBytes {
-		if err := c.raw.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
+		if err := c.client.Socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
 			return err
 		}
 		if receive() != nil {
 			break // also at the end of the stream: the client may still be reading, and receive will see the end again
 		}
 	}
-	if err := c.raw.SetReadDeadline(time.Time{}); err != nil {
+	if err := c.client.Socket.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if c.server.stopping.Load() {
-		c.stopReading() // Shutdown may have called it meanwhile, and its read deadline must stay
+	if c.server.IsStopping() {
+		c.client.StopReading() // Shutdown may have called it meanwhile, and its read deadline must stay
 	}
 	return nil
 }
 
 // receiveOnce receives from the socket itself while a command executes.
 func (c *connection) receiveOnce() error {
-	c.charge(c.takes() + int64(c.in.growth()))
-	if c.memory.evicted.Load() {
+	c.client.Account(c.takes() + int64(c.in.growth()))
+	if c.client.IsEvicted() {
 		return net.ErrClosed
 	}
-	n, err := c.raw.Read(c.in.reserveKeepingArgs())
+	n, err := c.client.Socket.Read(c.in.reserveKeepingArgs())
 	c.in.commit(n)
 	c.counters.received += int64(n)
 	return err
 }
-
-// stopReading makes the connection close after the commands it has received. Any goroutine may call it once
-// Server.stopping is set.
-func (c *connection) stopReading() { c.raw.SetReadDeadline(pastDeadline) }
-
-// abort closes the connection at once. Any goroutine may call it.
-func (c *connection) abort() { c.raw.Close() }

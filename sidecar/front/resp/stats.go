@@ -12,8 +12,6 @@ type stats struct {
 	writes                 atomic.Int64 // commands that may write
 	hits, misses           atomic.Int64 // of reads
 	received, sent         atomic.Int64 // bytes
-	accepted, refused      atomic.Int64
-	evicted                atomic.Int64
 	protocolErrors, panics atomic.Int64
 
 	byCommand []commandStats // by command.index

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 func TestTransactionsGetTheRepliesOfRedis(t *testing.T) {
@@ -70,7 +72,7 @@ func randomTransactionCommand(r *rand.Rand) []string {
 }
 
 func TestAnExecThatIsRefusedEndsTheTransaction(t *testing.T) {
-	_, address := serve(t, Options{Backend: newMemory(), Limits: Limits{MaxValueBytes: 100}})
+	_, address := serve(t, Options{Backend: newMemory(), Limits: Limits{Limits: front.Limits{MaxValueBytes: 100}}})
 	p := dial(t, address)
 	for _, refused := range [][]string{{"EXEC", "extra"}, {"exec", strings.Repeat("x", 101)}} {
 		p.expect("+OK\r\n", "MULTI")

@@ -59,7 +59,7 @@ func (c *connection) update(key []byte, argBytes int, decide decision, reply fun
 	p.all = append(p.all, u)
 	p.bytes += len(key) + argBytes
 	c.pending.bytes += len(key) + argBytes
-	if argBytes >= accountStep {
+	if argBytes >= front.AccountStep {
 		c.account()
 	}
 	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns ||

@@ -104,16 +104,3 @@ func TestUsersChangeWhileClientsAreConnected(t *testing.T) {
 	s.SetUsers(nil)
 	dial(t, address).expect("+PONG\r\n", "PING")
 }
-
-func TestALoginThatMeetsTheRemovalOfItsUserFails(t *testing.T) {
-	s, err := NewServer(Options{Backend: newMemory(), Users: withPassword("app", "secret")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newConnection(s, sink{}, 1) // SetUsers does not see it, as if it had looked before the login
-	app := s.users.Load().match([]byte("app"), []byte("secret"))
-	s.SetUsers(withPassword("other", "secret"))
-	if c.login(app) || c.in.authenticated || c.user.Load() != nil {
-		t.Error("the client is a user that does not exist any more")
-	}
-}

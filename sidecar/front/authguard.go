@@ -1,6 +1,8 @@
-package resp
+package front
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,21 +12,27 @@ import (
 )
 
 // Guessing a password is made slow in two ways. A connection waits longer for the reply to each wrong password, and is
-// closed after maxAuthFailures. And all connections from one address together have authBurst wrong guesses, and
+// closed after MaxAuthFailures. And all connections from one address together have authBurst wrong guesses, and
 // authPerSecond more each second: beyond that, an attempt waits for its turn before the password is looked at, whether
 // it is right or wrong, so that opening many connections gains nothing. The right password costs none of it.
 const (
-	maxAuthFailures = 5
-	firstAuthDelay  = 100 * time.Millisecond // doubles with each failure of the connection
-	authBurst       = 20
-	authPerSecond   = 10
+	// MaxAuthFailures is how many wrong passwords end a connection.
+	MaxAuthFailures = 5
+
+	firstAuthDelay = 100 * time.Millisecond // doubles with each failure of the connection
+	authBurst      = 20
+	authPerSecond  = 10
 	// between two looks at all addresses: what one wrong password takes to be forgotten
 	authSweep        = time.Second / authPerSecond
 	maxAuthWait      = 5 * time.Second // an attempt that would wait longer for its turn is refused
 	maxAuthAddresses = 4096            // that are remembered
 )
 
-var errAuthBusy = Errorf("ERR", "too many wrong passwords from this address; wait %s and try again", maxAuthWait)
+// Errors of Client.Authenticate.
+var (
+	ErrWrongPassword  = errors.New("a wrong password, or the name of no user")
+	ErrTooManyGuesses = fmt.Errorf("too many wrong passwords from this address; wait %s and try again", maxAuthWait)
+)
 
 // authGuard bounds the wrong passwords from each address.
 type authGuard struct {
@@ -111,44 +119,43 @@ func addressOf(remote net.Addr) netip.Prefix {
 	return prefix
 }
 
-// authenticate checks the credentials of AUTH or HELLO.
-func (c *connection) authenticate(user, password []byte) error {
-	users := c.server.users.Load()
+// Authenticate makes the client the user of a name if the password is right, and returns ErrWrongPassword or
+// ErrTooManyGuesses otherwise. It makes a client that guesses wait, after it has called flush, which sends the answers
+// so far. After MaxAuthFailures, end tells the front to close the connection.
+func (c *Client) Authenticate(name, password []byte, flush func()) (end bool, err error) {
+	s := c.server
+	users := s.Users()
 	var found *contract.User
 	check := func() bool {
-		found = users.match(user, password)
+		found = users.match(name, password)
 		return found != nil
 	}
-	matches, wait, ok := c.server.authGuard.attempt(addressOf(c.socket.RemoteAddr()), time.Now(), check)
+	pause := func(d time.Duration) {
+		flush()
+		select {
+		case <-time.After(d):
+		case <-s.context.Done(): // the server aborts its connections
+		}
+	}
+	matches, wait, ok := s.authGuard.attempt(addressOf(c.Socket.RemoteAddr()), time.Now(), check)
 	if !ok {
-		c.quitting = true
-		return errAuthBusy
+		return true, ErrTooManyGuesses
 	}
 	if wait > 0 {
-		c.pause(wait)
+		pause(wait)
 		matches = check()
 	}
 	if matches && c.login(found) {
 		c.authFailures = 0
-		return nil
+		return false, nil
 	}
 	c.authFailures++
-	if n, ok := c.server.authLog.next(time.Now()); ok {
-		known := users.byName[string(user)] != nil // what it sent for a name may be a password
-		c.server.options.Logger.Warn("a client sent a wrong password, or the name of no user", "client",
-			c.socket.RemoteAddr(), "userExists", known,
+	if n, ok := s.authLog.Next(time.Now()); ok {
+		known := users.byName[string(name)] != nil // what it sent for a name may be a password
+		s.options.Logger.Warn("a client sent a wrong password, or the name of no user", "client", c.Socket.RemoteAddr(),
+			"userExists", known,
 			"unloggedBefore", n)
 	}
-	c.pause(firstAuthDelay << (c.authFailures - 1))
-	c.quitting = c.authFailures >= maxAuthFailures
-	return errWrongPass
-}
-
-// pause sends the replies so far and waits, until the server aborts its connections at the latest.
-func (c *connection) pause(d time.Duration) {
-	c.out.flush()
-	select {
-	case <-time.After(d):
-	case <-c.server.context.Done():
-	}
+	pause(firstAuthDelay << (c.authFailures - 1))
+	return c.authFailures >= MaxAuthFailures, ErrWrongPassword
 }
