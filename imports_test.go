@@ -18,7 +18,8 @@ const module = "github.com/causalstore/causalstore"
 // importRule restricts what the packages at and below a folder import. Folders are relative to the module.
 type importRule struct {
 	folder string
-	// forbidden lists folders of the module whose packages must not be imported, in tests neither.
+	// forbidden lists folders of the module whose packages must not be imported, in tests neither. "a/*" is what is
+	// below a, without a.
 	forbidden []string
 	// onlyOurs, if not nil, lists the only packages of the module that production files may import. The most specific
 	// rule with such a list applies.
@@ -125,6 +126,23 @@ var importRules = []importRule{
 		folder: "history", onlyOurs: []string{"sidecar/causal", "topology"},
 		reason: "it judges the store, so that it uses nothing of the store but the vocabulary of versions",
 	},
+	{
+		folder: "sidecar/node", forbidden: []string{"sidecar/front/*"},
+		reason: "a sidecar has sessions for any front, and knows none: the process wires the two",
+	},
+	{
+		folder: "sidecar/metrics", forbidden: []string{"sidecar/front/*"},
+		reason: "the connections and commands of every front are counted in one way",
+	},
+	{
+		folder: "sidecar/front", onlyOurs: []string{"contract", "sidecar/causal", "sidecar/connlimit"},
+		reason: "a front knows the session that it is given and the values in it, and not the sidecar that has made it",
+	},
+	{
+		folder: "sidecar/front/resp", onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front"},
+		reason: "a front knows the session that it is given and the values in it, and neither the sidecar that has " +
+			"made it nor other fronts",
+	},
 	pureRule("sidecar/causal"),
 	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy"),
 	pureRule("sidecar/causal/nearcopy"),
@@ -161,7 +179,7 @@ func violation(folder, imported string, test bool) string {
 		if !isBelow(folder, r.folder) {
 			continue
 		}
-		if isOurs && slices.ContainsFunc(r.forbidden, func(f string) bool { return isBelow(ours, f) }) {
+		if isOurs && slices.ContainsFunc(r.forbidden, func(f string) bool { return isForbidden(ours, f) }) {
 			if _, excepted := r.inTests[ours]; (!test || !excepted) && !r.isExcepted(folder, ours) {
 				return r.reason
 			}
@@ -179,6 +197,13 @@ func violation(folder, imported string, test bool) string {
 		return nearest.reason
 	}
 	return ""
+}
+
+func isForbidden(name, folder string) bool {
+	if above, ok := strings.CutSuffix(folder, "*"); ok {
+		return strings.HasPrefix(name, above)
+	}
+	return isBelow(name, folder)
 }
 
 func isBelow(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
@@ -247,7 +272,7 @@ func TestImportsPointInwards(t *testing.T) {
 	}
 	for _, r := range importRules {
 		for _, folder := range slices.Concat([]string{r.folder}, r.forbidden, r.onlyOurs) {
-			if _, err := os.Stat(filepath.FromSlash(folder)); err != nil {
+			if _, err := os.Stat(filepath.FromSlash(strings.TrimSuffix(folder, "/*"))); err != nil {
 				t.Errorf("a rule names a folder that does not exist: %v", err)
 			}
 		}
@@ -270,6 +295,15 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		{"sidecar/process/process_test.go", module + "/lab/redisserver", true},
 		{"sidecar/process/main.go", module + "/controllers/causalstore/plan", false},
 		{"sidecar/process/main.go", module + "/contract", true},
+		{"sidecar/node/clientsession.go", module + "/sidecar/front", true},
+		{"sidecar/node/clientsession.go", module + "/sidecar/front/resp", false},
+		{"sidecar/node/clientsession_test.go", module + "/sidecar/front/resp", false},
+		{"sidecar/front/front.go", module + "/sidecar/causal", true},
+		{"sidecar/front/front.go", module + "/sidecar/causal/session", false},
+		{"sidecar/front/front.go", module + "/sidecar/front/resp", false},
+		{"sidecar/front/resp/server.go", module + "/sidecar/front", true},
+		{"sidecar/front/resp/server.go", module + "/sidecar/node", false},
+		{"sidecar/process/sidecar.go", module + "/sidecar/front/resp", true},
 		{"sidecar/causal/cache/cache.go", module + "/sidecar/causal/middleman", false},
 		{"sidecar/causal/session/read.go", module + "/sidecar/causal/cache", false},
 		{"sidecar/causal/session/read.go", module + "/sidecar/transport", false},

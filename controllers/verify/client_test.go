@@ -24,7 +24,8 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/front/resp"
 )
 
 // secrets is a client that reads Secrets by name.
@@ -46,7 +47,7 @@ func (s secrets) List(context.Context, client.ObjectList, ...client.ListOption) 
 // nothing is a Backend without a store: PING needs none.
 type nothing struct{}
 
-func (nothing) NewSession(net.Addr) (resp.Session, error) { return nil, errors.New("no store") }
+func (nothing) NewSession() (front.Session, error) { return nil, errors.New("no store") }
 
 // newCertificate returns a certificate that signs itself, as a Secret has it.
 func newCertificate(t *testing.T) map[string][]byte {
@@ -88,9 +89,9 @@ func TestTheCheckConnectsAsAUserWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Shutdown(context.Background()) }()
-	files := resp.TLSFiles{Cert: filepath.Join(dir, corev1.TLSCertKey),
+	files := front.TLSFiles{Field: "redisTLS", Cert: filepath.Join(dir, corev1.TLSCertKey),
 		Key: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
-	go func() { _ = server.ServeTLS(l, resp.NewCertificates(files, slog.New(slog.DiscardHandler))) }()
+	go func() { _ = server.ServeTLS(l, front.NewCertificates(files, slog.New(slog.DiscardHandler))) }()
 
 	digest := "#" + strings.Repeat("0", 64)
 	all := secrets{"people": {"aaa": []byte(digest), "app": []byte(digest + "\nsecret\n")}, "certificate": certificate}

@@ -112,7 +112,7 @@ func syscallLayer(functions []string) string {
 			return "log syscalls"
 		case "storage":
 			return "storage syscalls"
-		case "resp":
+		case "front":
 			return "client socket syscalls"
 		}
 	}

@@ -76,9 +76,9 @@ func TestLayerOfAttributesTimeToTheLayerThatUsedIt(t *testing.T) {
 		stack string // leaf first
 		want  string
 	}{
-		{"runtime.memmove " + m + "resp.(*writer).bulk " + m + "resp.get", "resp"},
-		{"internal/runtime/syscall/linux.Syscall6 syscall.write net.(*conn).Write " + m + "resp.(*connection).send",
-			"client socket syscalls"},
+		{"runtime.memmove " + m + "front/resp.(*writer).bulk " + m + "front/resp.get", "front"},
+		{"internal/runtime/syscall/linux.Syscall6 syscall.write net.(*conn).Write " + m +
+			"front/resp.(*connection).send", "client socket syscalls"},
 		{"internal/runtime/syscall/linux.Syscall6 syscall.Fsync os.(*File).Sync " + m + "wal.(*Log).writeGroup " + m +
 			"node.(*Coordinator).write", "log syscalls"},
 		{"internal/runtime/syscall/linux.Syscall6 syscall.write github.com/redis/go-redis/v9.x " + m +

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,8 @@ import (
 // simFlags are the flags of `causalstore sim`.
 type simFlags struct {
 	seeds, from uint64
+	seed        uint64
+	messages    string
 	profile     string
 	fault       string
 	workers     int
@@ -43,7 +46,8 @@ deployments, load and faults; without --profile, seed n uses profile n modulo th
 
 The exit code is 1 if a seed has a violation.`,
 		Example: `  causalstore sim --seeds 10000
-  causalstore sim --profile caches --from 4711 --seeds 1 --verbose   # repeat one seed
+  causalstore sim --profile caches --seed 4711 --verbose             # repeat one seed
+  causalstore sim --profile caches --seed 4711 --messages k1         # what it does to the key k1
   causalstore sim --fault skip-deps --seeds 100                      # verify that a broken rule is detected
   causalstore sim --list`,
 		Args: cobra.NoArgs,
@@ -51,31 +55,88 @@ The exit code is 1 if a seed has a violation.`,
 			if f.list {
 				return listSimulations(cmd.OutOrStdout())
 			}
+			if cmd.Flags().Changed("seed") {
+				f.from, f.seeds = f.seed, 1
+			}
+			if f.messages != "" {
+				if !cmd.Flags().Changed("seed") {
+					return errors.New("--messages shows one seed: give it with --seed")
+				}
+				return f.trace(cmd.OutOrStdout())
+			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.seeds, "seeds", 1000, "number of seeds to run")
 	fs.Uint64Var(&f.from, "from", 0, "first seed")
+	fs.Uint64Var(&f.seed, "seed", 0, "run this seed only")
+	fs.StringVar(&f.messages, "messages", "",
+		"with --seed, show the messages that concern this key, and what each part has of it")
 	fs.StringVar(&f.profile, "profile", "", "profile of all seeds (default each in turn)")
 	fs.StringVar(&f.fault, "fault", "", "rules to break, separated by commas")
 	fs.IntVar(&f.workers, "workers", 0, "number of seeds to run in parallel; 0 is one per processor")
 	fs.BoolVar(&f.verbose, "verbose", false, "show all violations of a seed, not only the first")
 	fs.BoolVar(&f.list, "list", false, "list profiles and faults, and run nothing")
+	cmd.MarkFlagsMutuallyExclusive("seed", "seeds")
+	cmd.MarkFlagsMutuallyExclusive("seed", "from")
 	return cmd
 }
 
-func (f *simFlags) run(ctx context.Context, out, errOut io.Writer) error {
-	cfg := sim.CampaignConfig{From: f.from, Seeds: f.seeds, Profile: f.profile, Workers: f.workers}
+// broken returns the rules that --fault breaks.
+func (f *simFlags) broken() (broken causal.Faults, err error) {
 	for name := range strings.SplitSeq(f.fault, ",") {
 		if name == "" {
 			continue
 		}
 		fault, err := causal.FaultNamed(name)
 		if err != nil {
-			return fmt.Errorf("--fault: %w; --list shows all", err)
+			return broken, fmt.Errorf("--fault: %w; --list shows all", err)
 		}
-		cfg.Broken = cfg.Broken.Union(causal.FaultsOf(fault))
+		broken = broken.Union(causal.FaultsOf(fault))
+	}
+	return broken, nil
+}
+
+// trace shows what a seed does to a key.
+func (f *simFlags) trace(out io.Writer) error {
+	cfg := sim.CampaignConfig{Profile: f.profile}
+	broken, err := f.broken()
+	if err != nil {
+		return err
+	}
+	p, err := cfg.ProfileOf(f.seed)
+	if err != nil {
+		return fmt.Errorf("--profile: %w; --list shows all", err)
+	}
+	t, err := sim.TraceKey(p, f.seed, broken, f.messages)
+	if err != nil {
+		return fmt.Errorf("--messages: %w", err)
+	}
+	fmt.Fprintf(out,
+		"seed %d of profile %s, key %s. A write is shown as KEY=VALUE, an HLC as the newest write at or below it.\n",
+		f.seed, p.Name, f.messages)
+	for i, line := range t.Lines {
+		if t.LeftOut > 0 && i == len(t.Lines)/2 {
+			fmt.Fprintf(out, "... %d lines left out ...\n", t.LeftOut)
+		}
+		fmt.Fprintln(out, line)
+	}
+	for _, v := range t.Outcome.Violations {
+		fmt.Fprintf(out, "violation: %s\n", v)
+	}
+	if len(t.Outcome.Violations) > 0 {
+		return command.ErrSilent
+	}
+	fmt.Fprintln(out, "no violation")
+	return nil
+}
+
+func (f *simFlags) run(ctx context.Context, out, errOut io.Writer) error {
+	cfg := sim.CampaignConfig{From: f.from, Seeds: f.seeds, Profile: f.profile, Workers: f.workers}
+	var err error
+	if cfg.Broken, err = f.broken(); err != nil {
+		return err
 	}
 	clear := func() {}
 	if isTerminal(errOut) {
@@ -138,7 +199,7 @@ func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 		broken = " --fault " + f.fault
 	}
 	for _, failure := range r.Failures {
-		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --from %d --seeds 1%s\n", failure.Seed,
+		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --seed %d%s\n", failure.Seed,
 			failure.Profile, failure.Seed, broken)
 		for i, v := range failure.Violations {
 			if i > 0 && !f.verbose {

@@ -47,7 +47,7 @@ func TestSimShowsTheSeedAndAShortHistoryOfAViolation(t *testing.T) {
 	if !errors.Is(err, command.ErrSilent) {
 		t.Fatalf("the exit must say that something was wrong, not %v", err)
 	}
-	wantAll(t, out, "seeds with violations", "repeat with: causalstore sim --profile mixed --from ",
+	wantAll(t, out, "seeds with violations", "repeat with: causalstore sim --profile mixed --seed ",
 		"part of the history")
 }
 
@@ -55,6 +55,26 @@ func TestSimRefusesUnknownNames(t *testing.T) {
 	for _, args := range [][]string{{"--fault", "nonsense"}, {"--profile", "nonsense"}} {
 		_, err := execute(t, NewSimCommand(), "", args...)
 		if err == nil || !strings.Contains(err.Error(), args[0]) || !strings.Contains(err.Error(), `"nonsense"`) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestSimShowsWhatASeedDoesToAKey(t *testing.T) {
+	out, err := execute(t, NewSimCommand(), "", "--profile", "caches", "--seed", "4711", "--messages", "k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, out, "seed 4711 of profile caches, key k1", "put-after dc0.coordinator -> dc1.middleman/0: k1=",
+		"dc0.middleman: stored k1=", "no violation")
+	for want, args := range map[string][]string{
+		"its keys are: k0 k1":       {"--profile", "caches", "--seed", "4711", "--messages", "nosuch"},
+		"give it with --seed":       {"--messages", "k1"},
+		"simulates groups alone":    {"--profile", "groups", "--seed", "1", "--messages", "k1"},
+		"--profile: ":               {"--profile", "nonsense", "--seed", "1", "--messages", "k1"},
+		"none of the others can be": {"--seed", "1", "--from", "2"},
+	} {
+		if _, err := execute(t, NewSimCommand(), "", args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

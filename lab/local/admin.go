@@ -333,7 +333,7 @@ func (d *Deployment) groupState(n topology.Node) (g GroupState) {
 	return g
 }
 
-func (d *Deployment) dcState(f *front, now int64) DCState {
+func (d *Deployment) dcState(f *redisFront, now int64) DCState {
 	dc := d.topo.DCs[f.dc]
 	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(),
 		BoundBy: []SessionState{}}

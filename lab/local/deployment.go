@@ -28,10 +28,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/front/resp"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
@@ -96,7 +96,7 @@ type Deployment struct {
 
 	mu     sync.Mutex // guards starts and stops of parts
 	parts  map[topology.Node]*part
-	fronts []*front
+	fronts []*redisFront
 
 	probes      probes
 	pageClients pageClients
@@ -123,8 +123,8 @@ type stopper interface{ Stop(context.Context) error }
 
 func (p *part) up() bool { return p.coordinator != nil || p.shard != nil || p.cache != nil }
 
-// front is the sidecar of one data center with its Redis port.
-type front struct {
+// redisFront is the sidecar of one data center with its Redis port.
+type redisFront struct {
 	dc       topology.DC
 	sidecar  *node.Sidecar
 	server   *resp.Server
@@ -308,12 +308,12 @@ func (d *Deployment) clientLimits() (l resp.Limits) {
 }
 
 // startFront starts the sidecar of a data center and its listener.
-func (d *Deployment) startFront(dc topology.DC) (*front, error) {
+func (d *Deployment) startFront(dc topology.DC) (*redisFront, error) {
 	cfg, limits := d.sessionConfig(dc), d.clientLimits()
 	if limits.MaxClientBytes > 0 {
 		cfg.MaxMGetBytes, cfg.MaxAheadBytes = limits.MaxClientBytes/2, limits.MaxClientBytes/4
 	}
-	f := &front{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
+	f := &redisFront{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
 	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,
 		Tokens: token.NewKeyed(d.o.TokenKey)})
 	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
@@ -33,7 +33,7 @@ type probes struct {
 // until the end: what such a session has read binds it as it binds a client, and it is listed.
 type pageClients struct {
 	mu       sync.Mutex // of sessions and busy
-	sessions map[topology.DC]resp.Session
+	sessions map[topology.DC]front.Session
 	busy     map[topology.DC]bool // a read that has not returned yet
 }
 
@@ -63,7 +63,7 @@ func (d *Deployment) readAsClient(ctx context.Context, dc topology.DC, key strin
 	}
 }
 
-func (d *Deployment) takePageClient(dc topology.DC) (resp.Session, error) {
+func (d *Deployment) takePageClient(dc topology.DC) (front.Session, error) {
 	c := &d.pageClients
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,12 +71,12 @@ func (d *Deployment) takePageClient(dc topology.DC) (resp.Session, error) {
 		return nil, errors.New("an earlier read has not been answered yet")
 	}
 	if c.sessions[dc] == nil {
-		is, err := d.fronts[dc].sidecar.NewSession(nil)
+		is, err := d.fronts[dc].sidecar.NewSession()
 		if err != nil {
 			return nil, err
 		}
 		if c.sessions == nil {
-			c.sessions, c.busy = map[topology.DC]resp.Session{}, map[topology.DC]bool{}
+			c.sessions, c.busy = map[topology.DC]front.Session{}, map[topology.DC]bool{}
 		}
 		c.sessions[dc] = is
 	}
@@ -143,7 +143,7 @@ func (d *Deployment) write(ctx context.Context, dc topology.DC, key, value strin
 	if err != nil {
 		return 0, err
 	}
-	is, err := s.NewSession(nil)
+	is, err := s.NewSession()
 	if err != nil {
 		return 0, err
 	}
@@ -155,36 +155,14 @@ func (d *Deployment) write(ctx context.Context, dc topology.DC, key, value strin
 			d.observer.tracer.failed(id, err)
 			return
 		}
-		v, err := lastVersion(ctx, is)
-		if err != nil {
-			d.observer.tracer.failed(id, err)
-			return
-		}
-		d.observer.tracer.accepted(id, v)
-		// the trace says how it went
-		_, _ = is.Causal(ctx, [][]byte{[]byte("WAIT"), []byte("all"),
-			[]byte(strconv.FormatInt(traceTimeout.Milliseconds(), 10))})
+		d.observer.tracer.accepted(id, is.Last().Version)
+		_, _ = is.AwaitWrites(ctx, front.AllRings, traceTimeout) // the trace says how it went
 	}()
 	return id, nil
 }
 
 // traceTimeout is how long a traced write is followed.
 const traceTimeout = 10 * time.Minute
-
-// lastVersion returns the version of the last command of a session.
-func lastVersion(ctx context.Context, is resp.Session) (v causal.Version, err error) {
-	reply, err := is.Causal(ctx, [][]byte{[]byte("LAST")})
-	if err != nil {
-		return v, err
-	}
-	last, _ := reply.(resp.Array)
-	if len(last) == 3 {
-		text, _ := last[0].(string)
-		_, err = fmt.Sscanf(text, "%d@%d", &v.HLC, &v.Origin)
-		return v, err
-	}
-	return v, fmt.Errorf("the reply to CAUSAL LAST has %d parts", len(last))
-}
 
 // readWithin is how long the page waits for the reads of a key.
 const readWithin = 1500 * time.Millisecond
@@ -252,7 +230,7 @@ func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) conso
 	if err != nil {
 		return d.unreadIn(dc, err.Error())
 	}
-	is, err := s.NewSession(nil)
+	is, err := s.NewSession()
 	if err != nil {
 		return d.unreadIn(dc, err.Error())
 	}
@@ -261,7 +239,7 @@ func (d *Deployment) read(ctx context.Context, dc topology.DC, key string) conso
 }
 
 // readIn reads a key in a session.
-func (d *Deployment) readIn(ctx context.Context, is resp.Session, dc topology.DC, key string) console.KeyReading {
+func (d *Deployment) readIn(ctx context.Context, is front.Session, dc topology.DC, key string) console.KeyReading {
 	r := d.unreadIn(dc, "")
 	began := time.Now()
 	value, err := is.Get(ctx, key)
@@ -271,35 +249,13 @@ func (d *Deployment) readIn(ctx context.Context, is resp.Session, dc topology.DC
 		return r
 	}
 	r.Value, r.Deleted = preview(value)
-	if reply, err := is.Causal(ctx, [][]byte{[]byte("LAST")}); err == nil {
-		if last, ok := reply.(resp.Array); ok && len(last) == 3 {
-			r.Version, _ = last[0].(string)
-			r.Source, _ = last[1].(string)
-			r.Stable = last[2] == causal.Stable.String()
-		}
+	last := is.Last()
+	if last.Version.Written() {
+		r.Version = versionText(last.Version)
 	}
-	if reply, err := is.Causal(ctx, [][]byte{[]byte("STATUS")}); err == nil {
-		r.Rings = ringsOf(reply)
-	}
+	r.Source, r.Stable = last.Source, last.Status == causal.Stable
+	r.Rings = append(r.Rings, is.Status().Rings...)
 	return r
-}
-
-// ringsOf returns the rings that a session may read from, of a reply to CAUSAL STATUS.
-func ringsOf(reply resp.Reply) []string {
-	names := []string{}
-	status, _ := reply.(resp.Map)
-	for i := 0; i+1 < len(status); i += 2 {
-		if status[i] != "rings" {
-			continue
-		}
-		rings, _ := status[i+1].(resp.Array)
-		for _, r := range rings {
-			if name, ok := r.(string); ok {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 // stored returns what the owner of a key in a ring has stored.

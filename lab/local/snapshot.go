@@ -118,7 +118,7 @@ func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.
 }
 
 // snapshotSidecar adds the operations and sessions of a data center.
-func (d *Deployment) snapshotSidecar(f *front, now int64, s *console.DataCenter) {
+func (d *Deployment) snapshotSidecar(f *redisFront, now int64, s *console.DataCenter) {
 	s.Connections = ptr(f.server.Connections())
 	f.sidecar.Inspect(func(m *session.Sidecar) {
 		st := m.Stats()

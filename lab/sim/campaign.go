@@ -99,6 +99,15 @@ func (cfg *CampaignConfig) rotation() (func(seed uint64) Profile, error) {
 	return func(uint64) Profile { return p }, err
 }
 
+// ProfileOf returns the profile of a seed.
+func (cfg *CampaignConfig) ProfileOf(seed uint64) (Profile, error) {
+	of, err := cfg.rotation()
+	if err != nil {
+		return Profile{}, err
+	}
+	return of(seed), nil
+}
+
 // runRecovered runs a seed. A panic is a violation of that seed and does not stop the campaign.
 func runRecovered(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) (o Outcome) {
 	defer func() {

@@ -150,7 +150,7 @@ func (s *scenario) start() error {
 		return err
 	}
 	s.world = NewWorld(t, s.settings)
-	s.world.delivered = s.trace.delivered
+	s.trace.follow(s.world)
 	s.workload = &workload{world: s.world, pending: map[uint64]*process{}, issuing: true}
 	s.world.Run(time.Second, nil)
 	_, err = s.awaitServed(nil)

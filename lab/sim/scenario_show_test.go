@@ -19,6 +19,7 @@ import (
 //	settle                   waits until every accepted write is complete, and all nodes know it
 //	show convergence         whether all rings hold the same
 //	show storage x           the value in each ring, or tombstone
+//	show key x               what each part has of a key: stored, staged, incomplete, copied, own writes
 //	show backfill            the shards that get their data back: where from, and whether nobody has them
 //	show session alice       the rings it may read, the number of in-flight versions it has read, and of its incomplete writes
 //	show pending             the number of incomplete writes of each coordinator
@@ -57,6 +58,8 @@ func (s *scenario) show(args []string) (string, error) {
 		return "the rings agree", nil
 	case args[0] == "storage" && len(args) == 2:
 		return s.showStorage(args[1]), nil
+	case args[0] == "key" && len(args) == 2:
+		return s.showKey(s.key(args[1])), nil
 	case args[0] == "session" && len(args) == 2 && s.sessions[args[1]] != nil:
 		return s.showSession(s.sessions[args[1]]), nil
 	case args[0] == "pending":
@@ -100,6 +103,17 @@ func (s *scenario) showStorage(name string) string {
 		parts = append(parts, s.rings[r].Name+" "+text)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// showKey shows what each part has of a key.
+func (s *scenario) showKey(key string) string {
+	var lines []string
+	for _, n := range s.world.order {
+		if is := s.trace.state(n, key, s.trace.versions); is != "" {
+			lines = append(lines, s.trace.node(n.id)+": "+is)
+		}
+	}
+	return orNothing(strings.Join(lines, "\n"))
 }
 
 func (s *scenario) showBackfills() string {

@@ -108,7 +108,7 @@ func play(script string, broken causal.Faults) string {
 		former:   map[*node]*disk{},
 		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
 	}
-	s.trace = newTrace(s)
+	s.trace = newScenarioTrace(s)
 	var b strings.Builder
 	for line := range strings.Lines(script) {
 		line, _, _ = strings.Cut(line, "#")

@@ -14,7 +14,7 @@ import (
 var commandBuckets = [...]float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1,
 	2.5, 5, 10}
 
-// Commands counts the commands and connections of Redis clients. It implements resp.Metrics and prometheus.Collector.
+// Commands counts the commands and connections of Redis clients. It implements front.Metrics and prometheus.Collector.
 type Commands struct {
 	latency        *prometheus.Desc
 	errors         *prometheus.CounterVec
@@ -89,25 +89,25 @@ func NewCommands() *Commands {
 	return c
 }
 
-// ConnectionOpened implements resp.Metrics.
+// ConnectionOpened implements front.Metrics.
 func (c *Commands) ConnectionOpened() { c.opened.Inc(); c.connections.Inc() }
 
-// ConnectionClosed implements resp.Metrics.
+// ConnectionClosed implements front.Metrics.
 func (c *Commands) ConnectionClosed() { c.connections.Dec() }
 
-// ConnectionRefused implements resp.Metrics.
+// ConnectionRefused implements front.Metrics.
 func (c *Commands) ConnectionRefused() { c.refused.Inc() }
 
-// ConnectionEvicted implements resp.Metrics.
+// ConnectionEvicted implements front.Metrics.
 func (c *Commands) ConnectionEvicted() { c.evicted.Inc() }
 
-// ProtocolError implements resp.Metrics.
+// ProtocolError implements front.Metrics.
 func (c *Commands) ProtocolError() { c.protocolErrors.Inc() }
 
-// Panicked implements resp.Metrics.
+// Panicked implements front.Metrics.
 func (c *Commands) Panicked() { c.panics.Inc() }
 
-// CommandsDone implements resp.Metrics.
+// CommandsDone implements front.Metrics.
 func (c *Commands) CommandsDone(name string, n, failed int, seconds float64) {
 	s := (*c.byName.Load())[name]
 	if s == nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/topology"
 )
 
-var _ resp.Metrics = (*Commands)(nil)
+var _ front.Metrics = (*Commands)(nil)
 
 // values gathers a registry and returns the value of each series, by name and labels as `name{a="b"}`.
 func values(t *testing.T, r *prometheus.Registry) map[string]float64 {

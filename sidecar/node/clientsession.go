@@ -2,16 +2,14 @@ package node
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
-// clientSession is the session of one client connection. It implements resp.Session.
+// clientSession is the session of one client connection. It implements front.Session.
 type clientSession struct {
 	sidecar     *Sidecar
 	id          uint64
@@ -40,34 +38,33 @@ func (c *clientSession) recordOutcome(r session.Result, what string) error {
 	return clientError(r.Err, what)
 }
 
-// clientError returns the error that a client receives. BUSY, UNAVAILABLE and CLOCK promise that nothing was written;
-// UNKNOWN does not.
+// clientError returns the error of an operation that has failed.
 func clientError(code causal.ErrCode, what string) error {
 	switch code {
 	case causal.ErrBusy:
-		return resp.Errorf("BUSY",
+		return front.Errorf(front.Busy,
 			"write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
 	case causal.ErrClock:
-		return resp.Errorf("CLOCK",
+		return front.Errorf(front.ClockAhead,
 			"a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are "+
 				"synchronised (docs/disasters.md, Timestamps from the future)")
 	case causal.ErrUnknown:
-		return resp.Errorf("UNKNOWN",
+		return front.Errorf(front.UnknownOutcome,
 			"the coordinator did not answer in time; the write may or may not have been accepted")
 	case causal.ErrTooLarge:
-		return resp.Errorf("ERR",
+		return front.Errorf(front.TooLarge,
 			"the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
 			contract.MaxKeyBytes, contract.MaxValueBytes)
 	case causal.ErrStale:
-		return resp.Errorf("UNAVAILABLE",
+		return front.Errorf(front.Unavailable,
 			"the write was overtaken after a broken connection; nothing was written, try again")
 	default:
-		return resp.Errorf("UNAVAILABLE", "no ring that this session may use answered the %s in time (%s); try again",
-			what, code)
+		return front.Errorf(front.Unavailable,
+			"no ring that this session may use answered the %s in time (%s); try again", what, code)
 	}
 }
 
-// Get implements resp.Session.
+// Get implements front.Session.
 func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error) {
 	if !c.locked {
 		c.sidecar.keyLocks.awaitTransaction(key)
@@ -77,7 +74,7 @@ func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error)
 	return r.Record.Value, c.recordOutcome(r, "read")
 }
 
-// MGet implements resp.Session.
+// MGet implements front.Session.
 func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
 	if len(keys) == 1 {
 		v, err := c.Get(context.Background(), keys[0])
@@ -91,7 +88,7 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 	return values, err
 }
 
-// Newest implements resp.Session.
+// Newest implements front.Session.
 func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
 	return c.readMany(keys, true)
 }
@@ -104,14 +101,14 @@ func (c *clientSession) readMany(keys []string, latest bool) ([]causal.Record, e
 	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: latest})
 	err := c.recordOutcome(r, "multi-key read")
 	if r.Err == causal.ErrBusy {
-		err = resp.Errorf("BUSY",
+		err = front.Errorf(front.Busy,
 			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at "+
 				"a time, or try again later")
 	}
 	return r.Records, err
 }
 
-// Put implements resp.Session.
+// Put implements front.Session.
 func (c *clientSession) Put(_ context.Context, key string, v causal.Value) error {
 	c.share(c.op, key)
 	r := c.execute(session.Op{Kind: session.OpPut, Key: key, Value: v})
@@ -127,10 +124,10 @@ func (c *clientSession) share(w *pendingOp, key string) {
 	}
 }
 
-// Lock implements resp.Session.
+// Lock implements front.Session.
 func (c *clientSession) Lock(keys ...string) func() { return c.lock(c.sidecar.keyLocks.update(keys)) }
 
-// Isolate implements resp.Session.
+// Isolate implements front.Session.
 func (c *clientSession) Isolate(keys ...string) func() {
 	return c.lock(c.sidecar.keyLocks.isolate(keys))
 }
@@ -143,13 +140,13 @@ func (c *clientSession) lock(unlock func()) func() {
 	}
 }
 
-// DBSize implements resp.Session.
-func (c *clientSession) DBSize(context.Context) (int64, error) {
+// CountNames implements front.Session.
+func (c *clientSession) CountNames(context.Context) (int64, error) {
 	r := c.execute(session.Op{Kind: session.OpCount})
 	return r.Count, c.recordOutcome(r, "count")
 }
 
-// Close implements resp.Session.
+// Close implements front.Session.
 func (c *clientSession) Close() {
 	c.startPuts() // a panic may have ended the connection
 	c.sidecar.releaseOp(c.op)
@@ -157,13 +154,3 @@ func (c *clientSession) Close() {
 		c.sidecar.step(func(_ causal.Now, m *session.Sidecar) { m.Close(c.id) })
 	}
 }
-
-// Info implements resp.Session.
-func (c *clientSession) Info() string {
-	dc := c.sidecar.topo.Load().DCs[c.sidecar.dc]
-	return fmt.Sprintf("# CausalStore\r\ndata_center:%s\r\nring:%s\r\nsession_scope:%s\r\ntopology_epoch:%d\r\n",
-		dc.Name, c.sidecar.topo.Load().Rings[dc.Ring].Name, c.sidecar.scope, c.sidecar.topo.Load().Epoch)
-}
-
-// resumeTimeout bounds the wait of CAUSAL RESUME.
-const resumeTimeout = 10 * time.Second

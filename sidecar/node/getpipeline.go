@@ -5,13 +5,13 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
-// GetEach implements resp.PipelinedReader. A transaction of this sidecar may begin meanwhile, and write some of the
-// keys between the reads of two: then all are read again, each before the transaction or after it. A session that holds
-// the keys reads the newest versions.
-func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []resp.GetResult) int {
+// GetEach implements front.Session. A transaction of this sidecar may begin meanwhile, and write some of the keys
+// between the reads of two: then all are read again, each before the transaction or after it. A session that holds the
+// keys reads the newest versions.
+func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []front.GetResult) int {
 	locks := &c.sidecar.keyLocks
 	begun := locks.begun.Load()
 	if c.locked || locks.transactions.Load() == 0 {
@@ -30,7 +30,7 @@ func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []re
 
 // getTogether reads keys: those at the head that near copies answer, and then the others with one step of the machine.
 // It returns how many it has read before their values took too much memory, and false if they must be read one by one.
-func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (int, bool) {
+func (c *clientSession) getTogether(keys [][]byte, results []front.GetResult) (int, bool) {
 	n := c.getNear(keys, results)
 	if n == len(keys) {
 		return n, true
@@ -68,7 +68,7 @@ func (c *clientSession) getTogether(keys [][]byte, results []resp.GetResult) (in
 
 // getNear answers the gets at the head of a pipeline that near copies answer, under one lock and without a step of the
 // machine. It returns their number.
-func (c *clientSession) getNear(keys [][]byte, results []resp.GetResult) (n int) {
+func (c *clientSession) getNear(keys [][]byte, results []front.GetResult) (n int) {
 	s := c.sidecar
 	if !s.hasNear {
 		return 0

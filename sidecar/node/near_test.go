@@ -8,7 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -40,7 +40,7 @@ func (n *nearNet) Send(m causal.Message) {
 	n.to.Handle([]causal.Message{answer})
 }
 
-func newNearSidecar(t *testing.T) (*nearNet, resp.Session) {
+func newNearSidecar(t *testing.T) (*nearNet, front.Session) {
 	t.Helper()
 	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
 	if err != nil {
@@ -90,9 +90,8 @@ func TestPipelinedReadsWaitForATransactionAlsoWithNearCopies(t *testing.T) {
 func TestReadsOfNearCopiesDoNotAllocate(t *testing.T) {
 	_, c := newNearSidecar(t)
 	getEach(t, c, "a", "b")
-	keys, results := [][]byte{[]byte("a"), []byte("b")}, make([]resp.GetResult, 2)
-	reader := c.(resp.PipelinedReader)
-	if n := testing.AllocsPerRun(100, func() { reader.GetEach(context.Background(), keys, results) }); n > 0 {
+	keys, results := [][]byte{[]byte("a"), []byte("b")}, make([]front.GetResult, 2)
+	if n := testing.AllocsPerRun(100, func() { c.GetEach(context.Background(), keys, results) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

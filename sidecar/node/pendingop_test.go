@@ -2,13 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -47,9 +48,9 @@ func sidecarOn(t *testing.T, answer func(func()), configure ...func(*session.Con
 	return e.to
 }
 
-func connect(t *testing.T, s *Sidecar) resp.Session {
+func connect(t *testing.T, s *Sidecar) front.Session {
 	t.Helper()
-	c, err := s.NewSession(nil)
+	c, err := s.NewSession()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +97,13 @@ func completeWrites(s *Sidecar) {
 }
 
 // getEach reads keys as a pipeline, and returns the values.
-func getEach(t *testing.T, c resp.Session, keys ...string) (values []string) {
+func getEach(t *testing.T, c front.Session, keys ...string) (values []string) {
 	t.Helper()
-	results, names := make([]resp.GetResult, len(keys)), make([][]byte, len(keys))
+	results, names := make([]front.GetResult, len(keys)), make([][]byte, len(keys))
 	for i, key := range keys {
 		names[i] = []byte(key)
 	}
-	c.(resp.PipelinedReader).GetEach(context.Background(), names, results)
+	c.GetEach(context.Background(), names, results)
 	for _, r := range results {
 		if r.Err != nil {
 			t.Error(r.Err)
@@ -137,8 +138,8 @@ func TestPipelinedReadsStopWhereTheirValuesTakeTooMuchMemory(t *testing.T) {
 	s := sidecarOn(t, func(f func()) { f() }, func(c *session.Config) { c.MaxAheadBytes = 2 * size })
 	defer s.Close()
 	completeWrites(s)
-	c := connect(t, s).(resp.PipelinedReader)
-	results, names := make([]resp.GetResult, 4), [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
+	c := connect(t, s)
+	results, names := make([]front.GetResult, 4), [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
 	for left := names; len(left) > 0; {
 		n := c.GetEach(context.Background(), left, results[:len(left)])
 		if n != 2 {
@@ -162,8 +163,8 @@ func TestAValueThatDoesNotFitIsReadByItself(t *testing.T) {
 	s := sidecarOn(t, func(f func()) { f() }, func(c *session.Config) { c.MaxAheadBytes = 1 })
 	defer s.Close()
 	completeWrites(s)
-	results := make([]resp.GetResult, 2)
-	n := connect(t, s).(resp.PipelinedReader).GetEach(context.Background(), [][]byte{[]byte("a"), []byte("b")}, results)
+	results := make([]front.GetResult, 2)
+	n := connect(t, s).GetEach(context.Background(), [][]byte{[]byte("a"), []byte("b")}, results)
 	if n != 1 || results[0].Err != nil || string(results[0].Value.Data) != "a" {
 		t.Errorf("%d keys are read, the first as %q, %v", n, results[0].Value.Data, results[0].Err)
 	}
@@ -291,19 +292,20 @@ func TestCloseFailsOperationsInFlightAndLaterOnes(t *testing.T) {
 	c, d := connect(t, s), connect(t, s)
 	failed := make(chan error, 2)
 	go func() { _, err := c.Get(context.Background(), "a"); failed <- err }()
-	wait := d.(resp.Pipeliner).PutAsync("a", causal.Value{Data: []byte("v")})
+	wait := d.PutAsync("a", causal.Value{Data: []byte("v")})
 	d.(*clientSession).startPuts()
 	<-asked
 	s.Close()
 	for _, c := range []struct {
-		what, code string
-		err        error
+		what string
+		code front.Code
+		err  error
 	}{
-		{"a read in flight", "UNAVAILABLE", <-failed},
-		{"a write in flight, which may have been accepted", "UNKNOWN", wait()},
-		{"a later write", "UNAVAILABLE", c.Put(context.Background(), "a", causal.Value{})},
+		{"a read in flight", front.Unavailable, <-failed},
+		{"a write in flight, which may have been accepted", front.UnknownOutcome, wait()},
+		{"a later write", front.Unavailable, c.Put(context.Background(), "a", causal.Value{})},
 	} {
-		if c.err == nil || !strings.Contains(c.err.Error(), c.code) {
+		if failed := (*front.Error)(nil); !errors.As(c.err, &failed) || failed.Code != c.code {
 			t.Errorf("%s ends with %v, want %s", c.what, c.err, c.code)
 		}
 	}

@@ -16,7 +16,7 @@ type putBatch struct {
 	pending []*pendingOp
 }
 
-// PutAsync implements resp.Pipeliner. The coordinator accepts the puts of a session in the order in which they were
+// PutAsync implements front.Session. The coordinator accepts the puts of a session in the order in which they were
 // sent.
 func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 	w := c.sidecar.acquireOp()

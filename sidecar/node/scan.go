@@ -6,7 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 )
 
 // maxScanCursors bounds the cursors of SCAN that are remembered; the oldest is forgotten.
@@ -48,23 +48,22 @@ func (c *scanCursors) find(cursor uint64) (scanPlace, bool) {
 	return p, ok
 }
 
-// Scan implements resp.Session.
+// Scan implements front.Session.
 func (c *clientSession) Scan(_ context.Context, cursor uint64, limit int) (stored []string, next uint64, err error) {
 	var p scanPlace
 	if cursor != 0 {
 		var ok bool
 		if p, ok = c.sidecar.scans.find(cursor); !ok {
-			return nil, 0, resp.Errorf("ERR", "this sidecar does not know the cursor, or no longer: begin again with 0")
+			return nil, 0, front.Errorf(front.Refused,
+				"this sidecar does not know the cursor, or no longer: begin again with 0")
 		}
 	}
 	if len(p.rest) == 0 {
 		r := c.execute(session.Op{Kind: session.OpScan, Scan: p.position, Limit: limit})
 		switch {
 		case r.Err == causal.ErrNotFound:
-			return nil, 0,
-				resp.Errorf("ERR",
-					"the scan cannot continue, because shards have changed or a storage has restarted: "+
-						"begin again with 0")
+			return nil, 0, front.Errorf(front.Refused,
+				"the scan cannot continue, because shards have changed or a storage has restarted: begin again with 0")
 		case r.Err != causal.OK:
 			return nil, 0, c.recordOutcome(r, "scan")
 		}

@@ -3,12 +3,11 @@ package node
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"net"
 	"sync/atomic"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/resp"
+	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/topology"
@@ -84,8 +83,8 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	return s
 }
 
-// NewSession implements resp.Backend.
-func (s *Sidecar) NewSession(net.Addr) (resp.Session, error) {
+// NewSession implements front.Backend.
+func (s *Sidecar) NewSession() (front.Session, error) {
 	id := uint64(podSession)
 	if s.scope == ScopeConnection {
 		id = s.nextID.Add(1)

@@ -13,9 +13,10 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/front/resp"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/sidecar/resp"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -24,7 +25,7 @@ type sidecarPart struct {
 	s      *node.Sidecar
 	server *resp.Server
 	// certificates are those for clients with TLS, or nil.
-	certificates *resp.Certificates
+	certificates *front.Certificates
 	heard        atomic.Bool
 }
 
@@ -70,8 +71,8 @@ func (p *process) tokenSealer() token.Sealer {
 func (p *process) listenForClients(s *sidecarPart) error {
 	c := &p.o.Settings.Config
 	if c.RedisTLS != nil {
-		s.certificates = resp.NewCertificates(resp.TLSFiles{Cert: c.RedisTLS.Cert, Key: c.RedisTLS.Key,
-			ClientCA: c.RedisTLS.ClientCA}, p.log)
+		s.certificates = front.NewCertificates(front.TLSFiles{Field: "redisTLS", Cert: c.RedisTLS.Cert,
+			Key: c.RedisTLS.Key, ClientCA: c.RedisTLS.ClientCA}, p.log)
 	}
 	plain, err := listenAt("listen.redis", c.Listen.Redis)
 	if err != nil {
@@ -84,7 +85,7 @@ func (p *process) listenForClients(s *sidecarPart) error {
 	serve := func(l net.Listener, serve func() error) {
 		if l != nil {
 			p.serving.Go(func() {
-				if err := serve(); !errors.Is(err, resp.ErrServerClosed) {
+				if err := serve(); !errors.Is(err, front.ErrServerClosed) {
 					p.fail(err)
 				}
 			})
@@ -138,11 +139,12 @@ func clientBytes(l contract.RedisLimits) contract.Bytes {
 
 func redisLimits(l contract.RedisLimits) resp.Limits {
 	return resp.Limits{
-		MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes), MaxArgs: l.Arguments,
-		MaxCommandBytes: int(l.CommandBytes),
-		MaxInlineBytes:  int(l.InlineBytes), MaxPipelineBytes: int(l.PipelineBytes),
-		MaxMGetKeys: l.MGetKeys, MaxClientBytes: int(clientBytes(l)), MaxClients: l.Clients,
-		WriteTimeout: time.Duration(l.WriteTimeout),
+		Limits: front.Limits{MaxKeyBytes: int(l.KeyBytes), MaxValueBytes: int(l.ValueBytes),
+			MaxClientBytes: int(clientBytes(l)), MaxClients: l.Clients,
+			WriteTimeout: time.Duration(l.WriteTimeout)},
+		MaxArgs: l.Arguments, MaxCommandBytes: int(l.CommandBytes), MaxInlineBytes: int(l.InlineBytes),
+		MaxPipelineBytes: int(l.PipelineBytes),
+		MaxMGetKeys:      l.MGetKeys,
 	}
 }
 

@@ -43,6 +43,16 @@ func (e *entry) isValid(now causal.Now) bool {
 	return e.epoch == e.from.epoch && now.Mono < e.from.leaseUntil
 }
 
+// Copies returns the versions of a key that the cache would serve now, the newest first.
+func (c *Cache) Copies(now causal.Now, key string) (versions []causal.Version) {
+	for e, _ := c.entries.Peek(topology.Hash(key)); e != nil; e = e.older {
+		if e.key == key && e.isValid(now) && !e.inFlight {
+			versions = append(versions, e.rec.Version)
+		}
+	}
+	return versions
+}
+
 // find returns the entry that answers a get, or nil.
 func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
 	e, _ := c.entries.Peek(hash)

@@ -188,3 +188,13 @@ func (b *buffer) newestDurable() causal.HLC {
 	}
 	return 0
 }
+
+// IncompleteWrites returns the writes of a key that not all rings have acknowledged, in HLC order.
+func (c *Coordinator) IncompleteWrites(key string) (versions []causal.Version) {
+	for _, w := range c.writes {
+		if w.key == key && c.incomplete[w.rec.Version.HLC] == w {
+			versions = append(versions, w.rec.Version)
+		}
+	}
+	return versions
+}

@@ -94,6 +94,14 @@ func (s *stagedPuts) remove(p *put) {
 	p.next = nil
 }
 
+// Staged returns the versions of a key that have arrived and are not written yet, in the order in which they came.
+func (m *Middleman) Staged(key string) (versions []causal.Version) {
+	for p := m.staged.byKey[key]; p != nil; p = p.next {
+		versions = append(versions, p.record.Version)
+	}
+	return versions
+}
+
 // park makes a question wait for p.
 func (s *stagedPuts) park(p *put, q question, probeAt int64) {
 	if len(p.questions) == 0 {

@@ -75,6 +75,14 @@ func (s *Sidecar) Status(id uint64) Status {
 	return st
 }
 
+// OwnWrite returns the version of a key that a session has written and reads from memory, if there is one.
+func (s *Sidecar) OwnWrite(id uint64, key string) (causal.Version, bool) {
+	if ss := s.sessions[id]; ss != nil && ss.own.newest[key] != nil {
+		return ss.own.newest[key].version, true
+	}
+	return causal.Version{}, false
+}
+
 // EachSession calls f for every open session, in no particular order.
 func (s *Sidecar) EachSession(f func(id uint64, status Status)) {
 	for id := range s.sessions {

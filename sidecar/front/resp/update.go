@@ -1,0 +1,261 @@
+package resp
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
+)
+
+// Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
+// in a pipeline are executed together: their keys are locked and read at once, then the commands are executed one after
+// the other on what was read, and what they write is put at once. Consecutive ones of the same key put their last value
+// only.
+
+const (
+	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs
+	// of the same key.
+	maxPendingUpdates, maxUpdateRuns = 1024, 64
+)
+
+// update is a command that reads one key, and may write it.
+type update struct {
+	name   string // under which the key is stored
+	decide decision
+	reply  func() // writes the reply, once what the command has written is durable
+	err    error
+	write  int // the last write of the key up to this command, in updateRound.writes; -1: none
+}
+
+// decision tells what a command puts, if anything, by the value of its key; that of a missing key is a tombstone. What
+// the reply needs it stores in variables.
+type decision func(old causal.Value, exists bool) (next causal.Value, put bool, err error)
+
+// pendingUpdates are the updates of a pipeline that are not executed yet. They are executed before any other command of
+// the connection.
+type pendingUpdates struct {
+	all   []update
+	runs  int
+	bytes int
+}
+
+// update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
+// pipeline. decide and reply must not refer to the arguments.
+func (c *connection) update(key []byte, argBytes int, decide decision, reply func()) error {
+	c.awaitPuts()
+	p := &c.updates
+	u := update{name: storageKey(c.database, string(key)), decide: decide, reply: reply}
+	if c.skipThisReply || len(p.all) == 0 && c.in.buffered() == 0 && !c.executing {
+		one := [1]update{u}
+		c.executeRound(one[:])
+		if one[0].err == nil {
+			reply()
+		}
+		return one[0].err
+	}
+	if len(p.all) == 0 || p.all[len(p.all)-1].name != u.name {
+		p.runs++
+	}
+	p.all = append(p.all, u)
+	p.bytes += len(key) + argBytes
+	c.pending.bytes += len(key) + argBytes
+	if argBytes >= front.AccountStep {
+		c.account()
+	}
+	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns ||
+		p.bytes >= c.server.options.Limits.MaxPipelineBytes {
+		c.awaitUpdates()
+	}
+	return nil
+}
+
+// awaitWrites executes or awaits all that the pipeline has written, and replies.
+func (c *connection) awaitWrites() {
+	c.awaitPuts()
+	c.awaitUpdates()
+}
+
+// awaitUpdates executes the pending updates, and replies to them in order.
+func (c *connection) awaitUpdates() {
+	p := &c.updates
+	for left := p.all; len(left) > 0; {
+		done := left[:c.executeRound(left)]
+		left = left[len(done):]
+		for i := range done {
+			// after the locks were released: a client that does not read its replies must not hold them
+			switch u := &done[i]; {
+			case u.err != nil:
+				c.counters.failures++
+				if !c.out.mute {
+					c.out.writeError(toError(u.err))
+				}
+			case !c.out.mute:
+				u.reply()
+			}
+		}
+		clear(done)
+	}
+	c.pending.bytes -= p.bytes
+	p.all, p.runs, p.bytes = p.all[:0], 0, 0
+}
+
+// updateRound executes updates of some keys together.
+type updateRound struct {
+	names  []string       // of the keys
+	index  map[string]int // of names; nil if there is one
+	keys   []keyInRound
+	writes []writeInRound
+	bytes  int // of the values written
+}
+
+// keyInRound is a key with what the commands so far have made of it.
+type keyInRound struct {
+	value causal.Value
+	err   error // of the read
+	write int   // the last one in updateRound.writes; -1: none
+}
+
+// writeInRound is a put of a key: of the value after consecutive commands.
+type writeInRound struct {
+	key   int
+	value causal.Value
+	err   error
+}
+
+// executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
+// reply is written.
+func (c *connection) executeRound(us []update) int {
+	r := updateRound{}
+	r.collect(us)
+	if !c.executing {
+		defer c.session.Session.Lock(r.names...)()
+	}
+	read := c.readRound(&r)
+	n := 0
+	for n < len(us) && c.decideInRound(&r, &us[n], read) {
+		n++
+	}
+	c.putRound(&r)
+	r.settle(us[:n])
+	if last := &us[n-1]; last.write != len(r.writes)-1 || last.write < 0 && r.at(last.name) != read-1 {
+		_, _ = c.session.Session.Get(c.server.context, last.name) // CAUSAL LAST is about the last reply
+	}
+	return n
+}
+
+// collect finds the different keys of updates.
+func (r *updateRound) collect(us []update) {
+	for i := range us {
+		name := us[i].name
+		if len(r.names) > 0 && r.at(name) >= 0 {
+			continue
+		}
+		if len(r.names) == 1 { // mostly there is one
+			r.index = map[string]int{r.names[0]: 0}
+		}
+		if r.index != nil {
+			r.index[name] = len(r.names)
+		}
+		r.names = append(r.names, name)
+	}
+}
+
+// at returns the index of a key, or -1.
+func (r *updateRound) at(name string) int {
+	if r.index == nil && r.names[0] == name {
+		return 0
+	}
+	if i, ok := r.index[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// readRound reads the keys, or the first of them if their values take much memory, and returns how many.
+func (c *connection) readRound(r *updateRound) int {
+	r.keys = make([]keyInRound, len(r.names))
+	for i := range r.keys {
+		r.keys[i].write = -1
+	}
+	if len(r.names) == 1 {
+		r.keys[0].value, r.keys[0].err = c.session.Session.Get(c.server.context, r.names[0])
+		return 1
+	}
+	names, results := make([][]byte, len(r.names)), make([]front.GetResult, len(r.names))
+	for i, name := range r.names {
+		names[i] = []byte(name)
+	}
+	read := c.session.GetEach(c.server.context, names, results)
+	for i := range results[:read] {
+		r.keys[i].value, r.keys[i].err = results[i].Value, results[i].Err
+	}
+	return read
+}
+
+// decideInRound executes a command on what the commands before it have made of its key. It returns false if that was
+// not read, or the values written take too much memory: then the command is for another round.
+func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
+	at := r.at(u.name)
+	if at >= read {
+		return false
+	}
+	k := &r.keys[at]
+	u.write = k.write
+	if u.err = k.err; u.err != nil {
+		return true
+	}
+	old, exists := k.value, c.isLive(k.value)
+	if !exists {
+		old = tombstone
+	}
+	next, put, err := u.decide(old, exists)
+	if u.err = err; err != nil || !put {
+		return true
+	}
+	if r.bytes += next.Size(); r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 {
+		return false
+	}
+	// Only the last write can be replaced: a write that follows it in the order of the session depends on it.
+	if k.write < 0 || k.write != len(r.writes)-1 {
+		k.write = len(r.writes)
+		r.writes = append(r.writes, writeInRound{key: at})
+	}
+	r.writes[k.write].value = next
+	k.value, u.write = next, k.write
+	return true
+}
+
+// putRound puts what the commands have written, in order.
+func (c *connection) putRound(r *updateRound) {
+	if len(r.writes) == 1 {
+		w := &r.writes[0]
+		w.err = c.session.Session.Put(c.server.context, r.names[w.key], w.value)
+		return
+	}
+	waits := make([]func() error, len(r.writes))
+	for i := range r.writes {
+		waits[i] = c.session.PutAsync(r.names[r.writes[i].key], r.writes[i].value)
+	}
+	for i, wait := range waits {
+		r.writes[i].err = wait()
+	}
+}
+
+// settle sets the errors of commands whose writes have failed, and of those that have replied on such a write.
+func (r *updateRound) settle(us []update) {
+	for i := range us {
+		u := &us[i]
+		if u.write < 0 || r.writes[u.write].err == nil {
+			continue
+		}
+		u.err = r.writes[u.write].err
+		key := r.writes[u.write].key
+		if slices.ContainsFunc(r.writes[u.write+1:], func(w writeInRound) bool {
+			return w.key == key && w.err == nil
+		}) {
+			u.err = Errorf("UNKNOWN",
+				"the write failed (%s), but a later command of the pipeline has written the key with it",
+				toError(u.err))
+		}
+	}
+}
