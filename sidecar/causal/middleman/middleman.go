@@ -186,11 +186,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	case topology.Coordinator:
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
 	case topology.Middleman:
-		for _, d := range m.deps.unresolved {
-			if !d.clean && n == m.cfg.Topology.Owner(m.ring, d.slot) {
-				m.sendDepCheck(now, d)
-			}
-		}
+		m.repeatDepChecks(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
 	}
 }

@@ -129,7 +129,7 @@ func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.Dep
 			}
 		}
 	} else if w := m.deps.awaited[v]; w != nil && !w.processed {
-		lacking = append(lacking, w.awaitProcessed...)
+		lacking = append(lacking, w.puts...)
 	}
 	for _, p := range lacking {
 		if p.missingAsOf < d.ID {

@@ -55,7 +55,7 @@ func (s *stagedPuts) hasRoom(o topology.Origin, bytes, limit int) bool {
 
 // stagedSize is about what a staged put takes, in bytes.
 func stagedSize(key string, r *causal.Record, deps int) int {
-	return stagedOverhead + len(key) + r.Value.Size() + 24*deps
+	return stagedOverhead + len(key) + r.Value.Size() + causal.MissingDepBytes*deps
 }
 
 func (s *stagedPuts) add(p *put) {
