@@ -293,6 +293,9 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
 	own = w.fewOwn[:0]
 	clear(c.manyDeps)
+	if n := c.foreignDeps(direct); n > len(w.fewDeps) {
+		w.deps = make([]causal.Dep, 0, n)
+	}
 	for _, d := range direct {
 		if d.Version.Origin != c.origin {
 			c.addDep(w, d)
@@ -331,6 +334,16 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		w.laneDeps, w.deps = nil, append(w.deps[:byID], own...)
 	}
 	return own
+}
+
+// foreignDeps returns how many dependencies are of other origins.
+func (c *Coordinator) foreignDeps(deps []causal.Dep) (n int) {
+	for i := range deps {
+		if deps[i].Version.Origin != c.origin {
+			n++
+		}
+	}
+	return n
 }
 
 // addDep adds a dependency to w, unless w has it or it is known to be complete.
