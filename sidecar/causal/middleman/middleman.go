@@ -49,6 +49,8 @@ type Middleman struct {
 // Stats counts events since the start.
 type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// StreamsEnded counts the streams to caches that were ended because there were too many copies to remember.
+	StreamsEnded uint64
 	// Crowded counts puts that were not taken, because their origin has too much staged here.
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
@@ -69,7 +71,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
 		frontiers: newFrontiers(t, cfg.Self),
 		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(), tasks: newTaskQueues(),
-		copies:  newCopies(len(t.DCs)),
+		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
 		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
