@@ -243,3 +243,30 @@ func TestWritesThatAreAskedForAgainHaveABoundInEachStep(t *testing.T) {
 		t.Errorf("%d of %d writes were asked for again", len(asked), puts*causal.MaxPutDeps)
 	}
 }
+
+// What is complete has no value, and is acknowledged at once: it only holds the lane together. A coordinator can send
+// it without end.
+func TestCompleteWritesOfALaneHaveABound(t *testing.T) {
+	for name, first := range map[string]causal.HLC{"behind one that has not arrived": 1,
+		"behind one that is not clean": 0} {
+		r := newRig(t)
+		r.put(r.key(self, 1), record(version(10)), after(causal.Version{HLC: 5, Origin: 33}, r.key(peer, 1)))
+		previous := 10 + first
+		for i := range causal.HLC(maxUnclean + 1000) {
+			v := 20 + i
+			a := causal.PutAfter{Complete: true, Record: causal.Record{Version: version(v)}, Previous: previous,
+				Map: r.topo.Map(0)}
+			m := a.Message(r.topo.CoordinatorOf(1), self)
+			r.m.Step(r.now, &m)
+			previous = v
+			if i%1024 == 0 {
+				r.m.writes.purge(r.m.known, r.m.ring)
+			}
+		}
+		l := r.m.lanes.of(1)
+		if len(l.cleanAhead) > maxOutOfOrder || len(l.outOfOrder) > maxOutOfOrder || len(l.unclean) > maxUnclean {
+			t.Errorf("%s: %d are remembered as clean, %d as out of order, %d as received", name, len(l.cleanAhead),
+				len(l.outOfOrder), len(l.unclean))
+		}
+	}
+}
