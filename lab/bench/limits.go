@@ -86,7 +86,7 @@ func MeasureLimits(ctx context.Context, o LimitsOptions) (*Limits, error) {
 			return nil, fmt.Errorf("idle connections: %w", err)
 		}
 	}
-	for _, a := range attacks {
+	for _, a := range allAttacks() {
 		if len(o.Attacks) > 0 && !slices.Contains(o.Attacks, a.name) {
 			continue
 		}

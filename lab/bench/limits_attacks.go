@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,10 +151,13 @@ var attacks = []attack{
 		}},
 }
 
+// allAttacks are those of clients, and those of peers.
+func allAttacks() []attack { return slices.Concat(attacks, peerAttacks) }
+
 // AttackNames returns the names of all attacks.
 func AttackNames() []string {
 	var names []string
-	for _, a := range attacks {
+	for _, a := range allAttacks() {
 		names = append(names, a.name)
 	}
 	return names
@@ -166,6 +170,7 @@ type siege struct {
 
 	mu     sync.Mutex
 	open   []*attacker
+	peers  []io.Closer
 	paused []int
 	errors map[string]int
 }
@@ -193,8 +198,12 @@ func (s *siege) close() error {
 	for _, c := range s.open {
 		_ = c.Close() // some are closed by the sidecar
 	}
-	s.open = nil
-	return nil
+	var errs []error
+	for _, a := range s.peers {
+		errs = append(errs, a.Close())
+	}
+	s.open, s.peers = nil, nil
+	return errors.Join(errs...)
 }
 
 // pause stops a process with SIGSTOP until resume.

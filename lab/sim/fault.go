@@ -41,6 +41,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ForgetDropped:             "deletes",
 	causal.OlderThanSeen:             "mixed",
 	causal.SupersededKeepsOlder:      "caches",
+	causal.ForgetCopies:              "caches",
 	causal.OlderUnchecked:            "caches",
 	causal.InvalidateLate:            "caches",
 	causal.FillUnordered:             "caches",

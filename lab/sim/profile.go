@@ -188,6 +188,9 @@ func cacheHeavy(p *runPlan, rng *rand.Rand) {
 	p.faultEvery = ms(100, 700, rng)
 	p.faults = faultWeights{CacheCut: 4, CacheLag: 4, CacheOblivious: 4, LateGrant: 1, Crash: 1, Slow: 1, Cut: 1}
 	p.set.LateAfter = lateAfter(&p.set)
+	if p.set.MaxDeps%3 == 0 { // it draws nothing
+		p.set.MaxCopies = 1 + p.set.MaxDeps/3%3
+	}
 }
 
 func nearCopies(p *runPlan, rng *rand.Rand) {

@@ -133,6 +133,9 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 	if w.settings.KeepMs > 0 {
 		cfg.KeepMs = w.settings.KeepMs
 	}
+	if w.settings.MaxCopies > 0 {
+		cfg.MaxCopies = w.settings.MaxCopies
+	}
 	return cfg
 }
 

@@ -75,8 +75,8 @@ type Settings struct {
 	WithoutRingSets, WithoutSVLifting, DepsByID bool
 	Lease                                       time.Duration
 	KeepMs                                      int64
-	// MaxDeps and MaxOwnBytes make rare paths frequent if they are small; 0: the defaults.
-	MaxDeps, MaxOwnBytes int
+	// MaxDeps, MaxOwnBytes and MaxCopies make rare paths frequent if they are small; 0: the defaults.
+	MaxDeps, MaxOwnBytes, MaxCopies int
 	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and
 	// CacheBytes bounds a cache, 0: the defaults.
 	NearBytes, NearReads, CacheBytes int

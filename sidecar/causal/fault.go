@@ -166,6 +166,8 @@ const (
 	// member: a primary serves, and reports changes as done, before its storage has applied the whole log
 	ServeUnapplied
 	CopyOntoOld // member: a storage is not emptied before another one is copied to it
+	// middleman: with too many copies to remember, those of a data center are forgotten, and it goes on serving them
+	ForgetCopies
 	UnfencedLog // middleman: puts of a log that was given up are still taken
 	// middleman: puts that are not in storage are left out of what a coordinator salvages
 	SalvageStored
@@ -365,6 +367,7 @@ var faultNames = [faultEnd]string{
 	MarkerAhead:               "marker-ahead",
 	ServeUnapplied:            "serve-unapplied",
 	CopyOntoOld:               "copy-onto-old",
+	ForgetCopies:              "forget-copies",
 	UnfencedLog:               "unfenced-log",
 	SalvageStored:             "salvage-stored",
 	AdoptUnordered:            "adopt-unordered",

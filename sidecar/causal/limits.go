@@ -25,6 +25,10 @@ const (
 	MaxDeps = MaxPutDeps + 1 + topology.Slots
 )
 
+// MissingDepBytes is about what a dependency of a put takes at a middleman while the write that it names is missing
+// there, in bytes. Coordinators count it for what they have in flight, and middlemen for what they have staged.
+const MissingDepBytes = 128
+
 // MaxMessageBytes bounds the encoding of a message. Versions without the bounds above have accepted puts of up to 20
 // MiB, with key and dependencies; the rest is for what other messages and the log of a group add to the same record.
 const MaxMessageBytes = 20<<20 + 192<<10

@@ -28,16 +28,25 @@ func (q *Quota) Take(n topology.Node) (Holder, bool) { return q.TakeSize(n, 1) }
 // TakeSize is Take for what counts for its size.
 func (q *Quota) TakeSize(n topology.Node, size int) (Holder, bool) {
 	h := q.Holder(n)
-	if q.held+size > q.Total || q.byHolder[h]+size > q.Each {
+	if !q.hasRoom(h, size) {
 		return h, false
 	}
 	q.add(h, size)
 	return h, true
 }
 
+// HasRoom reports whether TakeSize would take it.
+func (q *Quota) HasRoom(n topology.Node, size int) bool {
+	return q.held+size <= min(q.Total, q.Each) || q.hasRoom(q.Holder(n), size) // whoever it is: mostly, little is held
+}
+
+func (q *Quota) hasRoom(h Holder, size int) bool {
+	return q.held+size <= q.Total && q.byHolder[h]+size <= q.Each
+}
+
 // TakeFor is Take for a holder.
 func (q *Quota) TakeFor(h Holder) bool {
-	if q.held >= q.Total || q.byHolder[h] >= q.Each {
+	if !q.hasRoom(h, 1) {
 		return false
 	}
 	q.add(h, 1)

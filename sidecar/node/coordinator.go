@@ -22,6 +22,7 @@ import (
 type Coordinator struct {
 	*groupHost[*member.Coordinator]
 	options CoordinatorOptions
+	room    putRoom
 }
 
 // CoordinatorOptions configures a Coordinator.
@@ -60,6 +61,12 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 		unwritable: "the write buffer log cannot be written; writes are refused until it can",
 		build:      c.build, isSettled: (*member.Coordinator).IsSettled, setDiskFull: (*member.Coordinator).SetDiskFull,
 		leadership: (*member.Coordinator).Leadership, onFailure: o.OnFailure, onLeadership: o.OnLeadership})
+	c.collectRequests = func() {
+		c.collect()
+		if n := c.m.UndurableBytes(); n != c.room.bytes {
+			c.room.note(c.clock(), n)
+		}
+	}
 	if err := c.start(); err != nil {
 		return nil, err
 	}

@@ -64,31 +64,38 @@ func (w *logWriter[M]) write(reset bool) error {
 		c.step(func(now causal.Now, m M) { m.Appended(now, last) })
 		return nil
 	}
-	w.encode()
-	for payloads := w.payloads; len(payloads) > 0; {
-		n := groupSize(payloads)
-		if err := c.appendGroup(payloads[:n]); err != nil {
+	for entries := w.entries; len(entries) > 0; {
+		n := w.encode(entries)
+		if err := c.appendGroup(w.payloads); err != nil {
 			return err
 		}
-		payloads = payloads[n:]
+		clear(entries[:n]) // what a slow disk has left to write may be much
+		entries = entries[n:]
 	}
 	return nil
 }
 
-func (w *logWriter[M]) encode() {
+// encode encodes the first of some entries, which share an append, and returns how many.
+func (w *logWriter[M]) encode(entries []group.Entry) (n int) {
 	w.buf, w.ends, w.payloads = w.buf[:0], w.ends[:0], w.payloads[:0]
-	if cap(w.buf) > groupBytes {
+	if cap(w.buf) > 2*groupBytes {
 		w.buf = nil
 	}
-	for i := range w.entries {
-		w.buf = w.entries[i].AppendTo(w.buf)
+	for n < len(entries) {
+		before := len(w.buf)
+		if w.buf = entries[n].AppendTo(w.buf); n > 0 && len(w.buf) > groupBytes {
+			w.buf = w.buf[:before]
+			break
+		}
 		w.ends = append(w.ends, len(w.buf))
+		n++
 	}
 	start := 0
 	for _, end := range w.ends {
 		w.payloads = append(w.payloads, w.buf[start:end:end])
 		start = end
 	}
+	return n
 }
 
 // segmentBytes is the size of a log segment, and therefore bounds an append; the largest value that a client may write
@@ -104,16 +111,6 @@ const (
 
 // MinLogBytes is the smallest bound of a log. The largest value fits twice.
 const MinLogBytes = 64 << 20
-
-// groupSize returns how many of the first payloads share an append.
-func groupSize(payloads [][]byte) int {
-	n, size := 0, 0
-	for n < len(payloads) && (n == 0 || size+len(payloads[n]) <= groupBytes) {
-		size += len(payloads[n])
-		n++
-	}
-	return n
-}
 
 // appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are
 // needed no more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull
@@ -165,13 +162,19 @@ func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
 
 // appendAtStart makes the entries of a start durable. On a full disk it uses the spare space.
 func (c *groupHost[M]) appendAtStart(log *wal.Log, entries []group.Entry) error {
-	w := logWriter[M]{c: c, entries: entries}
-	w.encode()
-	_, err := log.Append(w.payloads)
-	if errors.Is(err, wal.ErrNoSpace) && c.volume.releaseSpare() {
-		_, err = log.Append(w.payloads)
+	w := logWriter[M]{c: c}
+	for len(entries) > 0 {
+		n := w.encode(entries)
+		_, err := log.Append(w.payloads)
+		if errors.Is(err, wal.ErrNoSpace) && c.volume.releaseSpare() {
+			_, err = log.Append(w.payloads)
+		}
+		if err != nil {
+			return err
+		}
+		entries = entries[n:]
 	}
-	return err
+	return nil
 }
 
 // logFullRetry is the interval between attempts to append to a full log.

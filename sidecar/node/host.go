@@ -123,7 +123,10 @@ func (h *host[M]) ID() topology.Node { return h.id }
 func (h *host[M]) Probe() { h.Inspect(func(M) {}) }
 
 // Handle implements Host. Messages that come while the gate is closed are dropped, as by a process that is away.
-func (h *host[M]) Handle(batch []causal.Message) {
+func (h *host[M]) Handle(batch []causal.Message) { h.handleWhile(batch, nil) }
+
+// handleWhile is Handle up to the first message to which next says no; nil: for all.
+func (h *host[M]) handleWhile(batch []causal.Message, next func(now causal.Now, m M, i int) bool) {
 	h.tryStep(func(now causal.Now, m M) {
 		i := 0
 		defer func() {
@@ -132,6 +135,9 @@ func (h *host[M]) Handle(batch []causal.Message) {
 			}
 		}()
 		for i = range batch {
+			if next != nil && !next(now, m, i) {
+				return
+			}
 			m.Step(now, &batch[i])
 		}
 	})

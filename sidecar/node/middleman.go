@@ -86,9 +86,9 @@ const storageTimeout = 10 * time.Second
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in
 // the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes), logger: o.Logger,
-		onFailure: o.OnFailure,
-		health:    newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
+	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes, o.Config.OwnerOf),
+		logger: o.Logger, onFailure: o.OnFailure,
+		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}
 	}

@@ -21,8 +21,11 @@ const (
 	replyPatience = 200 * time.Millisecond
 	// replyPoll is how often it is looked whether there is room again.
 	replyPoll = 2 * time.Millisecond
-	// maxWaitingReads bounds the requests that wait. Further ones are refused.
-	maxWaitingReads = 1 << 14
+	// maxWaiting bounds the requests that wait, in bytes, and maxWaitingOfOne those of one identity. Further ones are
+	// refused.
+	maxWaiting, maxWaitingOfOne = 16 << 20, 4 << 20
+	// readBytes is about what a request takes beside its key, while it waits or is with storage.
+	readBytes = 512
 	// littleQueued is what may be queued for a node without a look at its own bound, which is always greater.
 	littleQueued = 256 << 10
 )
@@ -33,8 +36,9 @@ type replyRoom struct {
 	max    int64            // bytes of replies that are queued or expected
 	// usual is about how large a value is: the largest of late, less a little with each that is smaller.
 	usual    int64
-	admitted int64 // reads of this step that storage was not asked for yet
+	admitted unanswered // reads of this step that storage was not asked for yet
 	waiting  []waitingRead
+	quota    causal.Quota // of what waits
 	polling  bool
 }
 
@@ -42,10 +46,26 @@ type replyRoom struct {
 type waitingRead struct {
 	request causal.Message
 	since   int64
+	holder  causal.Holder
 }
 
-func newReplyRoom(net transport.Network, maxBytes int64) replyRoom {
-	r := replyRoom{max: maxBytes}
+// unanswered are reads that were admitted, and what they take beside their values, in bytes.
+type unanswered struct{ reads, bytes int64 }
+
+func (u *unanswered) add(key string) {
+	u.reads++
+	u.bytes += readSize(key)
+}
+
+func (u *unanswered) remove(key string) {
+	u.reads--
+	u.bytes -= readSize(key)
+}
+
+func readSize(key string) int64 { return readBytes + int64(len(key)) }
+
+func newReplyRoom(net transport.Network, maxBytes int64, ownerOf func(topology.Node) string) replyRoom {
+	r := replyRoom{max: maxBytes, quota: causal.Quota{Total: maxWaiting, Each: maxWaitingOfOne, OwnerOf: ownerOf}}
 	if maxBytes > 0 {
 		r.queues, _ = net.(transport.Queues)
 	}
@@ -61,16 +81,16 @@ func (r *replyRoom) noteRead(size int) {
 
 // canExpect reports whether one more reply may be expected in all, and for the reader, beside those to unanswered
 // reads. One may always be that finds nothing queued or expected.
-func (r *replyRoom) canExpect(reader topology.Node, unanswered int64) (inAll, forReader bool) {
-	queued, expected := r.queues.QueuedBytes(), (unanswered+1)*r.usual
+func (r *replyRoom) canExpect(reader topology.Node, u unanswered) (inAll, forReader bool) {
+	queued, expected := r.queues.QueuedBytes(), (u.reads+1)*r.usual+u.bytes
 	switch {
 	case queued+expected <= littleQueued:
 		return true, true
-	case queued+expected > r.max && queued+unanswered > 0:
+	case queued+expected > r.max && queued+u.reads > 0:
 		return false, false
 	}
 	room := r.queues.Room(reader)
-	return true, room >= expected || unanswered == 0 && room >= r.usual
+	return true, room >= expected || u.reads == 0 && room >= r.usual
 }
 
 // isFull reports whether a value must not be read now, because there is no room left for any.
@@ -80,6 +100,19 @@ func (r *replyRoom) isFull(op *middleman.StorageOp) bool {
 	}
 	queued := r.queues.QueuedBytes()
 	return queued > littleQueued && (queued >= r.max || r.queues.Room(op.Reader) <= 0)
+}
+
+// ended takes note that a request waits no more.
+func (r *replyRoom) ended(w *waitingRead) {
+	r.quota.Release(w.holder, int(readSize(readKey(&w.request))))
+}
+
+// readKey returns the key of a Get or a Fill.
+func readKey(m *causal.Message) string {
+	if m.Kind == causal.KindFill {
+		return m.Fill().Key
+	}
+	return m.Get().Key
 }
 
 func isReadRequest(m *causal.Message) bool {
@@ -93,7 +126,7 @@ func (mm *Middleman) Handle(batch []causal.Message) {
 		return
 	}
 	mm.tryStep(func(now causal.Now, m *shard.Shard) {
-		mm.replies.admitted = 0
+		mm.replies.admitted = unanswered{}
 		for i := range batch {
 			if isReadRequest(&batch[i]) {
 				mm.admitRead(now, &batch[i])
@@ -109,26 +142,28 @@ func (mm *Middleman) admitRead(now causal.Now, request *causal.Message) {
 	r := &mm.replies
 	if len(r.waiting) == 0 {
 		if inAll, forReader := r.canExpect(request.From, mm.unansweredReads()); inAll && forReader {
-			r.admitted++
+			r.admitted.add(readKey(request))
 			mm.m.Step(now, request)
 			return
 		}
 	}
-	if len(r.waiting) >= maxWaitingReads {
+	holder, ok := r.quota.TakeSize(request.From, int(readSize(readKey(request))))
+	if !ok {
 		mm.m.RefuseRead(now, request)
 		return
 	}
-	r.waiting = append(r.waiting, waitingRead{*request, now.Mono})
+	r.waiting = append(r.waiting, waitingRead{*request, now.Mono, holder})
 	mm.pollReplyRoom()
 }
 
-// unansweredReads returns how many reads for others are with storage, or will be.
-func (mm *Middleman) unansweredReads() int64 {
-	n := mm.replies.admitted
+// unansweredReads returns the reads for others that are with storage, or will be.
+func (mm *Middleman) unansweredReads() unanswered {
+	u := mm.replies.admitted
 	if mm.serving != nil {
-		n += int64(mm.serving.readsAsked)
+		u.reads += mm.serving.readsAsked.reads
+		u.bytes += mm.serving.readsAsked.bytes
 	}
-	return n
+	return u
 }
 
 // pollReplyRoom makes what waits be looked at again. It is called with the lock held.
@@ -144,7 +179,11 @@ func (mm *Middleman) pollReplyRoom() {
 		})
 		if !open { // what would come now is dropped, and so is what waits
 			mm.mu.Lock()
-			mm.replies.polling, mm.replies.waiting = false, nil
+			mm.replies.polling = false
+			for i := range mm.replies.waiting {
+				mm.replies.ended(&mm.replies.waiting[i])
+			}
+			mm.replies.waiting = nil
 			mm.mu.Unlock()
 		}
 	})
@@ -154,7 +193,7 @@ func (mm *Middleman) pollReplyRoom() {
 // refuses those that have waited too long. One whose reader has no room does not keep those of other readers waiting.
 func (mm *Middleman) admitWaiting(now causal.Now) {
 	r := &mm.replies
-	r.admitted = 0
+	r.admitted = unanswered{}
 	waiting := r.waiting
 	kept := waiting[:0]
 	full := false
@@ -162,13 +201,15 @@ func (mm *Middleman) admitWaiting(now causal.Now) {
 	for i := range waiting {
 		w := &waiting[i]
 		if now.Mono-w.since > int64(replyPatience) {
+			r.ended(w)
 			mm.m.RefuseRead(now, &w.request)
 			continue
 		}
 		if !full && !blocked[w.request.From] {
 			inAll, forReader := r.canExpect(w.request.From, mm.unansweredReads())
 			if inAll && forReader {
-				r.admitted++
+				r.ended(w)
+				r.admitted.add(readKey(&w.request))
 				mm.m.Step(now, &w.request)
 				continue
 			}

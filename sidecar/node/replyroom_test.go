@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,8 +96,9 @@ func TestAReadThatWaitsForRoomHoldsUpNeitherWritesOfItsKeyNorOtherReaders(t *tes
 	net.queued.Store(1 << 20)
 	// It would wait for long: the write and the other read must not take that as their time.
 	mm.mu.Lock()
+	holder, _ := mm.replies.quota.TakeSize(readerA, int(readSize("k")))
 	mm.replies.waiting = append(mm.replies.waiting,
-		waitingRead{causal.Get{ID: 2, Key: "k"}.Message(readerA, mm.ID()), mm.clock().Mono + int64(time.Hour)})
+		waitingRead{causal.Get{ID: 2, Key: "k"}.Message(readerA, mm.ID()), mm.clock().Mono + int64(time.Hour), holder})
 	mm.mu.Unlock()
 	coordinator := topology.Node{Part: topology.Coordinator}
 	put := causal.PutAfter{Key: "k", Record: causal.Record{Version: causal.Version{HLC: 10, Origin: 1},
@@ -145,8 +147,43 @@ func TestReadsThatWereAskedForBeforeTheRoomWasGoneAreNotCarriedOut(t *testing.T)
 	if r := net.replies(t, 1)[1]; r.Err != causal.ErrBusy {
 		t.Errorf("%v, %d bytes", r.Err, len(r.Record.Value.Data))
 	}
-	if mm.mu.Lock(); mm.serving.readsAsked != 0 {
-		t.Errorf("%d reads count as not answered", mm.serving.readsAsked)
+	if mm.mu.Lock(); mm.serving.readsAsked != (unanswered{}) || mm.replies.quota.Held() != 0 {
+		t.Errorf("%+v count as not answered", mm.serving.readsAsked)
 	}
 	mm.mu.Unlock()
+}
+
+// Whatever the size of values is: small ones count for nearly nothing, and the requests take what they take.
+func TestReadsThatAreWithStorageHaveABoundHoweverSmallTheirValuesAre(t *testing.T) {
+	for name, tt := range map[string]struct{ key, most int }{"short keys": {8, testReplyBytes / readBytes},
+		"long keys": {32 << 10, testReplyBytes / (32 << 10)}} {
+		net := &fullNetwork{recorder: newRecorder()}
+		mm := startBounded(t, net, 100, false)
+		mm.mu.Lock() // storage does not get on meanwhile
+		key := strings.Repeat("k", tt.key)
+		for i := range 2*tt.most + 2*maxWaiting/readBytes {
+			get := causal.Get{ID: uint64(i), Key: key}.Message(readerA, mm.ID())
+			mm.admitRead(mm.clock(), &get)
+		}
+		mm.replies.admitted = unanswered{}
+		mm.serving.collect()
+		asked, waiting := int(mm.serving.readsAsked.reads), len(mm.replies.waiting)
+		if asked > tt.most || asked < tt.most/2 {
+			t.Errorf("%s: %d reads are with storage, want at most %d", name, asked, tt.most)
+		}
+		if most := maxWaitingOfOne / (readBytes + tt.key); waiting > most || waiting < most/2 {
+			t.Errorf("%s: %d reads of one sidecar wait, want at most %d", name, waiting, most)
+		}
+		get := causal.Get{ID: 1 << 40, Key: "k"}.Message(readerB, mm.ID())
+		mm.admitRead(mm.clock(), &get)
+		if last := mm.replies.waiting[len(mm.replies.waiting)-1]; last.request.From != readerB {
+			t.Errorf("%s: a read of another sidecar has no room", name)
+		}
+		mm.mu.Unlock()
+		waitUntil(t, "all to be answered", func() bool {
+			mm.mu.Lock()
+			defer mm.mu.Unlock()
+			return len(mm.replies.waiting)+int(mm.serving.readsAsked.bytes)+mm.replies.quota.Held() == 0
+		})
+	}
 }

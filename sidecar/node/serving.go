@@ -23,8 +23,8 @@ type servingMiddleman struct {
 	reads  storageQueue
 	writes storageQueue
 	large  largeValues
-	// readsAsked counts the requests of reads that are for others.
-	readsAsked int
+	// readsAsked are the requests of reads that are for others.
+	readsAsked unanswered
 	closing    bool
 	running    sync.WaitGroup
 	ctx        context.Context // cancelled by stopAndWait; writes in progress do not use it
@@ -113,7 +113,7 @@ func (s *servingMiddleman) collect() {
 			case op.Kind == middleman.StorageRead || op.Kind == middleman.StorageCount ||
 				op.Kind == middleman.StorageScan:
 				if op.ForReader {
-					s.readsAsked++
+					s.readsAsked.add(op.Key)
 				}
 				s.reads.add(op)
 			default:
@@ -201,7 +201,7 @@ func (s *servingMiddleman) finish(now causal.Now, group []middleman.StorageOp, r
 			s.large.note(group[i].Key, results[i].Record.Value.Size())
 		}
 		if group[i].ForReader {
-			s.readsAsked--
+			s.readsAsked.remove(group[i].Key)
 			s.noteRead(&group[i], &results[i])
 		}
 		s.m.StorageDone(now, results[i])

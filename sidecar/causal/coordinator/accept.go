@@ -29,6 +29,7 @@ type write struct {
 	released bool // handed to the lanes
 	adopted  bool // it was salvaged
 	size     int  // bytes that it counts for in the write buffer
+	flying   int  // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -45,21 +46,24 @@ type buffer struct {
 	newest     causal.HLC // of all accepted writes
 	sessions   map[sessionKey]*sessionTail
 	quota      causal.Quota // of sessions
-	forgotten  causal.HLC   // the greatest timestamp of an accepted put that this leadership has forgotten
-	expireAt   int64        // when idle sessions were last looked for, plus the interval
+	undurable  undurablePuts
+	forgotten  causal.HLC // the greatest timestamp of an accepted put that this leadership has forgotten
+	expireAt   int64      // when idle sessions were last looked for, plus the interval
 }
 
-func newBuffer(rings int, ownerOf func(topology.Node) string) buffer {
+func newBuffer(cfg *Config, rings int) buffer {
 	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings),
-		sessions: map[sessionKey]*sessionTail{},
-		quota:    causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: ownerOf}}
+		sessions:  map[sessionKey]*sessionTail{},
+		quota:     causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: cfg.OwnerOf},
+		undurable: newUndurablePuts(cfg)}
 }
 
 func (b *buffer) add(w *write) {
 	b.writes = append(b.writes, w)
 	b.incomplete[w.rec.Version.HLC] = w
 	b.newest = max(b.newest, w.rec.Version.HLC)
-	w.size = sizeOf(w.key, w.rec.Value) + 24*len(w.deps) + 8*len(w.laneDeps)
+	w.size = sizeOf(w.key, w.rec.Value, len(w.deps)) + 8*len(w.laneDeps)
+	w.flying = w.size + (causal.MissingDepBytes-depBytes)*len(w.deps)
 	b.bytes += w.size
 }
 
@@ -67,8 +71,13 @@ func (b *buffer) add(w *write) {
 // lanes and in its session, and at a middleman. Of small writes it is most of the memory.
 const writeOverhead = 512
 
-// sizeOf is about what a write without dependencies takes, in bytes.
-func sizeOf(key string, v causal.Value) int { return writeOverhead + len(key) + v.Size() }
+// depBytes is what a dependency takes in the buffer, in bytes.
+const depBytes = 24
+
+// sizeOf is about what a write with a number of dependencies takes, in bytes.
+func sizeOf(key string, v causal.Value, deps int) int {
+	return writeOverhead + len(key) + v.Size() + depBytes*deps
+}
 
 // firstFrom returns the position in writes of the first one whose log index is at least index.
 func (b *buffer) firstFrom(index uint64) int {
@@ -177,6 +186,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
+	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
 		past:    pastOf(&p, tail),
@@ -214,7 +224,7 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case c.log.full || c.bytes+sizeOf(p.Key, p.Value) > c.cfg.MaxBytes:
+	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy
 	}
 	after := p.Floor
@@ -283,6 +293,9 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
 	own = w.fewOwn[:0]
 	clear(c.manyDeps)
+	if n := c.foreignDeps(direct); n > len(w.fewDeps) {
+		w.deps = make([]causal.Dep, 0, n)
+	}
 	for _, d := range direct {
 		if d.Version.Origin != c.origin {
 			c.addDep(w, d)
@@ -321,6 +334,16 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		w.laneDeps, w.deps = nil, append(w.deps[:byID], own...)
 	}
 	return own
+}
+
+// foreignDeps returns how many dependencies are of other origins.
+func (c *Coordinator) foreignDeps(deps []causal.Dep) (n int) {
+	for i := range deps {
+		if deps[i].Version.Origin != c.origin {
+			n++
+		}
+	}
+	return n
 }
 
 // addDep adds a dependency to w, unless w has it or it is known to be complete.

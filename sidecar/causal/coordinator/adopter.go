@@ -221,7 +221,7 @@ func (c *Coordinator) handleAdoptHeld(now causal.Now, from topology.Node, h caus
 		return
 	}
 	if v.HLC > c.known.SV(a.origin) {
-		size := sizeOf(h.Key, h.Record.Value) + 24*h.Deps.Len()
+		size := sizeOf(h.Key, h.Record.Value, 0) + causal.MissingDepBytes*h.Deps.Len() // as shards count it
 		if c.adopter.bytes+size > maxAdoptedBytes {
 			return // what is beyond waits until the origin is back
 		}

@@ -42,3 +42,34 @@ func TestTheBufferTakesWhatItCountsFor(t *testing.T) {
 		runtime.KeepAlive(h)
 	}
 }
+
+func TestTheBufferTakesWhatDependenciesCountFor(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	before := heap()
+	for i := range uint64(150) {
+		h.put(causal.Put{ID: i, Session: i, Seq: 1, Key: "k", Deps: h.elsewhere(causal.MaxPutDeps)})
+	}
+	h.log = nil
+	if _, counted := h.c.Pending(); heap()-before > counted*6/5 {
+		t.Errorf("the writes count for %d bytes, and take %d", counted, heap()-before)
+	}
+	runtime.KeepAlive(h)
+}
+
+// A shard keeps each dependency in several tables until it is met.
+func TestWhatIsInFlightToAShardCountsForWhatItTakesThere(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	for i := range uint64(30) {
+		h.put(causal.Put{ID: i, Session: i, Seq: 1, Key: "k", Deps: h.elsewhere(causal.MaxPutDeps)})
+	}
+	l := h.c.laneTo(0, h.c.writes[0].slot)
+	deps := 0
+	for _, e := range l.queue[l.head:l.next] {
+		deps += len(e.w.deps)
+	}
+	if l.next == 0 || deps*causal.MissingDepBytes > l.flow.limit+causal.MaxPutDeps*causal.MissingDepBytes {
+		t.Errorf("%d dependencies are in flight, with a limit of %d bytes", deps, l.flow.limit)
+	}
+}

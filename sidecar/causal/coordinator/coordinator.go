@@ -23,7 +23,9 @@ type Config struct {
 	// Leadership under which the coordinator serves: greater than that of every earlier start. Puts that name another
 	// one are ignored; with the zero Leadership, those that name any.
 	Leadership causal.Leadership
-	// MaxBytes bounds what incomplete writes take, in bytes; beyond it puts are answered ErrBusy.
+	// MaxBytes bounds what incomplete writes take, in bytes; beyond it puts are answered ErrBusy. A quarter of it
+	// bounds those that are not durable yet, which take more, and half of that those of one identity; but what the two
+	// largest puts take always has room.
 	MaxBytes int
 	// ClockBoundMs is how far ahead of the wall clock a timestamp may be, in milliseconds.
 	ClockBoundMs int64
@@ -133,7 +135,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	c := &Coordinator{
 		manyDeps: map[causal.Dep]struct{}{},
 		cfg:      cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
-		buffer: newBuffer(len(t.Rings), cfg.OwnerOf), lanes: map[topology.Node]*lane{},
+		buffer: newBuffer(&cfg, len(t.Rings)), lanes: map[topology.Node]*lane{},
 		log:         logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
 		member:      membershipState{intent: cfg.Incarnation},
 		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),

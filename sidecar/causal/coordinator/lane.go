@@ -82,7 +82,7 @@ func (c *Coordinator) pump(now causal.Now, l *lane) {
 		size := 0
 		if w := l.queue[l.next].w; !w.acked.Has(l.ring) {
 			// it may have been acknowledged to an earlier life of this coordinator
-			size = w.size
+			size = w.flying
 		}
 		if !l.flow.admits(size) {
 			break
@@ -109,10 +109,10 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 		return
 	}
 	e := &sent[i]
-	l.flow.acknowledged(now, w.size, e.sentAt, e.times > 1)
+	l.flow.acknowledged(now, w.flying, e.sentAt, e.times > 1)
 	switch {
 	case e.times > 1:
-		l.resend.credit += 2 * w.size // what was sent again gets there: go on, and faster
+		l.resend.credit += 2 * w.flying // what was sent again gets there: go on, and faster
 	case l.resend.silent > 0:
 		l.resend.overtakenBy = max(l.resend.overtakenBy, w.rec.Version.HLC)
 	}

@@ -135,6 +135,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			c.release(w)
 		}
 	}
+	c.undurable.release(index)
 	l := &c.log
 	l.durableIndex = max(l.durableIndex, index)
 	for len(l.checkpoints) > 0 && l.checkpoints[0].index <= index {

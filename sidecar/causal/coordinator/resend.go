@@ -130,7 +130,7 @@ func (c *Coordinator) continuePass(now causal.Now, l *lane) {
 		case r.credit <= 0:
 			return
 		default:
-			r.credit -= e.w.size
+			r.credit -= e.w.flying
 			if e.late++; hlc <= r.lostUpTo {
 				// it has not arrived, as far as anyone knows, and must not wait once others get through again
 				e.late = 0

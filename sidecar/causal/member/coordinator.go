@@ -187,6 +187,20 @@ func (c *Coordinator) RefusePuts() {
 	}
 }
 
+// HasRoom reports whether a put has room beside those that are not durable yet, or is not accepted for another reason.
+func (c *Coordinator) HasRoom(put *causal.Message) bool {
+	p := put.Put()
+	return c.machine == nil || c.machine.HasRoom(put.From, &p)
+}
+
+// UndurableBytes returns about what the puts take that were accepted and are not durable yet, in bytes.
+func (c *Coordinator) UndurableBytes() int {
+	if c.machine == nil {
+		return 0
+	}
+	return c.machine.UndurableBytes()
+}
+
 // SetDiskFull says whether puts are to be refused because the log on the disk has no room.
 func (c *Coordinator) SetDiskFull(full bool) {
 	c.diskFull = full

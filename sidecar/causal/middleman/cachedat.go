@@ -12,7 +12,12 @@ import (
 //
 // Memory: an entry has 8 bytes of hash and 1, 2, 4 or 8 bytes of mask. Between 9/16 and 3/4 of the entries are in use,
 // which makes 12 to 16 bytes per cached object with up to eight data centers.
+//
+// At most bound hashes are in use. Beyond, those of the data center with most of them have to go: see
+// Middleman.makeRoomForCopy.
 type cachedAt struct {
+	bound int
+	held  []int    // by data center: how many hashes
 	width int      // bytes per mask
 	hash  []uint64 // 0: the entry is free
 	mask  []byte
@@ -20,7 +25,7 @@ type cachedAt struct {
 	live  int // entries with a mask that is not empty
 }
 
-func newCachedAt(dcs int) *cachedAt {
+func newCachedAt(dcs, bound int) *cachedAt {
 	width := 8
 	switch {
 	case dcs <= 8:
@@ -30,7 +35,7 @@ func newCachedAt(dcs int) *cachedAt {
 	case dcs <= 32:
 		width = 4
 	}
-	c := &cachedAt{width: width}
+	c := &cachedAt{bound: bound, held: make([]int, dcs), width: width}
 	c.resize(64)
 	return c
 }
@@ -93,7 +98,41 @@ func (c *cachedAt) add(h uint64, dc topology.DC) {
 	if allZero(m) {
 		c.live++
 	}
-	m[dc/8] |= 1 << (dc % 8)
+	if bit := byte(1) << (dc % 8); m[dc/8]&bit == 0 {
+		m[dc/8] |= bit
+		c.held[dc]++
+	}
+}
+
+// hasRoom reports whether a copy of the keys of hash h may be added.
+func (c *cachedAt) hasRoom(h uint64) bool {
+	return c.live < c.bound || !allZero(c.maskOf(c.find(storedHash(h))))
+}
+
+// fullest returns the data center that may hold the most.
+func (c *cachedAt) fullest() topology.DC {
+	most := 0
+	for dc := range c.held {
+		if c.held[dc] > c.held[most] {
+			most = dc
+		}
+	}
+	return topology.DC(most)
+}
+
+// forget removes a data center from all hashes.
+func (c *cachedAt) forget(dc topology.DC) {
+	bit := byte(1) << (dc % 8)
+	for e := range c.hash {
+		m := c.maskOf(e)
+		if m[dc/8]&bit == 0 {
+			continue
+		}
+		if m[dc/8] &^= bit; allZero(m) {
+			c.live--
+		}
+	}
+	c.held[dc] = 0
 }
 
 // nextSize returns the size for a rebuild: larger only if live entries, and not emptied ones, fill the table.
@@ -116,7 +155,9 @@ func (c *cachedAt) take(h uint64, f func(topology.DC)) {
 	}
 	for i, b := range m {
 		for ; b != 0; b &= b - 1 {
-			f(topology.DC(8*i + bits.TrailingZeros8(b)))
+			dc := topology.DC(8*i + bits.TrailingZeros8(b))
+			c.held[dc]--
+			f(dc)
 		}
 		m[i] = 0
 	}

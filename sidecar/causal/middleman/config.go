@@ -43,6 +43,8 @@ type Config struct {
 	KeepMs int64
 	// MaxHistoryBytes bounds the memory of old versions.
 	MaxHistoryBytes int
+	// MaxCopies bounds the keys of which it is remembered which data centers hold copies.
+	MaxCopies int
 	// BackfillPage is about how many keys are listed at once while lost data are copied from other rings.
 	BackfillPage int
 	// SalvageBytes is about the size of a page of what storage holds of a log that is given up: it has to fit into the
@@ -60,6 +62,6 @@ const DefaultLease = 3 * time.Second
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
-		MaxHistoryBytes: 64 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
+		MaxHistoryBytes: 64 << 20, MaxCopies: 4 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
 	}
 }

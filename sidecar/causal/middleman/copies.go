@@ -18,8 +18,8 @@ type copies struct {
 	awaitForeignLeases []*put
 }
 
-func newCopies(dcs int) copies {
-	return copies{cachedAt: newCachedAt(dcs), older: newOlderCopies(), invalidating: map[uint64]int{}}
+func newCopies(dcs, bound int) copies {
+	return copies{cachedAt: newCachedAt(dcs, bound), older: newOlderCopies(), invalidating: map[uint64]int{}}
 }
 
 func (c *copies) invalidationConfirmed(hash uint64) {
@@ -53,6 +53,11 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 	if m.cfg.Broken.Has(causal.NegativeUntracked) && reply.Record.Value.Tombstone {
 		register = false
 	}
+	if register && reply.Next == 0 && m.makeRoomForCopy(now, hash) {
+		if s = m.currentStream(now, r.from, r.epoch); s == nil {
+			return // it was this one
+		}
+	}
 	reply.Registered = register && reply.Status == causal.InFlight
 	if register {
 		switch {
@@ -66,6 +71,21 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 		}
 	}
 	m.sendOnStream(s, reply.Message(m.cfg.Self, s.cache))
+}
+
+// makeRoomForCopy makes room in cachedAt, and reports whether that was necessary. The data center that may hold the
+// most copies starts anew: its streams end, and until each of its caches has opened another one, or its lease ends, it
+// may hold a copy of any key (PROTOCOL §6).
+func (m *Middleman) makeRoomForCopy(now causal.Now, hash uint64) (needed bool) {
+	for !m.copies.cachedAt.hasRoom(hash) {
+		needed = true
+		dc := m.copies.cachedAt.fullest()
+		m.copies.cachedAt.forget(dc)
+		if !m.cfg.Broken.Has(causal.ForgetCopies) {
+			m.endStreamsTo(now, dc)
+		}
+	}
+	return needed
 }
 
 // invalidate tells every cache that may serve a value older than p to somebody who has seen p, and makes p wait for

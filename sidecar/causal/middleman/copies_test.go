@@ -38,6 +38,57 @@ func TestPutIsAcknowledgedOnlyOnceNoCacheHoldsAnOlderValue(t *testing.T) {
 	})
 }
 
+// With room for one, the copy of another key takes the place of the first, which the cache may serve until its lease
+// ends.
+func TestAPutWaitsForCopiesThatThereIsNoRoomToRemember(t *testing.T) {
+	ruleHolds(t, causal.ForgetCopies, func(r *rig) string {
+		r.m.copies.cachedAt.bound = 1
+		key := r.fillCopy()
+		fill := causal.Fill{ID: 99, Key: r.key(self, 1), Epoch: 1}
+		r.step(fill.Message(cacheA, self))
+		r.put(key, record(version(20)))
+		if len(r.acked(coordinator)) > 0 {
+			return "the put was acknowledged while the cache could serve an older value"
+		}
+		if r.m.copies.cachedAt.live > 1 {
+			return "more copies are remembered than there is room for"
+		}
+		r.step(causal.LeaseRenewal{Epoch: 1}.Message(cacheA, self))
+		r.wait(lease)
+		if len(r.acked(coordinator)) != 1 {
+			return "the put was not acknowledged after the lease had expired, which cannot be renewed"
+		}
+		return ""
+	})
+}
+
+func TestTheDataCenterWithMostCopiesMakesRoom(t *testing.T) {
+	r := newRig(t)
+	r.m.copies.cachedAt.bound = 10
+	r.openStream(cacheA, 1)
+	r.openStream(cacheB, 1)
+	other := r.key(self, 100)
+	r.fill(cacheB, causal.Fill{Key: other})
+	for i := range 50 {
+		if r.m.streams.byCache[cacheA].epoch == 0 {
+			r.openStream(cacheA, r.m.streams.byCache[cacheA].maxEpoch+1)
+		}
+		fill := causal.Fill{ID: uint64(i), Key: r.key(self, i), Epoch: r.m.streams.byCache[cacheA].epoch}
+		r.step(fill.Message(cacheA, self))
+		if n := r.m.copies.cachedAt.live; n > 10 {
+			t.Fatalf("%d keys are remembered", n)
+		}
+	}
+	held := false
+	r.m.copies.cachedAt.take(topology.Hash(other), func(dc topology.DC) { held = held || dc == cacheB.DC })
+	if s := r.m.streams.byCache[cacheB]; s.epoch != 1 || !held {
+		t.Errorf("the data center with one copy has to start anew: epoch %d, its copy is remembered: %v", s.epoch, held)
+	}
+	if r.m.Stats().StreamsEnded == 0 {
+		t.Error("no stream was ended")
+	}
+}
+
 func TestPutIsAcknowledgedWhenTheLeaseOfASilentCacheHasExpired(t *testing.T) {
 	r := newRig(t)
 	r.put(r.fillCopy(), record(version(20)))

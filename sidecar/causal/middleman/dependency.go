@@ -31,6 +31,9 @@ const (
 	// maxWatchesOfPart bounds what another part watches. A shard asks for what its staged puts wait for, which are
 	// those in flight from coordinators.
 	maxWatchesOfPart = 1 << 16
+	// maxDepChecks bounds the writes that are asked for again in one step: the others have their turn in the next
+	// ticks.
+	maxDepChecks = 1024
 	// watchTTL is how long a watch lasts that is not renewed. Whoever still wants to know asks every 500 ms.
 	watchTTL = 10 * time.Second
 	// watchExpiryInterval is how often it is looked for those.
@@ -39,13 +42,14 @@ const (
 
 // dependency is a write that puts of this shard wait for.
 type dependency struct {
-	version        causal.Version
-	slot           topology.Slot
-	processed      bool
-	clean          bool
-	checkedAt      int64
-	awaitProcessed []*put
-	awaitClean     []*put
+	version   causal.Version
+	slot      topology.Slot
+	processed bool
+	clean     bool
+	checkedAt int64  // 0: never, or it is to be asked for again
+	puts      []*put // that wait until it is clean; unless it is processed, they also wait for that
+
+	first [1]*put // room for most lists: causal.MissingDepBytes is about what all of this takes
 }
 
 // watcher is a node that asked for a write of this shard.
@@ -80,10 +84,12 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 		}
 	}
 	if !d.processed {
-		d.awaitProcessed = append(d.awaitProcessed, p)
 		p.unprocessedDeps++
 	}
-	d.awaitClean = append(d.awaitClean, p)
+	if d.puts == nil {
+		d.puts = d.first[:0]
+	}
+	d.puts = append(d.puts, p)
 	p.uncleanDeps++
 }
 
@@ -95,11 +101,25 @@ func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
 
 func (m *Middleman) retryDepChecks(now causal.Now) {
 	m.deps.unresolved = slices.DeleteFunc(m.deps.unresolved, func(d *dependency) bool { return d.clean })
+	sent := 0
 	for _, d := range m.deps.unresolved {
-		if !m.owns(d.slot) && now.Mono-d.checkedAt >= int64(m.cfg.DepRetryInterval) {
+		if !m.owns(d.slot) && (d.checkedAt == 0 || now.Mono-d.checkedAt >= int64(m.cfg.DepRetryInterval)) {
+			if sent++; sent > maxDepChecks {
+				return
+			}
 			m.sendDepCheck(now, d)
 		}
 	}
+}
+
+// repeatDepChecks makes what a shard was asked for be asked for again.
+func (m *Middleman) repeatDepChecks(now causal.Now, shard topology.Node) {
+	for _, d := range m.deps.unresolved {
+		if !d.clean && shard == m.cfg.Topology.Owner(m.ring, d.slot) {
+			d.checkedAt = 0
+		}
+	}
+	m.retryDepChecks(now)
 }
 
 // resolveDep releases the puts that wait for v: it is processed in this ring and, if clean, also acknowledged.
@@ -110,19 +130,17 @@ func (m *Middleman) resolveDep(now causal.Now, v causal.Version, clean bool) {
 	}
 	if !d.processed {
 		d.processed = true
-		released := d.awaitProcessed
-		d.awaitProcessed = nil
-		for _, p := range released {
+		for _, p := range d.puts {
 			m.depProcessed(now, p)
 		}
 	}
 	if clean && !d.clean {
 		d.clean = true
 		delete(m.deps.awaited, v)
-		for _, p := range d.awaitClean {
+		for _, p := range d.puts {
 			m.depClean(now, p)
 		}
-		d.awaitClean = nil
+		d.puts = nil
 	}
 }
 

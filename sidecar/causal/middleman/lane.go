@@ -41,6 +41,11 @@ type earlyWrite struct{ previous, hlc causal.HLC }
 // coordinator sends the others again.
 const maxOutOfOrder = 1 << 15
 
+// maxUnclean bounds the writes behind one that is not clean, of which no memory is counted elsewhere: those that hold
+// the lane together. It is more than stays behind one write in ordinary times; what is not taken is passed over once
+// the coordinator says that all before it is acknowledged.
+const maxUnclean = 1 << 17
+
 func newLane(synced bool) *lane {
 	return &lane{cleanAhead: map[causal.HLC]struct{}{}, synced: synced, fresh: synced}
 }
@@ -94,6 +99,9 @@ func (l *lane) rememberEarly(w earlyWrite) {
 
 // raiseAckedUpTo records that everything up to hlc is acknowledged.
 func (l *lane) raiseAckedUpTo(hlc causal.HLC) {
+	if hlc <= l.ackedUpTo {
+		return // nothing at or below it was added since
+	}
 	l.ackedUpTo, l.received, l.clean = max(l.ackedUpTo, hlc), max(l.received, hlc), max(l.clean, hlc)
 	n := 0
 	for n < len(l.unclean) && l.unclean[n].hlc <= hlc {
@@ -114,7 +122,8 @@ func (l *lane) markClean(hlc causal.HLC) bool {
 		return cmp.Compare(w.hlc, hlc)
 	}); received {
 		l.unclean[i].clean = true
-	} else {
+	} else if len(l.cleanAhead) < maxOutOfOrder {
+		// of others, the coordinator says with a later write that they are acknowledged
 		l.cleanAhead[hlc] = struct{}{}
 	}
 	l.advanceClean()

@@ -49,6 +49,8 @@ type Middleman struct {
 // Stats counts events since the start.
 type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// StreamsEnded counts the streams to caches that were ended because there were too many copies to remember.
+	StreamsEnded uint64
 	// Crowded counts puts that were not taken, because their origin has too much staged here.
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
@@ -68,7 +70,8 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(cfg.OwnerOf),
 		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
 		frontiers: newFrontiers(t, cfg.Self),
-		staged:    newStagedPuts(), acks: newAckBatches(), tasks: newTaskQueues(), copies: newCopies(len(t.DCs)),
+		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(), tasks: newTaskQueues(),
+		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
 		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
@@ -186,11 +189,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	case topology.Coordinator:
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
 	case topology.Middleman:
-		for _, d := range m.deps.unresolved {
-			if !d.clean && n == m.cfg.Topology.Owner(m.ring, d.slot) {
-				m.sendDepCheck(now, d)
-			}
-		}
+		m.repeatDepChecks(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
 	}
 }

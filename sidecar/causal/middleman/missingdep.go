@@ -89,8 +89,9 @@ func (m *Middleman) answerProbe(now causal.Now, from topology.Node, p causal.Dep
 		if !m.isClean(v, p.Dep.Slot) && !m.writes.isProcessed(v) && m.neverReceived(v) {
 			m.replyMissing(now, from, p)
 		}
-	case q.unprocessedDeps > 0 && m.staged.parked < maxParkedQuestions:
-		m.staged.park(q, question{probe: &p, asker: from, since: m.staged.lastProbe, parkedAt: now.Mono}, now.Mono)
+	case q.unprocessedDeps > 0: // who gets no answer asks again
+		m.staged.park(q, from, question{probe: &p, asker: from, since: m.staged.lastProbe, parkedAt: now.Mono},
+			now.Mono)
 	}
 }
 
@@ -129,7 +130,7 @@ func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.Dep
 			}
 		}
 	} else if w := m.deps.awaited[v]; w != nil && !w.processed {
-		lacking = append(lacking, w.awaitProcessed...)
+		lacking = append(lacking, w.puts...)
 	}
 	for _, p := range lacking {
 		if p.missingAsOf < d.ID {
@@ -149,7 +150,7 @@ func (m *Middleman) releaseQuestions(now causal.Now, p *put) {
 			p.questions = append(p.questions, *q)
 			continue
 		}
-		m.staged.parked--
+		m.staged.unpark(*q)
 		if q.probe != nil {
 			m.replyMissing(now, q.asker, *q.probe)
 		} else {

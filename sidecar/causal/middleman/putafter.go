@@ -72,6 +72,10 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		}
 		m.writes.notePast(w, min(a.Past, v.HLC))
 	}
+	if a.Complete && len(l.unclean) >= maxUnclean {
+		m.stats.Crowded++
+		return // it is sent again
+	}
 	if a.Complete || m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
 		if !a.Complete {
 			m.acks.add(from, v)

@@ -1,8 +1,10 @@
 package middleman
 
 import (
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -132,5 +134,139 @@ func TestFrontiersOfShardsThatDoNotExistAreNotKept(t *testing.T) {
 	}
 	if n := len(r.m.frontiers.byLane); n != before {
 		t.Errorf("%d frontiers are kept", n-before)
+	}
+}
+
+func TestReadsThatWaitForAPutHaveAShareForEachIdentity(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.OwnerOf = func(n topology.Node) string { return map[bool]string{true: "attacker"}[n.Index >= 100] }
+	})
+	key := r.key(self, 0)
+	r.put(key, record(version(10)), after(version(7), r.key(peer, 0)))
+	busy := func(sidecar uint64) (n int) {
+		for _, m := range r.inbox {
+			if m.Kind == causal.KindGetReply && m.To.Index == sidecar && m.GetReply().Err == causal.ErrBusy {
+				n++
+			}
+		}
+		return n
+	}
+	refused := 0
+	for i := range uint64(2 * maxParkedQuestions) {
+		r.inbox = nil
+		from := 100 + i%50
+		r.step(causal.Get{ID: i, Key: key, Seen: 10}.Message(topology.Node{Part: topology.Sidecar, Index: from}, self))
+		refused += busy(from)
+	}
+	if n := r.m.staged.parked.Held(); n != maxParkedOfOne || refused != 2*maxParkedQuestions-maxParkedOfOne {
+		t.Errorf("%d reads of one identity wait, %d are refused", n, refused)
+	}
+	r.inbox = nil
+	r.step(causal.Get{ID: 1, Key: key, Seen: 10}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, self))
+	r.step(causal.DepStatus{Version: version(7)}.Message(peer, self))
+	served := 0
+	for _, m := range r.inbox {
+		if m.Kind == causal.KindGetReply && m.To.Index == 1 && m.GetReply().Record.Version == version(10) {
+			served++
+		}
+	}
+	if served != 1 || r.m.staged.parked.Held() != 0 {
+		t.Errorf("the read of another identity was answered %d times, %d count", served, r.m.staged.parked.Held())
+	}
+}
+
+// Each of them is looked for, and is in several tables: with 24 bytes for each, a put counted for a tenth of what it
+// takes.
+func TestStagedPutsWithManyDependenciesTakeWhatTheyCountFor(t *testing.T) {
+	for name, shared := range map[string]bool{"each names others": false, "all name the same": true} {
+		r := newRig(t)
+		memory := func() int {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		before := memory()
+		const puts = 30
+		for i := range causal.HLC(puts) {
+			r.put(r.key(self, 1), record(version(1e9+i)), func(a *causal.PutAfter) {
+				for d := range causal.HLC(causal.MaxPutDeps) {
+					missing := causal.Version{HLC: 1 + d, Origin: 33}
+					if !shared {
+						missing.HLC += i * causal.MaxPutDeps
+					}
+					a.Deps.AddWrite(causal.Dep{Version: missing, Slot: topology.SlotOf(r.key(self, 2))})
+				}
+			})
+		}
+		r.inbox = nil
+		if counted, took := r.m.staged.bytes[1], memory()-before; took > counted*3/2 {
+			t.Errorf("%s: %d puts count for %d bytes, and take %d", name, puts, counted, took)
+		}
+		runtime.KeepAlive(r)
+	}
+}
+
+func TestWritesThatAreAskedForAgainHaveABoundInEachStep(t *testing.T) {
+	r := newRig(t)
+	const puts = 3
+	for i := range causal.HLC(puts) {
+		r.put(r.key(self, 1), record(version(1e9+i)), func(a *causal.PutAfter) {
+			for d := range causal.HLC(causal.MaxPutDeps) {
+				a.Deps.AddWrite(causal.Dep{Version: causal.Version{HLC: 1 + d + i*causal.MaxPutDeps, Origin: 33},
+					Slot: topology.SlotOf(r.key(peer, 2))})
+			}
+		})
+	}
+	asked := map[causal.Version]bool{}
+	step := func(f func()) {
+		t.Helper()
+		f()
+		n := 0
+		for _, m := range r.m.Take(nil) {
+			if m.Kind == causal.KindDepCheck {
+				asked[m.DepCheck().Version] = true
+				n++
+			}
+		}
+		if n > maxDepChecks {
+			t.Errorf("%d writes are asked for in one step", n)
+		}
+	}
+	r.m.Take(nil)
+	step(func() { r.m.LinkUp(r.now, peer) })
+	for range puts*causal.MaxPutDeps/maxDepChecks + 1 {
+		r.now.Mono += int64(time.Millisecond)
+		step(func() { r.m.Tick(r.now) })
+	}
+	if len(asked) != puts*causal.MaxPutDeps {
+		t.Errorf("%d of %d writes were asked for again", len(asked), puts*causal.MaxPutDeps)
+	}
+}
+
+// What is complete has no value, and is acknowledged at once: it only holds the lane together. A coordinator can send
+// it without end.
+func TestCompleteWritesOfALaneHaveABound(t *testing.T) {
+	for name, first := range map[string]causal.HLC{"behind one that has not arrived": 1,
+		"behind one that is not clean": 0} {
+		r := newRig(t)
+		r.put(r.key(self, 1), record(version(10)), after(causal.Version{HLC: 5, Origin: 33}, r.key(peer, 1)))
+		previous := 10 + first
+		for i := range causal.HLC(maxUnclean + 1000) {
+			v := 20 + i
+			a := causal.PutAfter{Complete: true, Record: causal.Record{Version: version(v)}, Previous: previous,
+				Map: r.topo.Map(0)}
+			m := a.Message(r.topo.CoordinatorOf(1), self)
+			r.m.Step(r.now, &m)
+			previous = v
+			if i%1024 == 0 {
+				r.m.writes.purge(r.m.known, r.m.ring)
+			}
+		}
+		l := r.m.lanes.of(1)
+		if len(l.cleanAhead) > maxOutOfOrder || len(l.outOfOrder) > maxOutOfOrder || len(l.unclean) > maxUnclean {
+			t.Errorf("%s: %d are remembered as clean, %d as out of order, %d as received", name, len(l.cleanAhead),
+				len(l.outOfOrder), len(l.unclean))
+		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 type stagedPuts struct {
 	byKey      map[string]*put
 	bytes      map[topology.Origin]int
-	parked     int    // questions at all puts
-	questioned []*put // puts with questions; some have none any more
-	lastProbe  uint64 // how many probes were sent
+	parked     causal.Quota // of questions at all puts
+	questioned []*put       // puts with questions; some have none any more
+	lastProbe  uint64       // how many probes were sent
 }
 
 // question is a read, or a probe of another shard, that waits for a staged put.
@@ -28,6 +28,7 @@ type question struct {
 	asker    topology.Node
 	since    uint64 // the last probe that was sent when it arrived
 	parkedAt int64
+	holder   causal.Holder
 }
 
 const (
@@ -37,14 +38,15 @@ const (
 	maxStagedBytes, maxStagedAdopted = 64 << 20, 128 << 20
 	// stagedOverhead is about what a staged put takes beside its key, value and dependencies, in bytes.
 	stagedOverhead = 512
-	// maxParkedQuestions bounds the questions.
-	maxParkedQuestions = 1 << 14
+	// maxParkedQuestions bounds the questions, and maxParkedOfOne those of one identity.
+	maxParkedQuestions, maxParkedOfOne = 1 << 14, 1 << 12
 	// parkedTTL is how long a question stays parked; its sidecar has long asked elsewhere by then.
 	parkedTTL = 5 * time.Second
 )
 
-func newStagedPuts() stagedPuts {
-	return stagedPuts{byKey: map[string]*put{}, bytes: map[topology.Origin]int{}}
+func newStagedPuts(ownerOf func(topology.Node) string) stagedPuts {
+	return stagedPuts{byKey: map[string]*put{}, bytes: map[topology.Origin]int{},
+		parked: causal.Quota{Total: maxParkedQuestions, Each: maxParkedOfOne, OwnerOf: ownerOf}}
 }
 
 // hasRoom reports whether a put may be staged, with what its origin has staged. A single put always may.
@@ -55,7 +57,7 @@ func (s *stagedPuts) hasRoom(o topology.Origin, bytes, limit int) bool {
 
 // stagedSize is about what a staged put takes, in bytes.
 func stagedSize(key string, r *causal.Record, deps int) int {
-	return stagedOverhead + len(key) + r.Value.Size() + 24*deps
+	return stagedOverhead + len(key) + r.Value.Size() + causal.MissingDepBytes*deps
 }
 
 func (s *stagedPuts) add(p *put) {
@@ -102,14 +104,24 @@ func (m *Middleman) Staged(key string) (versions []causal.Version) {
 	return versions
 }
 
-// park makes a question wait for p.
-func (s *stagedPuts) park(p *put, q question, probeAt int64) {
+// park makes a question of a node wait for p, if there is room for it.
+func (s *stagedPuts) park(p *put, of topology.Node, q question, probeAt int64) (parked bool) {
+	if q.holder, parked = s.parked.Take(of); !parked {
+		return false
+	}
 	if len(p.questions) == 0 {
 		s.questioned = append(s.questioned, p)
 		p.probeAt = max(p.probeAt, probeAt)
 	}
 	p.questions = append(p.questions, q)
-	s.parked++
+	return true
+}
+
+// unpark ends that questions wait.
+func (s *stagedPuts) unpark(questions ...question) {
+	for i := range questions {
+		s.parked.Release(questions[i].holder, 1)
+	}
 }
 
 // deferRead parks or refuses a read whose session may have to see a put that is not written yet, and reports whether it
@@ -133,16 +145,14 @@ func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
 	if p == nil {
 		return false
 	}
-	if m.staged.parked >= maxParkedQuestions {
-		m.refuseRead(r, causal.ErrBusy)
-		return true
-	}
 	probeAt := now.Mono + int64(probeDelay)
 	if p.missingAsOf > 0 {
 		probeAt = now.Mono
 	}
 	r.key = p.key // the bound on questions does not bound their keys, of up to 64 KiB
-	m.staged.park(p, question{read: *r, since: r.since, parkedAt: now.Mono}, probeAt)
+	if !m.staged.park(p, r.from, question{read: *r, since: r.since, parkedAt: now.Mono}, probeAt) {
+		m.refuseRead(r, causal.ErrBusy)
+	}
 	return true
 }
 
@@ -166,7 +176,7 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 	m.staged.remove(p)
 	questions := p.questions
 	p.questions, p.deps = nil, causal.DepList{}
-	m.staged.parked -= len(questions)
+	m.staged.unpark(questions...)
 	for i := range questions {
 		if questions[i].probe == nil {
 			m.read(now, questions[i].read)
@@ -176,10 +186,12 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 
 func (m *Middleman) expireQuestions(now causal.Now) {
 	for _, p := range m.staged.questioned {
-		before := len(p.questions)
 		p.questions = slices.DeleteFunc(p.questions, func(q question) bool {
-			return now.Mono-q.parkedAt > int64(parkedTTL)
+			late := now.Mono-q.parkedAt > int64(parkedTTL)
+			if late {
+				m.staged.unpark(q)
+			}
+			return late
 		})
-		m.staged.parked -= before - len(p.questions)
 	}
 }

@@ -52,7 +52,10 @@ func TestParkedReadIsDroppedAfterItsTimeAndReadsBeyondTheBoundAreRefused(t *test
 	r := newRig(t)
 	key := r.key(self, 0)
 	r.put(key, record(version(10)), after(version(5), r.key(peer, 0)))
-	r.m.staged.parked = maxParkedQuestions - 1
+	others := r.m.staged.parked.Holder(peer)
+	for range maxParkedQuestions - 1 {
+		r.m.staged.parked.Must(peer)
+	}
 	if _, ok := r.get(causal.Get{Key: key, Seen: 10}); ok {
 		t.Fatal("the read was answered")
 	}
@@ -60,7 +63,7 @@ func TestParkedReadIsDroppedAfterItsTimeAndReadsBeyondTheBoundAreRefused(t *test
 		t.Errorf("a read beyond the bound: %v, want busy", reply.Err)
 	}
 	r.wait(parkedTTL + 1)
-	if r.m.staged.parked != maxParkedQuestions-1 {
+	if r.m.staged.parked.Release(others, maxParkedQuestions-1); r.m.staged.parked.Held() != 0 {
 		t.Error("the parked read still counts")
 	}
 	r.inbox = nil

@@ -20,7 +20,8 @@ type stream struct {
 	ackedSeq uint64
 	// leaseUntil is when the cache stops to serve its copies, unless it renews the lease; 0: it has none.
 	leaseUntil int64
-	// unknownUntil is until when the cache may hold copies from before this middleman's start; 0: it holds none.
+	// unknownUntil is until when the cache may hold copies of any key: from before this middleman's start, or from a
+	// stream that was ended because there was no room to remember them; 0: it holds none.
 	unknownUntil int64
 	pending      []pendingInvalidation // ascending by seq
 }
@@ -44,7 +45,7 @@ func (s *stream) expire(now causal.Now) {
 	}
 }
 
-// mayHoldUnknown reports whether the cache may hold copies from before this middleman's start.
+// mayHoldUnknown reports whether the cache may hold copies of any key.
 func (s *stream) mayHoldUnknown(now causal.Now) bool { return s.unknownUntil > now.Mono }
 
 // untilStreamEnds is a sequence number that no message reaches: only the end of the stream or of unknown copies
@@ -141,6 +142,20 @@ func (m *Middleman) openStream(now causal.Now, from topology.Node, o causal.Stre
 
 func (m *Middleman) resetStream(s *stream) {
 	m.Send(causal.StreamReset{MaxEpoch: s.maxEpoch, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, s.cache))
+}
+
+// endStreamsTo ends the streams to the caches of a data center. They may serve what these have brought until they hear
+// of it, or their leases end.
+func (m *Middleman) endStreamsTo(now causal.Now, dc topology.DC) {
+	for _, s := range m.streams.ordered {
+		if s.cache.DC != dc || s.epoch == 0 {
+			continue
+		}
+		m.stats.StreamsEnded++
+		s.unknownUntil = max(s.unknownUntil, s.leaseUntil)
+		s.epoch = 0
+		m.resetStream(s)
+	}
 }
 
 // currentStream returns the stream to a cache if epoch is its current one, or nil. A cache that is behind is told.
