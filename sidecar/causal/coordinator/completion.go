@@ -11,7 +11,7 @@ import (
 // ring's caches.
 func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.PutAck) {
 	l := c.lanes[from]
-	if l == nil || !c.countsAck(from, a.Incarnation) {
+	if l == nil || !c.countsAck(from, a.Incarnation) || !c.isPlausibleIncarnation(now, a.Incarnation) {
 		return
 	}
 	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {

@@ -48,3 +48,60 @@ func TestOnlyTheOwnerOfASlotAcknowledgesAWrite(t *testing.T) {
 		t.Error("the word of the owner did not count")
 	}
 }
+
+func TestATermFromTheEndOfAllNumbersIsNotKept(t *testing.T) {
+	h := newHarnessOf(t, twoShards(t))
+	second := topology.Node{Part: topology.Coordinator, Index: 1}
+	h.step(causal.Term{ID: 1, Term: causal.MaxCounter, UpTo: 5, Join: true}.Message(second, h.cfg.Self))
+	h.sync()
+	if term, _ := h.c.TermOf(second); term > maxTermsAhead {
+		t.Errorf("the leader keeps term %d", term)
+	}
+	joins := func() []causal.Message {
+		h.step(causal.Term{ID: 2, Term: 2, UpTo: 5, Join: true}.Message(second, h.cfg.Self))
+		h.sync()
+		return ofKind(h.step(causal.Term{ID: 2, Term: 2, UpTo: 5, Join: true}.Message(second, h.cfg.Self)),
+			causal.KindTermReply)
+	}
+	if replies := joins(); len(replies) != 1 || replies[0].TermReply().Term != 3 {
+		t.Errorf("the coordinator cannot join any more: %v", replies)
+	}
+}
+
+// Else: no shard's acknowledgement would count for the leader any more, also after a restart.
+func TestWhatAnotherCoordinatorTellsOfShardsPutsNoneOutOfUse(t *testing.T) {
+	h := newHarnessOf(t, twoShards(t))
+	second := topology.Node{Part: topology.Coordinator, Index: 1}
+	plausible := uint64(h.now.WallMs) << causal.IncarnationBits
+	for _, lost := range []uint64{causal.MaxCounter, plausible} {
+		var told []causal.ShardMark
+		for _, n := range []topology.Node{shardsA, {Part: topology.Middleman, Index: 1}, shardsB} {
+			told = append(told, causal.ShardMark{DC: n.DC, Index: n.Index, HasData: true, Incarnation: lost,
+				Lost: lost})
+		}
+		for range 2 {
+			h.step(causal.Term{ID: 1, Term: 2, UpTo: 5, Shards: told}.Message(second, h.cfg.Self))
+			h.sync()
+		}
+	}
+	h.restart(h.now)
+	_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
+	v := reply(t, after).Version
+	h.ack(h.cfg.Topology.Owner(0, topology.SlotOf("k")), v)
+	if done := ofKind(h.ack(shardsB, v), causal.KindComplete); len(done) != 1 {
+		t.Error("the acknowledgements of shards do not count any more")
+	}
+	if mark := h.c.log.pending.mark(shardsB); mark.Incarnation > plausible {
+		t.Errorf("incarnation %d is kept", mark.Incarnation)
+	}
+}
+
+func TestAnIncarnationFromTheEndOfAllNumbersIsNotKept(t *testing.T) {
+	h := newHarnessOf(t, twoShards(t))
+	h.step(causal.PutAck{Incarnation: causal.MaxCounter}.Message(shardsB, h.cfg.Self))
+	h.step(causal.LaneHello{Incarnation: causal.MaxCounter, Lost: true, Map: h.cfg.Topology.Map(1)}.Message(shardsB,
+		h.cfg.Self))
+	if mark := h.c.log.pending.mark(shardsB); mark.Incarnation != 0 || mark.Lost != 0 {
+		t.Errorf("kept: %+v", mark)
+	}
+}

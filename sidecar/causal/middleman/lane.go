@@ -94,7 +94,10 @@ func (l *lane) rememberEarly(w earlyWrite) {
 
 // raiseAckedUpTo records that everything up to hlc is acknowledged.
 func (l *lane) raiseAckedUpTo(hlc causal.HLC) {
-	l.ackedUpTo, l.received, l.clean = max(l.ackedUpTo, hlc), max(l.received, hlc), max(l.clean, hlc)
+	if hlc <= l.ackedUpTo {
+		return
+	}
+	l.ackedUpTo, l.received, l.clean = hlc, max(l.received, hlc), max(l.clean, hlc)
 	n := 0
 	for n < len(l.unclean) && l.unclean[n].hlc <= hlc {
 		n++
@@ -114,8 +117,8 @@ func (l *lane) markClean(hlc causal.HLC) bool {
 		return cmp.Compare(w.hlc, hlc)
 	}); received {
 		l.unclean[i].clean = true
-	} else {
-		l.cleanAhead[hlc] = struct{}{}
+	} else if len(l.cleanAhead) < maxOutOfOrder {
+		l.cleanAhead[hlc] = struct{}{} // beyond the bound it is sent again
 	}
 	l.advanceClean()
 	return true

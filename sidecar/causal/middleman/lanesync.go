@@ -55,7 +55,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return // it answers an earlier incarnation or hello, or is about a lane of another map
 	}
 	if s.Surpassed != 0 {
-		if m.backfill != nil {
+		if m.backfill != nil && causal.IsPlausible(s.Surpassed, causal.IncarnationBits, m.timeLimit(now)) {
 			m.backfill.surpassed = max(m.backfill.surpassed, s.Surpassed)
 		}
 		return

@@ -34,3 +34,29 @@ func TestOnlyALeaderSaysWhichCoordinatorsAreAway(t *testing.T) {
 		t.Error("a bound read was served although the lane of the leader was not received again")
 	}
 }
+
+// Else: the epoch that the cache takes after it is one that no part accepts.
+func TestAStreamFromTheEndOfAllEpochsIsNotOpened(t *testing.T) {
+	r := newRig(t)
+	r.step(causal.StreamOpen{Epoch: causal.MaxCounter, Incarnation: r.config.Incarnation}.Message(cacheA, self))
+	r.openStream(cacheA, 7)
+	if got := r.received(causal.KindStreamReset, cacheA); len(got) > 0 && got[len(got)-1].StreamReset().MaxEpoch > 7 {
+		t.Errorf("the cache is told to begin above epoch %d", got[len(got)-1].StreamReset().MaxEpoch)
+	}
+}
+
+func TestCompleteWritesOutOfTheOrderOfTheirLaneAreRememberedUpToABound(t *testing.T) {
+	l := newLane(true)
+	for i := range causal.HLC(3 * maxOutOfOrder) {
+		l.markClean(1000 + i)
+		l.receive(1000+i, 1<<40, 0)
+	}
+	if n := len(l.cleanAhead); n > maxOutOfOrder {
+		t.Errorf("%d writes are remembered", n)
+	}
+	l.receive(1<<40, 0, 1<<40)
+	if l.clean != 1<<40 || len(l.cleanAhead) != 0 {
+		t.Errorf("then everything is acknowledged, and the lane is clean up to %d, with %d beyond", l.clean,
+			len(l.cleanAhead))
+	}
+}
