@@ -364,7 +364,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 	if !ok {
 		return status.Error(codes.Unauthenticated, "the connection has no TLS")
 	}
-	if a.meter = info.meter; a.meter != nil {
+	if a.meter = info.meter; info.fromSidecar {
 		a.out.charge(a.g.admission.send.account(a.meter.account.who))
 	}
 	var err error
