@@ -67,5 +67,22 @@ func (l *TimeLimit) ClaimsAt(now Now) HLC {
 	return HLCAt(l.wallMs + MaxSessionAheadMs)
 }
 
+// IncarnationBits and CacheEpochBits are how many bits follow the wall clock, in milliseconds, in the incarnation of a
+// shard that has lost its data, and in the epoch of a stream of a cache.
+const (
+	IncarnationBits = 10
+	CacheEpochBits  = 16
+)
+
+// maxNumberAheadMs is how far the clock in such a number may be ahead: far more than any that works.
+const maxNumberAheadMs = 24 * 60 * 60 * 1000
+
+// IsPlausible reports whether a number that begins with a wall clock, or counts from 0, and that a peer claims can have
+// been reached by now. Parts go on from such numbers and keep some of them: one from the end of all numbers would put a
+// shard, a coordinator or a stream out of use for good.
+func IsPlausible(n uint64, bits uint, limit HLC) bool {
+	return n>>bits <= uint64(limit.WallMs())+maxNumberAheadMs
+}
+
 // NoLimit is the limit for timestamps that a part has issued or stored itself.
 const NoLimit = ^HLC(0)

@@ -364,7 +364,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 	if !ok {
 		return status.Error(codes.Unauthenticated, "the connection has no TLS")
 	}
-	if a.meter = info.meter; a.meter != nil {
+	if a.meter = info.meter; info.fromSidecar {
 		a.out.charge(a.g.admission.send.account(a.meter.account.who))
 	}
 	var err error
@@ -378,7 +378,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 // receive receives the hello and, once the stream is registered, messages until the stream ends.
 func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult, proceed <-chan struct{}) {
 	defer close(a.drained)
-	in := &receivedFrame{}
+	in := &receivedFrame{decoding: a.g.decoding}
 	err := stream.RecvMsg(in)
 	greeted <- helloResult{in.hello, err}
 	if err != nil {

@@ -26,6 +26,9 @@ const (
 	// partConnections bounds the connections of one part that is no sidecar: it needs one for each of the links that it
 	// dials, and another one while it renews that.
 	partConnections = 64
+	// partFrames is how many of the largest frames from one part may be on their way: one of its link, and one while it
+	// renews that.
+	partFrames = 2
 )
 
 // limits are the bounds on what peers take, in connections and bytes.
@@ -66,7 +69,9 @@ func memoryLimit() int64 {
 type admission struct {
 	limits        limits
 	receive, send *budget
-	handshakes    *connlimit.Counter
+	// parts is for messages from parts that are no sidecars. Each has its own share, since they are few.
+	parts      *budget
+	handshakes *connlimit.Counter
 	// note counts a refusal and logs it. who is an address or an identity.
 	note func(who string, err error)
 
@@ -78,8 +83,8 @@ type admission struct {
 func newAdmission(l limits, note func(who string, err error)) *admission {
 	displaced := func(address net.Addr) { note(address.String(), connlimit.ErrDisplaced) }
 	return &admission{limits: l, receive: newBudget(l.receive), send: newBudget(l.send),
-		handshakes: connlimit.NewCounter(l.handshakes, displaced),
-		note:       note, identities: map[string]int{}}
+		parts: newShares(partFrames * maxFrame), handshakes: connlimit.NewCounter(l.handshakes, displaced),
+		note: note, identities: map[string]int{}}
 }
 
 // admitted is a connection that counts: during the handshake by its address, then by its peer.
@@ -168,10 +173,11 @@ type admittingCredentials struct {
 	a *admission
 }
 
-// meteredInfo is the authentication of a connection, with its meter; nil for parts that are no sidecars.
+// meteredInfo is the authentication of a connection, with its meter. Sidecars share what is sent to them, too.
 type meteredInfo struct {
 	credentials.TLSInfo
-	meter *meter
+	meter       *meter
+	fromSidecar bool
 }
 
 func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -194,13 +200,12 @@ func (c admittingCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentia
 		_ = conn.Close() // it is refused
 		return nil, nil, err
 	}
-	if id.Role != contract.RoleSidecar {
-		return conn, meteredInfo{TLSInfo: tlsInfo}, nil
+	m := &meter{Conn: conn, wake: make(chan struct{}, 1), note: func(err error) { c.a.note(id.String(), err) }}
+	if m.account, m.patience = c.a.receive.account(id.String()), largeMessageTime; id.Role != contract.RoleSidecar {
+		m.account, m.patience = c.a.parts.account(id.String()), largePartMessageTime
 	}
-	m := &meter{Conn: conn, account: c.a.receive.account(id.String()), wake: make(chan struct{}, 1),
-		note: func(err error) { c.a.note(id.String(), err) }}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	return m, meteredInfo{tlsInfo, m}, nil
+	return m, meteredInfo{tlsInfo, m, id.Role == contract.RoleSidecar}, nil
 }
 
 func (c admittingCredentials) Clone() credentials.TransportCredentials {

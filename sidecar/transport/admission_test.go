@@ -163,6 +163,43 @@ func TestMessagesThatSidecarsDoNotCompleteTakeABoundedAmountOfMemory(t *testing.
 	})
 }
 
+// Parts that are no sidecars have the same: the certificate of one must not take the memory of another.
+func TestMessagesThatAPartDoesNotCompleteTakeABoundedAmountOfMemory(t *testing.T) {
+	const mib = 1 << 20
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	shard := topology.Node{Part: topology.Middleman, Member: 1}
+	hostile, before := newAttacker(t, ca, idOf(shard)), heap()
+	var links []*rawLink
+	for range 20 {
+		links = append(links, hostile.rawLink(c.addr, shard))
+	}
+	waitFor(t, "the links", func() bool { return len(c.Stats().Links) == len(links) })
+	sent := make(chan struct{})
+	for _, l := range links {
+		go func() { l.sendHalf(maxFrame-connectionAllowance, 6*mib); sent <- struct{}{} }()
+	}
+	for range links {
+		<-sent
+	}
+	if grown := heap() - before; grown > partFrames*maxFrame+20*mib {
+		t.Errorf("%d MiB are used; a part may take %d", grown/mib, partFrames*maxFrame/mib)
+	}
+	another := topology.Node{Part: topology.Cache} // has a share of its own
+	if _, err := newAttacker(t, ca, idOf(another)).link(c.addr, another); err != nil {
+		t.Error(err)
+	}
+	for _, l := range links {
+		_ = l.NetConn().Close() // what it has not sent does not matter
+	}
+	waitFor(t, "the memory to be released", func() bool {
+		b := c.admission.parts
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.used == 0 && len(b.usedBy) == 0
+	})
+}
+
 func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 	ca := newAuthority(t, "eu")
 	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))

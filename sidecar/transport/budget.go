@@ -1,6 +1,9 @@
 package transport
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // budget is bytes of memory that connections share. One identity gets a quarter at most, or one frame of the largest
 // size if that is more.
@@ -16,6 +19,11 @@ type budget struct {
 func newBudget(total int64) *budget {
 	return &budget{total: total, most: min(total, max(total/4, maxFrame)), usedBy: map[string]int64{},
 		changed: make(chan struct{})}
+}
+
+// newShares returns a budget of which each identity has a share of its own.
+func newShares(most int64) *budget {
+	return &budget{total: math.MaxInt64, most: most, usedBy: map[string]int64{}, changed: make(chan struct{})}
 }
 
 // changes returns a channel that is closed when something is released.

@@ -40,6 +40,9 @@ type receivedFrame struct {
 	size     int
 	// malformed is why the last frame was not decoded.
 	malformed error
+	// decoding is what the frame takes until it is released; taken is how much. nil: it does not count.
+	decoding *decoding
+	taken    int64
 }
 
 // Unmarshal decodes a frame to a receivedFrame. gRPC reuses the buffers after it returns, so the decoded messages do
@@ -52,6 +55,8 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicked(r)
+			in.decoding.end(in.taken)
+			in.taken = 0
 		}
 		in.malformed = err
 	}()
@@ -75,8 +80,11 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 		return err
 	}
 	// All links share the pool of batches: there may be thousands of links, and few are busy at a time.
+	in.taken = in.decoding.begin(len(b))
 	in.messages = batches.Get().(*[]causal.Message)
-	*in.messages, in.control, err = wire.DecodeFrame(b, *in.messages)
+	if *in.messages, in.control, err = wire.DecodeFrame(b, *in.messages); err != nil {
+		in.release()
+	}
 	return err
 }
 
@@ -86,6 +94,8 @@ func (in *receivedFrame) release() {
 	*in.messages = (*in.messages)[:0]
 	batches.Put(in.messages)
 	in.messages = nil
+	in.decoding.end(in.taken)
+	in.taken = 0
 }
 
 const (

@@ -158,17 +158,27 @@ func (g *GRPC) groupOutbox(n topology.Node) (out *outbox, reason DropReason) {
 
 // serving returns the outbox of the link to the member that serves a node, and its leadership; nil if there is none. It
 // needs GRPC.mu.
+//
+// A member that the topology does not have counts only while no other one serves: it may be one that this process has
+// not heard of yet, or somebody who has the certificate of the group.
 func (g *GRPC) serving(grp *group) (out *outbox, l causal.Leadership) {
+	known := false
 	for i := range grp.members {
-		m := &grp.members[i]
-		if !m.serves() || m.announced.Leadership.Compare(l) <= 0 {
+		m, n := &grp.members[i], grp.node.WithMember(uint8(i+1))
+		isKnown := g.hasPlace(n)
+		if !m.serves() || known && !isKnown || known == isKnown && m.announced.Leadership.Compare(l) <= 0 {
 			continue
 		}
-		if o := g.outboxOf(grp.node.WithMember(uint8(i+1)), m); o != nil {
-			out, l = o, m.announced.Leadership
+		if o := g.outboxOf(n, m); o != nil {
+			out, l, known = o, m.announced.Leadership, isKnown
 		}
 	}
 	return out, l
+}
+
+// hasPlace reports whether the topology has a member.
+func (g *GRPC) hasPlace(n topology.Node) bool {
+	return g.config.Topology == nil || g.config.Topology().Runs(n)
 }
 
 // outboxOf returns the outbox of the link to a member, or nil. As with other nodes, a member that can be dialed is sent
@@ -188,7 +198,7 @@ func (g *GRPC) outboxOf(n topology.Node, m *member) *outbox {
 // hearHello takes what the hello of an accepted link says.
 func (g *GRPC) hearHello(h *wire.Hello) {
 	if n, ok := memberOf(h); ok {
-		g.updateMember(n, func(grp *group) { grp.hear(n, h, h.Announcement) }, g.config.Down, false)
+		g.updateMember(n, func(grp *group) { grp.hear(n, h, h.Announcement, g.hasPlace(n)) }, g.config.Down, false)
 	}
 }
 
@@ -200,13 +210,14 @@ func (g *GRPC) hearAnnouncement(peer *wire.Hello, a wire.Announcement) {
 	}
 	g.updateMember(n, func(grp *group) {
 		if grp.members[n.Member-1].incarnation == peer.Incarnation { // else it has restarted since
-			grp.hear(n, peer, a)
+			grp.hear(n, peer, a, g.hasPlace(n))
 		}
 	}, g.config.Down, false)
 }
 
-// hear takes an announcement of the process with hello h. It needs GRPC.mu for writing.
-func (grp *group) hear(n topology.Node, h *wire.Hello, a wire.Announcement) {
+// hear takes an announcement of the process with hello h, of a member that the topology has or not. It needs GRPC.mu
+// for writing.
+func (grp *group) hear(n topology.Node, h *wire.Hello, a wire.Announcement, hasPlace bool) {
 	m := &grp.members[n.Member-1]
 	if m.incarnation != h.Incarnation {
 		m.incarnation, m.announced, m.floor = h.Incarnation, wire.Announcement{}, causal.Leadership{}
@@ -215,6 +226,9 @@ func (grp *group) hear(n topology.Node, h *wire.Hello, a wire.Announcement) {
 		return
 	}
 	m.announced = a
+	if !hasPlace {
+		return // its word replaces nobody: the members that the topology has would be out of use until they restart
+	}
 	for i := range grp.members {
 		if other := &grp.members[i]; other != m && other.floor.Compare(a.Leadership) < 0 {
 			other.floor = a.Leadership
@@ -301,7 +315,7 @@ func (d *dialer) reportUp(h *wire.Hello) {
 	}
 	g.updateMember(n, func(grp *group) {
 		m := &grp.members[n.Member-1]
-		grp.hear(n, h, h.Announcement)
+		grp.hear(n, h, h.Announcement, g.hasPlace(n))
 		m.link, m.linkedTo = d, h.Incarnation
 	}, g.config.Down, false)
 	if g.config.MemberUp != nil {

@@ -48,6 +48,7 @@ type GRPC struct {
 	violations  violations
 	keys        *keyring   // nil for plain TCP
 	admission   *admission // of connections with TLS
+	decoding    *decoding  // of frames from all links
 	server      *grpc.Server
 	line        *wan.Line[causal.Message] // nil without emulation
 	calls       *gate.Gate                // of Handlers
@@ -121,6 +122,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 			g.localNodes[n.Group()] = localIfServing
 		}
 	}
+	g.decoding = newDecoding(limits.receive)
 	g.announced.Store(&wire.Announcement{})
 	if c.TLS != nil {
 		var err error

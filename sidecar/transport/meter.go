@@ -11,8 +11,8 @@ import (
 )
 
 // gRPC allocates a message while it arrives, before anybody sees it: whoever claims 20 MiB and sends half of that, on
-// many connections, takes all memory. A meter therefore reads the lengths in what a sidecar sends, HTTP/2 frames with
-// gRPC messages in them, and reads on only when the budget has room for the message that begins.
+// many connections, takes all memory. A meter therefore reads the lengths in what a peer sends, HTTP/2 frames with gRPC
+// messages in them, and reads on only when the budget has room for the message that begins.
 
 const (
 	http2Preface     = 24
@@ -21,16 +21,20 @@ const (
 	http2Padded      = 0x8
 	grpcHeader       = 5
 	// largeMessageTime bounds how long a message that takes from the budget may be on its way.
-	largeMessageTime = 30 * time.Second
+	// largePartMessageTime is that of a part that is no sidecar, over a WAN that may be slow.
+	largeMessageTime     = 30 * time.Second
+	largePartMessageTime = 5 * time.Minute
 )
 
 // meter is a connection, after TLS, that has one stream.
 type meter struct {
 	net.Conn
 	account *account
-	note    func(error)
-	ctx     context.Context // ends with the connection
-	cancel  context.CancelFunc
+	// patience is how long a large message may take.
+	patience time.Duration
+	note     func(error)
+	ctx      context.Context // ends with the connection
+	cancel   context.CancelFunc
 
 	// of Read, which one goroutine calls
 	skip    int // bytes of the preface, of a frame that is not data, or of a message
@@ -128,9 +132,9 @@ func (m *meter) readFrameHeader(b []byte) ([]byte, error) {
 	stream := binary.BigEndian.Uint32(h[5:]) &^ (1 << 31)
 	switch {
 	case h[4]&http2Padded != 0:
-		return nil, errors.New("it pads frames, which no sidecar does")
+		return nil, errors.New("it pads frames, which no part does")
 	case m.stream != 0 && stream != m.stream:
-		return nil, errors.New("it sends on a second stream of a connection, which no sidecar does")
+		return nil, errors.New("it sends on a second stream of a connection, which no part does")
 	}
 	m.stream, m.payload = stream, length
 	return b, nil
@@ -150,7 +154,7 @@ func (m *meter) claim(size int64) error {
 		alone := m.claimed == 0
 		m.mu.Unlock()
 		if most := m.account.b.most; alone && size-connectionAllowance > most {
-			return fmt.Errorf("it sends a message of %d bytes; a sidecar may send %d to this process", size, most)
+			return fmt.Errorf("it sends a message of %d bytes; it may send %d to this process", size, most)
 		}
 		select {
 		case <-changed:
@@ -188,8 +192,8 @@ func (m *meter) watch() {
 		m.account.try(0)
 	}
 	if m.claimed > connectionAllowance {
-		m.late = time.AfterFunc(largeMessageTime, func() {
-			m.note(fmt.Errorf("a message was not complete after %v", largeMessageTime))
+		m.late = time.AfterFunc(m.patience, func() {
+			m.note(fmt.Errorf("a message was not complete after %v", m.patience))
 			_ = m.Close() // it is of no use any more
 		})
 	}

@@ -43,7 +43,7 @@ const (
 func (c *Cache) streamFrom(mm topology.Node) *stream {
 	s := c.streams[mm]
 	if s == nil {
-		s = &stream{mm: mm, epoch: c.cfg.Incarnation << 16}
+		s = &stream{mm: mm, epoch: c.cfg.Incarnation << causal.CacheEpochBits}
 		c.streams[mm] = s
 		c.order = append(c.order, s)
 	}
@@ -97,7 +97,8 @@ func (c *Cache) openIfDue(now causal.Now, s *stream) {
 
 // handleStreamReset opens a new stream: the middleman does not know the present one, perhaps because it has restarted.
 func (c *Cache) handleStreamReset(now causal.Now, from topology.Node, r causal.StreamReset) {
-	if c.streams[from] == nil && !c.cfg.Topology.Runs(from) {
+	if c.streams[from] == nil && !c.cfg.Topology.Runs(from) ||
+		!causal.IsPlausible(r.MaxEpoch, causal.CacheEpochBits, c.timeLimit(now)) {
 		return
 	}
 	s := c.streamFrom(from)

@@ -11,7 +11,7 @@ import (
 // ring's caches.
 func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.PutAck) {
 	l := c.lanes[from]
-	if l == nil || !c.countsAck(from, a.Incarnation) {
+	if l == nil || !c.countsAck(from, a.Incarnation) || !c.isPlausibleIncarnation(now, a.Incarnation) {
 		return
 	}
 	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
@@ -25,12 +25,12 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	}
 	for _, v := range a.Versions {
 		w := c.incomplete[v.HLC]
-		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) {
+		// Only the owner of its slot can tell. If a resharding has moved that, the put is sent to the new one.
+		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) || c.laneTo(l.ring, w.slot) != l {
 			continue
 		}
 		w.acked = w.acked.With(l.ring)
-		// Resharding may have moved the slot since the middleman took the put; it was processed all the same.
-		c.takeAck(now, c.laneTo(l.ring, w.slot), w)
+		c.takeAck(now, l, w)
 		c.progress = true
 		c.noteOwnActivity(now)
 		if len(c.exclusion.active) > 0 {

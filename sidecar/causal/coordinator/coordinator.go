@@ -200,7 +200,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindTermAnswer:
 		c.handleTermAnswer(now, m.From, m.TermAnswer())
 	case causal.KindDepStatus:
-		c.handleDepStatus(m.DepStatus())
+		c.handleDepStatus(m.From, m.DepStatus())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)

@@ -25,9 +25,9 @@ type exclusionState struct {
 	blocked int
 	copies  copyInquiry
 	// unknown are writes that excluded shards' writes depend on, of which it is not known that they are complete.
-	// Shards are asked for them.
-	unknown map[causal.Version]topology.Slot
-	askAt   int64
+	// Shards are asked for them. asked are those of the last question.
+	unknown, asked map[causal.Version]topology.Slot
+	askAt          int64
 	// complete are those of which a shard has said so.
 	complete map[causal.Version]struct{}
 }
@@ -270,7 +270,7 @@ func (c *Coordinator) askForUnknown(now causal.Now) {
 			}
 		}
 	}
-	clear(e.unknown)
+	e.asked, e.unknown = e.unknown, map[causal.Version]topology.Slot{}
 }
 
 // nextAskForUnknown returns when askForUnknown has something to do next.
@@ -281,10 +281,13 @@ func (c *Coordinator) nextAskForUnknown() int64 {
 	return c.exclusion.askAt
 }
 
-// handleDepStatus takes a shard's word that a write is complete.
-func (c *Coordinator) handleDepStatus(s causal.DepStatus) {
-	if s.Complete && len(c.exclusion.active) > 0 && len(c.exclusion.complete) < maxComplete {
-		c.exclusion.complete[s.Version] = struct{}{}
+// handleDepStatus takes a shard's word that a write is complete: of a shard that was asked for it, since others cannot
+// tell.
+func (c *Coordinator) handleDepStatus(from topology.Node, s causal.DepStatus) {
+	e := &c.exclusion
+	slot, asked := e.asked[s.Version]
+	if asked && c.laneTo(s.Ring, slot).mm == from && s.Complete && len(e.active) > 0 && len(e.complete) < maxComplete {
+		e.complete[s.Version] = struct{}{}
 	}
 }
 

@@ -225,7 +225,8 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() {
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() ||
+		!c.isPlausibleIncarnation(now, h.Incarnation) {
 		return // a log that may be lost knows nothing of what was sent
 	}
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}

@@ -25,6 +25,15 @@ type MembershipTerm uint64
 // IsInUse reports whether the origin is in use, or about to be.
 func (t MembershipTerm) IsInUse() bool { return t%2 == 1 }
 
+// maxTermsAhead is far more than a coordinator can come and go while nobody hears of it.
+const maxTermsAhead = 1 << 24
+
+// isReachableFrom reports whether an origin whose term was known can have come to t. Both sides keep and count on from
+// a term: one from the end of all numbers would keep the coordinator out of use for good.
+func (t MembershipTerm) isReachableFrom(known MembershipTerm) bool {
+	return t <= known+maxTermsAhead
+}
+
 // Terms are those of the coordinators of a data center, by index.
 type Terms [topology.MaxCoordinators]MembershipTerm
 
@@ -154,9 +163,12 @@ func (c *Coordinator) handleTerm(now causal.Now, from topology.Node, t causal.Te
 	}
 	changed := false
 	for _, m := range t.Shards {
-		changed = c.noteTold(m) || changed
+		changed = c.noteTold(now, m) || changed
 	}
 	term, told := c.log.pending.Terms[i], MembershipTerm(t.Term)
+	if !told.isReachableFrom(term) {
+		return
+	}
 	if c.cfg.Broken.Has(causal.LeaveAnyTerm) && term.IsInUse() && (term > told+1 || term > told && !t.Join) {
 		c.log.pending.Terms[i] = told
 		c.writeCheckpoint(now)
@@ -200,12 +212,13 @@ func (c *Coordinator) handleTermReply(now causal.Now, from topology.Node, r caus
 	term, own := MembershipTerm(r.Term), c.log.durable.Term
 	if r.New {
 		// A late one may have the term of the request to join that followed, but not where to start.
-		if c.past.active && c.leader == nil && r.ID == c.cfg.Incarnation {
+		if c.past.active && c.leader == nil && r.ID == c.cfg.Incarnation && term.isReachableFrom(0) {
 			c.handleLeaderTerm(now, from, term)
 		}
 		return
 	}
-	if c.leader != nil || r.ID != c.member.intent || own.IsInUse() || c.log.pending.Term != own {
+	if c.leader != nil || r.ID != c.member.intent || own.IsInUse() || c.log.pending.Term != own ||
+		!term.isReachableFrom(own) {
 		return
 	}
 	switch {

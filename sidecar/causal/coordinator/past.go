@@ -179,15 +179,30 @@ func (s *State) mark(shard topology.Node) causal.ShardMark {
 // log.
 const maxMarks = 8192
 
-// noteTold is note for what another coordinator tells, unless the shard cannot be.
-func (c *Coordinator) noteTold(m causal.ShardMark) bool {
+// noteTold is note for what another coordinator tells, unless the shard cannot be. That a shard has lost its data
+// counts only up to the incarnation that it has told this coordinator itself, which it does before it goes on: beyond,
+// no acknowledgement of the shard would count any more.
+func (c *Coordinator) noteTold(now causal.Now, m causal.ShardMark) bool {
 	s := &c.log.pending
+	heard := uint64(0)
+	if l := c.lanes[topology.Node{DC: m.DC, Part: topology.Middleman, Index: m.Index}]; l != nil {
+		heard = l.incarnation
+	}
+	m.Lost = min(m.Lost, heard)
+	if !c.isPlausibleIncarnation(now, m.Incarnation) {
+		return false
+	}
 	if _, found := slices.BinarySearchFunc(s.Shards, topology.Node{DC: m.DC, Index: m.Index}, compareShards); !found {
 		if int(m.DC) >= len(c.cfg.Topology.DCs) || len(s.Shards) >= maxMarks {
 			return false
 		}
 	}
 	return s.note(m)
+}
+
+// isPlausibleIncarnation reports whether a shard can have come to an incarnation by now.
+func (c *Coordinator) isPlausibleIncarnation(now causal.Now, n uint64) bool {
+	return causal.IsPlausible(n, causal.IncarnationBits, c.limit.At(now))
 }
 
 // note adds to what is known of a shard, and reports whether that is new. It is durable with the next checkpoint. That

@@ -158,6 +158,9 @@ func (c *Coordinator) handleSalvaged(now causal.Now, from topology.Node, r causa
 		*shard = salvagedShard{askAt: now.Mono + int64(salvageInterval)}
 		return
 	}
+	if !c.isPlausibleIncarnation(now, r.Incarnation) {
+		return
+	}
 	limit := c.limit.At(now)
 	s.sv, s.seen, shard.incarnation = max(s.sv, min(r.SV, limit)), max(s.seen, min(r.Seen, limit)),
 		max(shard.incarnation, r.Incarnation)
@@ -197,6 +200,9 @@ func (c *Coordinator) handleTermAnswer(now causal.Now, from topology.Node, a cau
 	if c.salvage == nil || a.ID != c.cfg.Incarnation || from.DC != c.cfg.Self.DC ||
 		from.Index >= uint64(c.cfg.Topology.DCs[from.DC].RunningCoordinators()) {
 		// only those that the topology has are asked: a term of another one would wait for somebody who never comes
+		return
+	}
+	if !MembershipTerm(a.Term).isReachableFrom(0) {
 		return
 	}
 	c.salvage.terms[from.Index] = MembershipTerm(a.Term)

@@ -57,12 +57,12 @@ func (m *Middleman) askOtherRings(d *dependency) {
 	}
 }
 
-// takeDepStatus takes a shard's answer to a DepCheck. That of another ring counts only if it was asked for and the
-// write is complete.
-func (m *Middleman) takeDepStatus(now causal.Now, s causal.DepStatus) {
+// takeDepStatus takes a shard's answer to a DepCheck. It counts only from the shard that owns the slot; that of another
+// ring only if it was asked for and the write is complete.
+func (m *Middleman) takeDepStatus(now causal.Now, from topology.Node, s causal.DepStatus) {
 	d := m.deps.awaited[s.Version]
 	switch {
-	case d == nil:
+	case d == nil, from != m.cfg.Topology.Owner(s.Ring, d.slot):
 	case s.Ring == m.ring:
 		m.resolveDep(now, s.Version, s.Clean)
 	case s.Complete && m.exclusion.active.Of(m.cfg.Topology.Owner(m.ring, d.slot).DC) > 0:

@@ -100,9 +100,9 @@ func (l *lane) rememberEarly(w earlyWrite) {
 // raiseAckedUpTo records that everything up to hlc is acknowledged.
 func (l *lane) raiseAckedUpTo(hlc causal.HLC) {
 	if hlc <= l.ackedUpTo {
-		return // nothing at or below it was added since
+		return
 	}
-	l.ackedUpTo, l.received, l.clean = max(l.ackedUpTo, hlc), max(l.received, hlc), max(l.clean, hlc)
+	l.ackedUpTo, l.received, l.clean = hlc, max(l.received, hlc), max(l.clean, hlc)
 	n := 0
 	for n < len(l.unclean) && l.unclean[n].hlc <= hlc {
 		n++

@@ -55,7 +55,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return // it answers an earlier incarnation or hello, or is about a lane of another map
 	}
 	if s.Surpassed != 0 {
-		if m.backfill != nil {
+		if m.backfill != nil && causal.IsPlausible(s.Surpassed, causal.IncarnationBits, m.timeLimit(now)) {
 			m.backfill.surpassed = max(m.backfill.surpassed, s.Surpassed)
 		}
 		return
@@ -66,10 +66,12 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
 	m.noteLaneProgress(now, o)
-	leader := o - topology.Origin(from.Index)
-	for i := range topology.MaxCoordinators {
+	if from != m.cfg.Topology.Leader(from.DC) {
+		return // only the leader knows who is away
+	}
+	for i := 1; i < topology.MaxCoordinators; i++ {
 		if s.Away&(1<<i) != 0 {
-			m.lanes.of(leader + topology.Origin(i)).synced = true // an absent coordinator has no incomplete write
+			m.lanes.of(o + topology.Origin(i)).synced = true // an absent coordinator has no incomplete write
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepCheck:
 		m.checkDep(now, msg.From, msg.DepCheck())
 	case causal.KindDepStatus:
-		m.takeDepStatus(now, msg.DepStatus())
+		m.takeDepStatus(now, msg.From, msg.DepStatus())
 	case causal.KindDepProbe:
 		m.answerProbe(now, msg.From, msg.DepProbe())
 	case causal.KindDepMissing:

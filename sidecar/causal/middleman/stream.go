@@ -127,7 +127,7 @@ func (m *Middleman) requestStreams() {
 // openStream starts a stream to a cache that has dropped everything that earlier ones brought.
 func (m *Middleman) openStream(now causal.Now, from topology.Node, o causal.StreamOpen) {
 	s := m.streams.byCache[from]
-	if s == nil || o.Epoch == s.epoch {
+	if s == nil || o.Epoch == s.epoch || !causal.IsPlausible(o.Epoch, causal.CacheEpochBits, m.timeLimit(now)) {
 		return
 	}
 	// A late message from before a reconnect, or from before this middleman's start, must not be taken for a cache that

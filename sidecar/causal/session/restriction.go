@@ -158,11 +158,11 @@ func (s *Sidecar) sendNotifyAfter(r *restriction) {
 }
 
 // handleDepStatus takes a middleman's answer to notify-after.
-func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
+func (s *Sidecar) handleDepStatus(now causal.Now, from topology.Node, d causal.DepStatus) {
 	changed := false
 	for _, ss := range s.active {
 		r := ss.restrictions.find(d.Version)
-		if r == nil || !s.recordDepStatus(r, d) {
+		if r == nil || !s.recordDepStatus(r, from, d) {
 			continue
 		}
 		changed, ss.restrictions.cached = true, false
@@ -176,7 +176,7 @@ func (s *Sidecar) handleDepStatus(now causal.Now, d causal.DepStatus) {
 		}
 		for i := range c.resume.restrictions {
 			if r := &c.resume.restrictions[i]; r.version == d.Version {
-				changed = s.recordDepStatus(r, d) || changed
+				changed = s.recordDepStatus(r, from, d) || changed
 			}
 		}
 	}
@@ -190,13 +190,17 @@ func (s *Sidecar) isClean(r *restriction) bool {
 	return r.complete || r.clean == s.cfg.Topology.AllRings()
 }
 
-// recordDepStatus reports whether it has learned something of r.
-func (s *Sidecar) recordDepStatus(r *restriction, d causal.DepStatus) bool {
+// recordDepStatus reports whether it has learned something of r. Only the owner of its slot can tell, and of other
+// rings only while a data center is excluded, whose shards are not asked.
+func (s *Sidecar) recordDepStatus(r *restriction, from topology.Node, d causal.DepStatus) bool {
+	if from != s.cfg.Topology.Owner(d.Ring, r.slot) {
+		return false
+	}
 	rings, clean, complete := r.rings, r.clean, r.complete
 	if !s.cfg.Comparison.WithoutRingSets {
 		r.rings = r.rings.With(d.Ring)
 	}
-	r.complete = r.complete || d.Complete
+	r.complete = r.complete || d.Complete && len(s.exclusions) > 0
 	if d.Clean {
 		r.clean = r.clean.With(d.Ring)
 	}

@@ -65,6 +65,15 @@ func TestARestrictionIsLifted(t *testing.T) {
 			r.depStatus(v, middle, true)
 			r.depStatus(v, far, true)
 		}, 0},
+		{"but not by the word of one ring that it is complete", func(r *rig) {
+			r.step(causal.DepStatus{Version: v, Ring: near, Clean: true, Complete: true}.Message(r.shard(near),
+				r.s.cfg.Self))
+		}, topology.RingsOf(near)},
+		{"but not by the word of a shard that does not own the slot", func(r *rig) {
+			liar := r.shard(middle)
+			liar.Index++
+			r.step(causal.DepStatus{Version: v, Ring: middle}.Message(liar, r.s.cfg.Self))
+		}, topology.RingsOf(near)},
 		{"but not while a ring is not clean", func(r *rig) {
 			r.depStatus(v, near, true)
 			r.depStatus(v, middle, true)

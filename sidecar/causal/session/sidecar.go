@@ -132,7 +132,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	case causal.KindVectors:
 		s.handleVectors(now, m.From, m.Vectors())
 	case causal.KindDepStatus:
-		s.handleDepStatus(now, m.DepStatus())
+		s.handleDepStatus(now, m.From, m.DepStatus())
 	case causal.KindLatencies:
 		s.routes.Update(m.Latencies())
 	case causal.KindPong:

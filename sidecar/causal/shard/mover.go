@@ -28,6 +28,7 @@ import (
 type Mover struct {
 	causal.Outbox
 	cfg    MoverConfig
+	limit  causal.TimeLimit
 	ring   topology.RingID
 	before *topology.Topology // with the old map of the ring
 	maps   causal.SlotMaps
@@ -312,7 +313,7 @@ func (m *Mover) step(now causal.Now, msg *causal.Message) {
 	case causal.KindPull:
 		m.handlePull(msg.From, msg.Pull())
 	case causal.KindPulled:
-		m.handlePulled(msg.From, msg.Pulled())
+		m.handlePulled(now, msg.From, msg.Pulled())
 	case causal.KindPong:
 		m.maps.Observe(msg)
 		for _, t := range m.targets {

@@ -120,8 +120,12 @@ func (s *Shard) handlePastReply(now causal.Now, from topology.Node, r causal.Pas
 		return
 	}
 	q.answered[from] = true
-	q.away[from.DC] |= r.Away
-	q.incarnation = max(q.incarnation, r.Incarnation)
+	if from == s.topo.Leader(from.DC) {
+		q.away[from.DC] |= r.Away // only the leader knows
+	}
+	if causal.IsPlausible(r.Incarnation, causal.IncarnationBits, s.limit.At(now)) {
+		q.incarnation = max(q.incarnation, r.Incarnation)
+	}
 	if r.HadData && !slices.Contains(q.hadData, from) {
 		q.hadData = append(q.hadData, from)
 	}
@@ -148,11 +152,9 @@ func (s *Shard) noteLoss(now causal.Now) {
 	if s.past.Broken.Has(causal.IncarnationReused) {
 		return
 	}
-	s.past.Starts = max(s.past.Starts, uint64(now.WallMs)<<incarnationRandomBits|s.past.ID&(1<<incarnationRandomBits-1))
+	s.past.Starts = max(s.past.Starts, uint64(now.WallMs)<<causal.IncarnationBits|
+		s.past.ID&(1<<causal.IncarnationBits-1))
 }
-
-// incarnationRandomBits is the length of the random part of an incarnation after a loss.
-const incarnationRandomBits = 10
 
 // handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to
 // exclude a data center whether all data are here. A leader publishes SV from its first start on; for another

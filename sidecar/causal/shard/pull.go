@@ -138,10 +138,21 @@ func (m *Mover) sendChunk(t *target, first uint64) {
 	})
 }
 
+// isPulledFrom reports whether a giver may hand a chunk over: it gives keys of slots that it had and that this shard
+// takes, and no timestamp that could not be there. Else it could replace any key here, and a horizon from the future
+// would make every later write be dropped as an old one.
+func (m *Mover) isPulledFrom(from topology.Node, p *causal.Pulled, limit causal.HLC) bool {
+	return p.Horizon <= limit && !slices.ContainsFunc(p.Moved, func(r causal.Moved) bool {
+		slot := topology.SlotOf(r.Key)
+		return m.before.Owner(m.ring, slot) != from || m.cfg.Topology.Owner(m.ring, slot) != m.cfg.Self ||
+			r.Record.Version.HLC > limit
+	})
+}
+
 // handlePulled takes a chunk in.
-func (m *Mover) handlePulled(from topology.Node, p causal.Pulled) {
+func (m *Mover) handlePulled(now causal.Now, from topology.Node, p causal.Pulled) {
 	i := slices.IndexFunc(m.sources, func(s *source) bool { return s.node == from })
-	if i < 0 || p.TakerLife != m.cfg.Life || m.phase == phaseSwitched {
+	if i < 0 || p.TakerLife != m.cfg.Life || m.phase == phaseSwitched || !m.isPulledFrom(from, &p, m.limit.At(now)) {
 		return
 	}
 	s := m.sources[i]

@@ -33,6 +33,7 @@ type Shard struct {
 	knownBy  []topology.Node // coordinators that have acknowledgements of what the storage lost
 	out      causal.Outbox
 
+	limit     causal.TimeLimit
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
 	excluded  bool              // its data center was excluded, and the middleman that serves has data from before

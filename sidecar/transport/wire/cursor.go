@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -13,6 +16,26 @@ type cursor struct {
 	num  protowire.Number
 	typ  protowire.Type
 	err  error
+	// lists is what lists of elements may take yet; nil: nothing has any.
+	lists *listRoom
+}
+
+// listRoom is what the lists of a frame may take yet, in bytes.
+type listRoom struct{ left int }
+
+func newListRoom(frame []byte) *listRoom { return &listRoom{listBytes(len(frame))} }
+
+// takeRoom takes room for n elements of a list, or fails.
+func takeRoom[T any](c *cursor, n int) bool {
+	var element T
+	if c.lists == nil {
+		return true
+	}
+	if c.lists.left -= n * int(unsafe.Sizeof(element)); c.lists.left < 0 {
+		c.fail(errors.New("lists of more elements than a frame of its size may have"))
+		return false
+	}
+	return true
 }
 
 // next moves to the next field. Exactly one of the methods below must then consume its value.
@@ -136,8 +159,15 @@ func grow[T any](c *cursor, list []T, limit int) []T {
 		c.fail(fmt.Errorf("more than %d elements", limit))
 		return list
 	}
-	if list == nil {
-		return make([]T, 0, min(c.countRun(), limit))
+	if len(list) < cap(list) {
+		return list
 	}
-	return list
+	n := min(c.countRun(), limit-len(list))
+	if !takeRoom[T](c, n) {
+		return list
+	}
+	if list == nil {
+		return make([]T, 0, n)
+	}
+	return slices.Grow(list, n)
 }

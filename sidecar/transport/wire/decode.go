@@ -16,7 +16,7 @@ import (
 // On an error *m is unspecified.
 func Decode(b []byte, m *causal.Message) error {
 	*m = causal.Message{}
-	return decodeMessage(b, m, &depRoom{})
+	return decodeMessage(b, m, &depRoom{}, newListRoom(b))
 }
 
 // DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an
@@ -27,6 +27,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	var from, to topology.Node
 	var control Control
 	var room depRoom
+	lists := newListRoom(b)
 	for c.next() {
 		switch c.num {
 		case fFrameMessages:
@@ -54,7 +55,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		dst = append(dst, causal.Message{From: from, To: to})
 		m := &dst[len(dst)-1]
 		room.like = len(c.b) / max(1, len(body))
-		if err := decodeMessage(body, m, &room); err != nil {
+		if err := decodeMessage(body, m, &room, lists); err != nil {
 			c.fail(err)
 			break
 		}
@@ -88,12 +89,12 @@ func (r *depRoom) take(n int) []causal.Dep {
 	return list
 }
 
-func decodeMessage(b []byte, m *causal.Message, room *depRoom) error {
+func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) error {
 	if len(b) > MaxMessage {
 		return fmt.Errorf("message: %d bytes exceed the limit of %d", len(b), MaxMessage)
 	}
 	f := m.Fields()
-	c := cursor{what: "message", b: b}
+	c := cursor{what: "message", b: b, lists: lists}
 	for c.next() {
 		switch c.num {
 		case fKind:
@@ -118,7 +119,9 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom) error {
 			c.record(&f.Record)
 		case fDeps:
 			if f.Deps == nil {
-				f.Deps = room.take(min(c.countRun(), causal.MaxDeps))
+				if n := min(c.countRun(), causal.MaxDeps); takeRoom[causal.Dep](&c, n) {
+					f.Deps = room.take(n)
+				}
 			}
 			f.Deps = grow(&c, f.Deps, causal.MaxDeps)
 			f.Deps = append(f.Deps, c.dep())

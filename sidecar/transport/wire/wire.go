@@ -2,7 +2,7 @@
 //
 // The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, so generated code would
 // only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an
-// error; no input makes them panic, and what they allocate is bounded by a small multiple of the input.
+// error; no input makes them panic, and what they allocate is bounded by DecodedBytes.
 //
 // Decoded messages share no memory with the input. A value that lives on in a cache for hours must not keep a frame of
 // other messages alive, so strings and data are copied.
@@ -10,6 +10,7 @@ package wire
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -25,13 +26,31 @@ const (
 const (
 	// MaxMessage is the size of one encoded message, in bytes.
 	MaxMessage = causal.MaxMessageBytes
-	// MaxBatch is the number of messages in one frame.
-	MaxBatch = 1 << 16
+	// MaxBatch is the number of messages in one frame. No version has sent more.
+	MaxBatch = 1 << 12
 	// MaxList is the number of elements of a list in a message, but for dependencies: causal.MaxDeps.
 	MaxList = 1 << 20
 	// MaxDCs is the number of data centers that a list by DC can cover.
 	MaxDCs = 1 << 16
 )
+
+// A list of elements that are encoded as nothing takes much more memory than bytes. The shortest elements that parts
+// send, names of one byte, take 15 times as much: listFactor bounds what the lists of a frame take beyond minListBytes,
+// and so does maxListBytes.
+const (
+	listFactor   = 16
+	minListBytes = 4 << 10
+	maxListBytes = 2 * MaxMessage
+)
+
+// listBytes returns what the lists in a frame of n bytes may take.
+func listBytes(n int) int { return min(minListBytes+listFactor*n, maxListBytes) }
+
+// DecodedBytes returns what a frame of n bytes takes at most in memory once it is decoded.
+func DecodedBytes(n int) int64 {
+	messages := min(n/2, MaxBatch) * int(unsafe.Sizeof(causal.Message{}))
+	return int64(n + messages + listBytes(n))
+}
 
 // Field numbers of Message in wire.proto.
 const (

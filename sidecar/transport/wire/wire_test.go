@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -201,7 +202,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 			protowire.AppendBytes(tag(nil, fVectorRV, protowire.BytesType), make([]byte, 8*65))),
 		"unexpected EOF":     {fKey<<3 | 2},
 		"65537 elements":     protowire.AppendBytes(tag(nil, fLatencies, protowire.BytesType), make([]byte, 8*65537)),
-		"more than 1048576":  bytes.Repeat([]byte{fVersions<<3 | 2, 0}, MaxList+1),
+		"lists of more elem": bytes.Repeat(append(tag(nil, fMoved, protowire.BytesType), 0), 1000),
 		"invalid field numb": {0x00, 0x00},
 	}
 	for want, b := range cases {
@@ -211,6 +212,64 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	}
 	if _, _, err := DecodeFrame(bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch+1), nil); err == nil {
 		t.Error("a frame of too many messages was read")
+	}
+}
+
+// Else: 20 MiB of elements without content, and a few bytes on each of thousands of links, take all memory.
+func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"messages": bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch),
+		"records":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0), 1<<20)),
+		"vectors":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVectors, protowire.BytesType), 0), 1<<20)),
+		"versions": appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0), 1<<20)),
+		"apart": appendRaw(bytes.Repeat(append(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0),
+			append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0)...), 1<<18)),
+		"dependencies": bytes.Repeat(
+			appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fDeps, protowire.BytesType), 0), causal.MaxDeps)),
+			1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			messages, _, _ := DecodeFrame(frame, nil)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			// A list grows to twice its size at most; what it had before is garbage.
+			most := 2 * DecodedBytes(len(frame))
+			if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > most {
+				t.Errorf("a frame of %d bytes takes %d, more than %d", len(frame), took, most)
+			}
+			if took := int64(after.TotalAlloc - before.TotalAlloc); took > 3*most {
+				t.Errorf("to decode a frame of %d bytes took %d, more than %d", len(frame), took, 3*most)
+			}
+			runtime.KeepAlive(messages)
+			runtime.KeepAlive(frame)
+		})
+	}
+}
+
+// appendRaw returns a frame of one message.
+func appendRaw(message []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, fFrameMessages, protowire.BytesType), message)
+}
+
+func TestListsOfTheShortestElementsThatPartsSendAreRead(t *testing.T) {
+	for _, n := range []int{1, 10, 1000, 100_000} {
+		reply := causal.ScanReply{ID: 1}
+		pulled := causal.Pulled{ListEnd: true}
+		for range n {
+			reply.Keys = append(reply.Keys, "k")
+			pulled.Moved = append(pulled.Moved, causal.Moved{Key: "k"})
+		}
+		for _, m := range []causal.Message{reply.Message(topology.Node{}, topology.Node{}),
+			pulled.Message(topology.Node{}, topology.Node{})} {
+			var b Batch
+			b.Add(&m)
+			if got, _, err := DecodeFrame(b.Buf, nil); err != nil || len(got[0].Fields().Moved) != n {
+				t.Errorf("%s with %d names: %v", m.Kind, n, err)
+			}
+		}
 	}
 }
 
