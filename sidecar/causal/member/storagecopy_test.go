@@ -169,6 +169,29 @@ func TestAJoinerMayStopAtAnyStepOfACopy(t *testing.T) {
 	}
 }
 
+// A storage that names a position of a log that its disk does not hold is, after a crash, one whose log has lost
+// something.
+func TestACopyIsCompleteOnceItsLogIsDurable(t *testing.T) {
+	r, q, held := copyingRig(t, 2)
+	r.await("the last page", func() bool {
+		r.next(held)
+		q.logHung = q.s.copying != nil && q.s.copying.page > 1
+		return q.s.copying != nil && q.s.copying.step == copyLog
+	})
+	r.pass(2 * time.Second)
+	if !q.store.marker.Copying {
+		t.Fatalf("the storage says %+v, and its log is not durable", q.store.marker)
+	}
+	q.crash()
+	q.logHung = false
+	r.copied = func(*causal.Message) int { return 1 }
+	r.start(q)
+	if q.s.Failure() != nil || q.s.NeedsReset() {
+		t.Errorf("after a crash: %v, is to be emptied: %v", q.s.Failure(), q.s.NeedsReset())
+	}
+	r.checkEnd()
+}
+
 func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	r.await("a request", func() bool { return len(*held) > 0 })

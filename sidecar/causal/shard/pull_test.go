@@ -42,3 +42,43 @@ func TestTheLastListIsMadeOnceItIsDurableThatTheGiverHasStopped(t *testing.T) {
 		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
 	}
 }
+
+// A late answer to a Pull and that to its repetition are the same chunk. The second may come while storage is applying
+// the first, or later.
+func TestAChunkThatComesTwiceIsTakenOnce(t *testing.T) {
+	for _, isLater := range []bool{false, true} {
+		r := newRing(t, 1, 1, 0)
+		r.run(time.Second)
+		want := map[string]causal.HLC{}
+		for _, key := range keys(40) {
+			r.hosts[0].put(key, 10)
+			want[key] = 10
+		}
+		taker := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
+			disk: &storage{records: map[string]causal.Record{}}}
+		taker.boot(t)
+		r.reshard(2, 1)
+		r.hosts = append(r.hosts, taker)
+		chunks := 0
+		r.repeated = func(m *causal.Message) (atOnce, later int) {
+			switch {
+			case m.Kind != causal.KindPulled:
+				return 0, 0
+			case isLater:
+				later = 1
+			default:
+				atOnce = 1
+			}
+			chunks++
+			return atOnce, later
+		}
+		r.run(10 * time.Second)
+		if chunks < 3 {
+			t.Fatalf("%d chunks, want several", chunks)
+		}
+		if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+			t.Errorf("with the second one later %v, the taker is %s, wrong records: %v", isLater,
+				taker.s.Mover().Stage(), wrong)
+		}
+	}
+}
