@@ -104,6 +104,15 @@ func (r *rig) find(key string, cut causal.HLC) (causal.Record, bool) {
 	return *rec, true
 }
 
+func TestANearCopyThatIsReplacedTakesNoMemory(t *testing.T) {
+	r := newLeased(t)
+	_, want := r.s.Size()
+	r.give("x", 20, 0)
+	if n, bytes := r.s.Size(); n != 1 || bytes != want || want == 0 {
+		t.Errorf("%d copies take %d bytes, one takes %d", n, bytes, want)
+	}
+}
+
 func TestACopyIsServedWhileItsLeaseRuns(t *testing.T) {
 	r := newRig(t, maxBytes)
 	r.pos.Epoch = 7
