@@ -215,6 +215,30 @@ func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	r.checkEnd()
 }
 
+// The copy is of what the storage has, which may lag behind the log.
+func TestTheLogIsKeptFromWhereTheStorageOfThePrimaryIs(t *testing.T) {
+	r, _, held := copyingRig(t, 2)
+	r.await("a request", func() bool { return len(*held) > 0 })
+	p := r.primary()
+	p.hung = true
+	for i := range 5 {
+		r.write(fmt.Sprint("waits", i), false)
+	}
+	r.pass(100 * time.Millisecond)
+	r.next(held)
+	start := p.s.givers[0].start
+	if commit := p.s.group.Commit(); commit < start+5 {
+		t.Fatalf("the storage has %d, and %d are committed", start, commit)
+	}
+	p.hung = false
+	for i := range 100 {
+		r.mustWrite(fmt.Sprint(i))
+	}
+	if base := p.s.group.Base(); base > start+1 {
+		t.Errorf("the log begins at %d, and the copy needs what is behind %d", base, start)
+	}
+}
+
 func TestALogThatIsFullIsNotKeptForACopy(t *testing.T) {
 	r, _, held := copyingRig(t, 2)
 	r.await("a request", func() bool { return len(*held) > 0 })
