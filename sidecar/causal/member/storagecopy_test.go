@@ -130,6 +130,28 @@ func TestALateRequestForTheFirstPageDoesNotContinueACopy(t *testing.T) {
 	}
 }
 
+// The joiner has begun another copy since.
+func TestALateRequestOfAnEarlierCopyDoesNotDisturbThisOne(t *testing.T) {
+	r, q, held := copyingRig(t, 2)
+	r.await("a request", func() bool { return len(*held) > 0 })
+	late := (*held)[0]
+	*held = nil
+	q.s.startOver(q.s.copying.source)
+	for step := 0; q.s.copying != nil; step++ {
+		if step > 100 {
+			t.Fatal("the copy does not end")
+		}
+		r.await("a message", func() bool { return len(*held) > 0 || q.s.copying == nil })
+		r.next(held)
+		r.members[0].s.Step(r.now, &late)
+		r.flush()
+	}
+	r.checkEnd()
+	if q.s.copies != 2 {
+		t.Errorf("%d copies", q.s.copies)
+	}
+}
+
 func TestACopyBeginsAgainWhenTheCursorIsLost(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	for range 3 {
