@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -88,5 +89,42 @@ func TestAnAnswerAboutAnEarlierExclusionDoesNotCount(t *testing.T) {
 	w.from(causal.PastReply{ID: first, HasAll: true, Map: topo.Map(1)}.Message(w.other, w.s.self), causal.Exclusions{2})
 	if withdrawn, _ := w.s.Withdrawn(); !withdrawn {
 		t.Error("it has given up its data for an answer to what it has asked before")
+	}
+}
+
+// The host stops the middleman some time later. Until then, it would answer with what was there before.
+func TestAMiddlemanWithDataFromBeforeAnExclusionGetsNothing(t *testing.T) {
+	topo, self := excludedRings(t, 1), topology.Node{Part: topology.Middleman}
+	w := &withdrawing{t: t, now: causal.Now{Mono: int64(time.Hour)},
+		other: topology.Node{DC: 1, Part: topology.Middleman}}
+	w.s = New(topo, self, nil, Past{Starts: 1, ID: 7})
+	plan, ok := w.s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1})
+	if !ok {
+		t.Fatal("it does not start")
+	}
+	m := middleman.New(plan.Config, w.now)
+	w.s.Start(m, plan)
+	w.hears(1)
+	w.s.Take(nil)
+	m.Ops(nil)
+	get := causal.Get{ID: 1, Key: "k"}.Message(topology.Node{Part: topology.Sidecar, Index: 1}, self)
+	w.s.Step(w.now, &get)
+	if sent, ops := w.s.Take(nil), m.Ops(nil); len(sent)+len(ops) > 0 {
+		t.Errorf("it sends %v, and asks its storage for %v", sent, ops)
+	}
+}
+
+// Between two middlemen, the shard goes by what the first one went by.
+func TestAShardGoesByTheExclusionsOfTheMiddlemanThatItHasStopped(t *testing.T) {
+	topo, self := excludedRings(t, 1), topology.Node{DC: 1, Part: topology.Middleman}
+	s := New(topo, self, nil, Past{Starts: 1, ID: 7})
+	x := causal.Exclusions{1}
+	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1, Exclusions: x})
+	if !ok {
+		t.Fatal("it does not start")
+	}
+	s.Start(middleman.New(plan.Config, causal.Now{Mono: 1}), plan)
+	if s.Stop(); !s.exclusions().Covers(x) {
+		t.Errorf("it goes by %v, and has gone by %v", s.exclusions(), x)
 	}
 }
