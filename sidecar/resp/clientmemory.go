@@ -37,8 +37,8 @@ func (r *reader) bytes() int {
 
 // takes returns the memory of the connection.
 func (c *connection) takes() int64 {
-	n := connectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.ahead.bytes + c.memory.held +
-		c.transaction.bytes + c.memory.queue
+	n := connectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.updates.bytes + c.ahead.bytes +
+		c.memory.held + c.transaction.bytes + c.memory.queue
 	if c.below != nil {
 		n += cap(c.below.ahead) + tlsBytes
 	}
