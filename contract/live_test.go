@@ -19,3 +19,12 @@ func TestAChangeAppliesLiveWithPlacesToo(t *testing.T) {
 		t.Error("another data center needs no restart")
 	}
 }
+
+func TestWhatAPersonDecidesAboutDataCentersAppliesLive(t *testing.T) {
+	next := topology.Default()
+	next.DCs[0].Exclusions = 1
+	next.DCs[0].KeepsData = 1
+	if !AppliesLive(topology.Default(), next) {
+		t.Error("an exclusion, and that data count all the same, need a restart")
+	}
+}

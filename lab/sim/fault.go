@@ -180,6 +180,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludedCopiesStay:        "exclusions",
 	causal.EmptiesUnasked:            "exclusions",
 	causal.CompleteNowhere:           "exclusions",
+	causal.ExcludedOnce:              "exclusions",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

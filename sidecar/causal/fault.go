@@ -245,6 +245,7 @@ const (
 	EmptiesUnasked
 	// coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	CompleteNowhere
+	ExcludedOnce // shard: goes on with its data when its data center is excluded another time
 	faultEnd
 )
 
@@ -421,6 +422,7 @@ var faultNames = [faultEnd]string{
 	ExcludedCopiesStay:        "excluded-copies-stay",
 	EmptiesUnasked:            "empties-unasked",
 	CompleteNowhere:           "complete-nowhere",
+	ExcludedOnce:              "excluded-once",
 }
 
 func (f Fault) String() string { return faultNames[f] }

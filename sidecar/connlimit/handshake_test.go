@@ -78,6 +78,11 @@ func (s *tlsServer) isEmpty() {
 			s.t.Fatalf("%d connections are counted, %d computed", s.counter.Number(), len(s.counter.computing))
 		}
 	}
+	s.counter.mu.Lock()
+	defer s.counter.mu.Unlock()
+	if n := len(s.counter.from); n > 0 {
+		s.t.Errorf("%d addresses without a connection are remembered", n)
+	}
 }
 
 func TestAHandshakeThatIsTooLongFailsBeforeItsCertificatesAreParsed(t *testing.T) {
@@ -234,5 +239,27 @@ func TestConnectionsThatCountUntilTheyAreClosed(t *testing.T) {
 		if got := k.Number(); got != min(2, len(accepted)-1-i) {
 			t.Errorf("%d connections count after %d were closed", got, i+1)
 		}
+	}
+}
+
+// Nobody takes it any more, and its peer should not wait.
+func TestAConnectionThatIsSecureWhenItsListenerClosesIsClosed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := NewCounter(10, nil).Secure(l, &tls.Config{Certificates: []tls.Certificate{*credentials.Named(t, 1)}},
+		patience)
+	c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := errors.Join(c.SetDeadline(time.Now().Add(patience)), secure.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var timeout net.Error
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("the connection is open: %v", err)
 	}
 }

@@ -349,6 +349,10 @@ func TestStoreCountsTheKeysThatAMoverWritesAndRemoves(t *testing.T) {
 			t.Errorf("step %d: len %d, %v; want %d", i, n, err, c.want)
 		}
 	}
+	var known durableOrigins
+	if err := known.load(t.Context(), store); err != nil || !known.has(1) || known.has(2) {
+		t.Errorf("after a restart: %v, it has writes of origin 1: %v", err, known.has(1))
+	}
 	if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -60,5 +63,40 @@ func TestNewMiddlemanRefusesAStoreWhoseSlotsDoNotMatchTheTopology(t *testing.T) 
 	}
 	if err := start(oneRing(t, 2, 0)); err == nil || !strings.Contains(err.Error(), "put shardsBefore back") {
 		t.Errorf("a start after slots were handed over: %v", err)
+	}
+}
+
+// Messages of an earlier life are told by its number.
+func TestEachLifeOfAMoverHasANumberOfItsOwn(t *testing.T) {
+	store, topo, self := openStore(t), oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
+	for want := range uint64(3) {
+		if n, err := metaUint(t.Context(), store, metaMoves); n != want || err != nil {
+			t.Fatalf("after %d lives: %d, %v", want, n, err)
+		}
+		if m, err := newMover(t.Context(), store, topo, self); m == nil || err != nil {
+			t.Fatal(m, err)
+		}
+	}
+}
+
+// What another middleman knew of the storage is not true of what is copied to it.
+func TestAStorageIsClearedWithWhatMiddlemenHaveNoted(t *testing.T) {
+	store := openStore(t)
+	sm := &ShardMember{local: store, groupHost: &groupHost[*member.Storage]{}}
+	sm.ctx = t.Context()
+	meta := []storage.Meta{}
+	for _, name := range middlemanMeta {
+		meta = append(meta, storage.Meta{Name: name, Value: []byte("old")})
+	}
+	record := causal.Record{Version: causal.Version{HLC: 1, Origin: 1}}
+	if err := store.Apply(t.Context(), []storage.Write{{Key: "k", Record: record}}, meta...); err != nil {
+		t.Fatal(err)
+	}
+	marker := member.Applied{Group: 3, Volume: 4, Copying: true}
+	if err := sm.clearStorage(marker); err != nil {
+		t.Fatal(err)
+	}
+	if found, empty, err := readApplied(t.Context(), store); found != marker || !empty || err != nil {
+		t.Errorf("%+v, empty: %v, %v", found, empty, err)
 	}
 }

@@ -210,6 +210,22 @@ func TestARegisterHoldsWhatWasSwappedIn(t *testing.T) {
 	})
 }
 
+// Its proposal was made without what the register holds now, though that was read since.
+func TestASwapThatExpectsSomethingElseThanIsThereFails(t *testing.T) {
+	registers(t, func(t *testing.T, open func() Register) {
+		p, q := newUser(t, open(), "coordinator-0"), newUser(t, open(), "coordinator-0")
+		was := p.read()
+		q.mustSwap(config(1, 8))
+		if now := p.read(); now.Config.Epoch != 1 {
+			t.Fatalf("it holds %+v", now)
+		}
+		if o := p.swap(was, config(2, 7)); o != group.Failed {
+			t.Errorf("the swap has the outcome %d", o)
+		}
+		q.mustHold(config(1, 8))
+	})
+}
+
 func TestOfTwoSwapsOneIsDone(t *testing.T) {
 	registers(t, func(t *testing.T, open func() Register) {
 		p, q := newUser(t, open(), "coordinator-0"), newUser(t, open(), "coordinator-0")

@@ -394,3 +394,31 @@ func TestFailedAttemptsAtAnOldAddressAreNotReported(t *testing.T) {
 		}
 	}
 }
+
+// The member has restarted since, and its present process has said on another link what it is.
+func TestALateAnnouncementOfAnEarlierProcessChangesNothing(t *testing.T) {
+	d, e := newDirectory(), &events{}
+	client, one, _ := startGroup(t, d, e)
+	one.SetLeadership(leadership(4))
+	e.await(t, "up coordinator-0@dc0 4")
+	before := e.all()
+	earlier := &wire.Hello{Nodes: []topology.Node{memberOne}, Incarnation: 12345}
+	client.hearAnnouncement(earlier, wire.Announcement{Leadership: leadership(9), Number: 99})
+	if got := e.all(); !slices.Equal(got, before) {
+		t.Errorf("then: %q", got[len(before):])
+	}
+	if _, reason := client.groupOutbox(coordinatorA); reason != notDropped {
+		t.Errorf("messages to the member that serves are dropped: %v", reason)
+	}
+}
+
+func TestALinkToAnEarlierProcessOfAMemberIsNotUsed(t *testing.T) {
+	g := &GRPC{config: Config{Resolve: func(topology.Node) (string, bool) { return "address", true }}}
+	m := &member{link: &dialer{addr: "address", out: &outbox{}}, linkedTo: 1, incarnation: 1}
+	if g.outboxOf(memberOne, m) != m.link.out {
+		t.Error("the link to the process that serves is not used")
+	}
+	if m.incarnation = 2; g.outboxOf(memberOne, m) != nil {
+		t.Error("the link to the earlier process is used")
+	}
+}

@@ -150,3 +150,16 @@ func awaitBlocked(t *testing.T, c *gatheringConn) {
 		}
 	}
 }
+
+// brokenConn fails all writes.
+type brokenConn struct{ net.Conn }
+
+func (brokenConn) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestAWriteWhoseRecordsAreLostFails(t *testing.T) {
+	records := &recordConn{Conn: brokenConn{}}
+	c := &gatheringConn{Conn: records, records: records}
+	if n, err := c.Write(make([]byte, 2*tlsRecord)); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%d bytes were written, %v", n, err)
+	}
+}

@@ -240,6 +240,13 @@ func TestEachConditionReportsTheState(t *testing.T) {
 			in.Rollout.Outdated = 2
 		},
 			v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
+		{"one part has been away for a minute since a change", func(in *status.Observed) {
+			wasReady(in)
+			fail(in, "cache")
+			in.Rollout.Outdated = 2
+			in.Store.Status = status.Of(*in)
+			in.Now = in.Now.Add(time.Minute)
+		}, v1alpha1.ConditionDegraded, v1alpha1.ReasonNotDegraded, "False", ""},
 		{"a part does not return from its restart", func(in *status.Observed) {
 			wasReady(in)
 			fail(in, "cache")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
@@ -54,6 +55,23 @@ func TestTheStatusSaysHowFarAnExclusionIs(t *testing.T) {
 			if diff := cmp.Diff(&c.want, d.Exclusion); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.about, diff)
 			}
+		}
+	}
+}
+
+// A coordinator that leaves has nothing to do with it any more, and may go by the exclusion before those that stay.
+func TestACoordinatorBeyondTheWantedNumberCountsForNoExclusion(t *testing.T) {
+	in := one()
+	in.Record = &plan.Record{Epoch: 2,
+		Layout: `{"dataCenters":[{"name":"here","coordinators":1,"shards":1},{"name":"there","coordinators":1,"shards":3,"exclusions":1}]}`}
+	leaving := in.Pods[0].DeepCopy()
+	leaving.Name, leaving.Labels[appsv1.PodIndexLabel] = "leaving", "1"
+	in.Pods = append(in.Pods, *leaving)
+	in.Measured = map[string]plan.Measure{plan.ComponentCoordinator: {},
+		"leaving": {Exclusions: map[string]plan.Exclusion{"there": {Applied: 1, Without: 3, Shards: 3}}}}
+	for _, d := range status.Of(in).DataCenters {
+		if x := d.Exclusion; d.Name == "there" && (x.State != v1alpha1.ExclusionPending || x.Applied != 0) {
+			t.Errorf("the coordinator that stays has not heard of it, and the status is %+v", x)
 		}
 	}
 }

@@ -150,6 +150,16 @@ func TestTheStatusHasTheGroupsOfADataCenter(t *testing.T) {
 	}
 }
 
+// The pods of all coordinators of a data center have the same labels.
+func TestAReportCountsForTheGroupThatItIsAbout(t *testing.T) {
+	in := withGroup()
+	in.Store.Spec.DataCenters[0].Coordinators.Replicas = 2
+	groups := status.Of(in).DataCenters[0].Groups
+	if len(groups) != 2 || groups[0].Primary != 1 || groups[1].Primary != 0 || groups[1].Epoch != 0 {
+		t.Errorf("only coordinator 0 has reported: %+v", groups)
+	}
+}
+
 // A shard with two members counts as one that serves while one of them is ready, and its group is reported beside those
 // of coordinators.
 func TestAShardWithSeveralMembersServesWhileOneOfThemIsReady(t *testing.T) {

@@ -71,3 +71,21 @@ func TestANearStreamThatIsToEndGetsNoLease(t *testing.T) {
 		t.Errorf("granted for %s", d)
 	}
 }
+
+// The middleman registers no copy for a cache without a lease, so a fill that it has sent before it granted one must
+// not be kept: nobody would invalidate it.
+func TestWhatComesBeforeTheLeaseIsNotKept(t *testing.T) {
+	h := newHarness(t)
+	h.send(causal.StreamReset{MaxEpoch: 9, Incarnation: 6}.Message(middlemanNode, cacheNode))
+	sent := h.take()
+	h.pos = causal.StreamPosition{Epoch: only(t, sent, causal.KindStreamOpen).StreamOpen().Epoch}
+	h.lease = only(t, sent, causal.KindLease).LeaseRenewal().ID
+	reply := only(t, h.fill(h.get(1), 10, causal.Stable), causal.KindGetReply).GetReply()
+	if reply.ID != 1 || reply.Record.Version.HLC != 10 {
+		t.Errorf("the reader got %+v", reply)
+	}
+	h.grant()
+	if hlc, hit := h.hit(); hit {
+		t.Errorf("version %d is served, which the middleman has not registered", hlc)
+	}
+}

@@ -145,6 +145,23 @@ func TestASidecarThatRenewsAndDoesNotConfirmLosesItsLease(t *testing.T) {
 	}
 }
 
+// What it owes counts from when it began to owe something.
+func TestASidecarThatConfirmsKeepsItsLease(t *testing.T) {
+	h := newNearHarness(t)
+	at := h.near(sidecarNode)
+	h.renew(sidecarNode, at.Epoch, 0)
+	at.Seq += 2 // the grant, and the invalidation
+	h.invalidate(0)
+	h.ackNear(sidecarNode, at)
+	for waited := time.Duration(0); waited < 2*DefaultNearLease; waited += DefaultNearLease / 3 {
+		h.now.Mono += int64(DefaultNearLease / 3)
+		at.Seq++
+		if h.renew(sidecarNode, at.Epoch, at.Seq) == 0 {
+			t.Fatalf("%v after it has confirmed everything, its lease is not renewed", waited)
+		}
+	}
+}
+
 func TestANearLeaseEndsWithinThatOfTheStream(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newNearHarness(t, faultIf(broken, causal.NearLeaseLonger)...)

@@ -88,3 +88,31 @@ func TestNearCopiesHaveABoundForEachIdentity(t *testing.T) {
 	}
 	h.ackNear(topology.Node{Part: topology.Sidecar, Index: 100}, at)
 }
+
+func TestTheNearCopiesOfAStreamThatHasEndedAreNotCounted(t *testing.T) {
+	h := newNearHarness(t)
+	at := h.near(sidecarNode)
+	if n := h.c.near.quota.Held(); n != 1 {
+		t.Fatalf("%d are counted", n)
+	}
+	h.send(causal.StreamReset{MaxEpoch: at.Epoch}.Message(sidecarNode, cacheNode))
+	if n := h.c.near.quota.Held(); n != 0 {
+		t.Errorf("%d are counted after the end of the stream", n)
+	}
+}
+
+// The first copy is void, and still there.
+func TestACopyThatIsReplacedTakesNoMemory(t *testing.T) {
+	h := newHarness(t)
+	h.fill(h.get(1), 10, causal.Stable)
+	_, want := h.c.Size()
+	h.send(causal.StreamReset{MaxEpoch: 9, Incarnation: 6}.Message(middlemanNode, cacheNode))
+	sent := h.take()
+	h.pos = causal.StreamPosition{Epoch: only(t, sent, causal.KindStreamOpen).StreamOpen().Epoch}
+	h.lease = only(t, sent, causal.KindLease).LeaseRenewal().ID
+	h.grant()
+	h.fill(h.get(2), 10, causal.Stable)
+	if n, bytes := h.c.Size(); n != 1 || bytes != want || want == 0 {
+		t.Errorf("%d copies take %d bytes, one takes %d", n, bytes, want)
+	}
+}

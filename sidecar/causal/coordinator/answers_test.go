@@ -138,6 +138,25 @@ func TestAPutIsNotAcceptedAfterALaterOneOfItsSession(t *testing.T) {
 	}
 }
 
+// Its client was told that it failed. A copy that comes when there is room would be written though nobody expects it
+// any more.
+func TestACopyOfAPutThatWasRefusedIsNotAccepted(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	h.accepted(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
+	p := causal.Put{ID: 2, Session: 1, Seq: 2, Key: "k"}
+	h.c.SetLogFull(true)
+	if r := reply(t, h.step(p.Message(app, h.cfg.Self))); r.Err != causal.ErrBusy {
+		t.Fatalf("with a full log it is answered %s", r.Err)
+	}
+	h.c.SetLogFull(false)
+	if before, after := h.put(p); reply(t, append(before, after...)).Err != causal.ErrStale || h.writes() != 1 {
+		t.Errorf("the copy is answered %s, and %d puts were written", reply(t, append(before, after...)).Err,
+			h.writes())
+	}
+	h.accepted(causal.Put{ID: 3, Session: 1, Seq: 3, Key: "k"})
+}
+
 // The session has sent it elsewhere since, or again to the leadership that serves now.
 func TestAPutForAnotherLeadershipIsIgnored(t *testing.T) {
 	for _, broken := range []bool{false, true} {

@@ -163,6 +163,26 @@ func TestAWriteIsCompleteOnceEveryRingHasAcknowledgedIt(t *testing.T) {
 	}
 }
 
+// What was taken to be sent is encoded later, while the coordinator goes on.
+func TestStableMarksThatAreOnTheirWayStayAsTheyAre(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	complete := func(n uint64) (causal.Version, []causal.Message) {
+		_, after := h.put(causal.Put{ID: n, Session: 4, Seq: n, Key: "k"})
+		v := reply(t, after).Version
+		h.ack(shardsA, v)
+		h.ack(shardsB, v)
+		return v, ofKind(h.tick(10), causal.KindStable)
+	}
+	v, marks := complete(1)
+	complete(2)
+	for _, m := range marks {
+		if got := m.StableMarks().Versions; !slices.Equal(got, []causal.Version{v}) {
+			t.Errorf("%s was told of %v, and the message now says %v", m.To, v, got)
+		}
+	}
+}
+
 func TestSVStaysBelowTheOldestIncompleteWrite(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newHarness(t, 1, 0, faultIf(broken, causal.SVEarly)...)

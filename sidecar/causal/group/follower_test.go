@@ -48,3 +48,25 @@ func TestAMemberAcknowledgesInASessionWhatItHasOfThatSession(t *testing.T) {
 		t.Fatal("R has acknowledged nothing")
 	}
 }
+
+// R has records of P's session behind those of Q, of which Q says nothing: what Q has committed there is something
+// else.
+func TestAMemberTakesNothingForCommittedThatThePrimaryHasNotSent(t *testing.T) {
+	b := newBench(t, "p", "q", "r")
+	p, q, r := b.members["p"], b.members["q"], b.members["r"]
+	c := Config{Epoch: 1, Members: []ID{p.id, q.id, r.id}, Primary: p.id, Nonce: Nonce{1, 1, 1}}
+	b.teach(c, "p", "q", "r")
+	b.pass(2e9, "p", "q", "r")
+	common := r.g.log.last()
+	for range 5 {
+		b.append("p", "lost")
+	}
+	b.deliver("p", "r") // and not to Q
+	c.Epoch, c.Members, c.Primary, c.Nonce = 2, []ID{q.id, r.id}, q.id, Nonce{q.id.Volume, 1, 1}
+	f := &Frame{Session: Stamp{2, 1}, Config: c, Cluster: "cluster", Position: common, Stamp: r.g.log.stamp(common),
+		Commit: common + 3}
+	r.g.Step(b.now, &Message{From: q.id, To: r.id, Body: f})
+	if r.g.log.last() != common+5 || r.g.commit > common {
+		t.Errorf("R has committed %d of %d, and has got %d from Q", r.g.commit, r.g.log.last(), common)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -380,5 +381,24 @@ func TestAFullDiskRefusesPutsOnlyIfNobodyElseHasOne(t *testing.T) {
 		if refused := ok && reply.Err == causal.ErrBusy; refused != (members == 1) {
 			t.Errorf("with %d members: answered %v, %+v", members, ok, reply)
 		}
+	}
+}
+
+// The disk may be writing it still.
+func TestTheMemoryOfARecordIsUsedAgainOnceItIsCommitted(t *testing.T) {
+	q := recordQueue{next: 1, recycle: true}
+	records := make([]coordinator.LogRecord, 3)
+	for i := range records {
+		records[i].Checkpoint = &coordinator.Checkpoint{}
+	}
+	q.push(causal.Now{}, records)
+	for pos := range uint64(3) {
+		if q.release(pos); len(q.used) != 1 || len(q.spare) != 0 {
+			t.Fatalf("with 3 records of which %d are committed: %d chunks are in use, %d are free", pos, len(q.used),
+				len(q.spare))
+		}
+	}
+	if q.release(3); len(q.used) != 0 || len(q.spare) != 1 {
+		t.Errorf("with all committed: %d chunks are in use, %d are free", len(q.used), len(q.spare))
 	}
 }

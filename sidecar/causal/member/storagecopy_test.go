@@ -130,6 +130,28 @@ func TestALateRequestForTheFirstPageDoesNotContinueACopy(t *testing.T) {
 	}
 }
 
+// The joiner has begun another copy since.
+func TestALateRequestOfAnEarlierCopyDoesNotDisturbThisOne(t *testing.T) {
+	r, q, held := copyingRig(t, 2)
+	r.await("a request", func() bool { return len(*held) > 0 })
+	late := (*held)[0]
+	*held = nil
+	q.s.startOver(q.s.copying.source)
+	for step := 0; q.s.copying != nil; step++ {
+		if step > 100 {
+			t.Fatal("the copy does not end")
+		}
+		r.await("a message", func() bool { return len(*held) > 0 || q.s.copying == nil })
+		r.next(held)
+		r.members[0].s.Step(r.now, &late)
+		r.flush()
+	}
+	r.checkEnd()
+	if q.s.copies != 2 {
+		t.Errorf("%d copies", q.s.copies)
+	}
+}
+
 func TestACopyBeginsAgainWhenTheCursorIsLost(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	for range 3 {
@@ -169,6 +191,29 @@ func TestAJoinerMayStopAtAnyStepOfACopy(t *testing.T) {
 	}
 }
 
+// A storage that names a position of a log that its disk does not hold is, after a crash, one whose log has lost
+// something.
+func TestACopyIsCompleteOnceItsLogIsDurable(t *testing.T) {
+	r, q, held := copyingRig(t, 2)
+	r.await("the last page", func() bool {
+		r.next(held)
+		q.logHung = q.s.copying != nil && q.s.copying.page > 1
+		return q.s.copying != nil && q.s.copying.step == copyLog
+	})
+	r.pass(2 * time.Second)
+	if !q.store.marker.Copying {
+		t.Fatalf("the storage says %+v, and its log is not durable", q.store.marker)
+	}
+	q.crash()
+	q.logHung = false
+	r.copied = func(*causal.Message) int { return 1 }
+	r.start(q)
+	if q.s.Failure() != nil || q.s.NeedsReset() {
+		t.Errorf("after a crash: %v, is to be emptied: %v", q.s.Failure(), q.s.NeedsReset())
+	}
+	r.checkEnd()
+}
+
 func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	r.await("a request", func() bool { return len(*held) > 0 })
@@ -190,6 +235,30 @@ func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	r.copied = func(*causal.Message) int { return 1 }
 	r.start(q)
 	r.checkEnd()
+}
+
+// The copy is of what the storage has, which may lag behind the log.
+func TestTheLogIsKeptFromWhereTheStorageOfThePrimaryIs(t *testing.T) {
+	r, _, held := copyingRig(t, 2)
+	r.await("a request", func() bool { return len(*held) > 0 })
+	p := r.primary()
+	p.hung = true
+	for i := range 5 {
+		r.write(fmt.Sprint("waits", i), false)
+	}
+	r.pass(100 * time.Millisecond)
+	r.next(held)
+	start := p.s.givers[0].start
+	if commit := p.s.group.Commit(); commit < start+5 {
+		t.Fatalf("the storage has %d, and %d are committed", start, commit)
+	}
+	p.hung = false
+	for i := range 100 {
+		r.mustWrite(fmt.Sprint(i))
+	}
+	if base := p.s.group.Base(); base > start+1 {
+		t.Errorf("the log begins at %d, and the copy needs what is behind %d", base, start)
+	}
 }
 
 func TestALogThatIsFullIsNotKeptForACopy(t *testing.T) {

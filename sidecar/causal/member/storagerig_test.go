@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -21,12 +22,15 @@ type shardMember struct {
 	damaged bool
 	s       *Storage // nil while it is down
 	modelDisk
-	store  modelStore
-	held   *StorageTask // is under way
-	hung   bool         // the storage does nothing
-	fails  int          // tasks that fail, every second one after it took effect
-	cut    bool         // from the other members
-	paused bool
+	store modelStore
+	held  *StorageTask // is under way
+	hung  bool         // the storage does nothing
+	// logHung: the disk of the log does nothing; what it was given is in unwritten.
+	logHung   bool
+	unwritten []group.Entry
+	fails     int  // tasks that fail, every second one after it took effect
+	cut       bool // from the other members
+	paused    bool
 }
 
 // shardRig runs the members of one shard in virtual time. Disks are instantaneous; storages are, unless they hang or
@@ -111,7 +115,7 @@ func (r *shardRig) start(p *shardMember) {
 	r.flush()
 }
 
-func (p *shardMember) crash() { p.s, p.held = nil, nil }
+func (p *shardMember) crash() { p.s, p.held, p.unwritten = nil, nil, nil }
 
 // wipe takes the log of a member that is down, and gives it another volume.
 func (r *shardRig) wipe(p *shardMember) {
@@ -144,10 +148,13 @@ func (r *shardRig) flush() {
 
 func (r *shardRig) flushOne(p *shardMember) (busy bool) {
 	messages := p.s.Take(nil)
-	if entries := p.s.Writes(nil); len(entries) > 0 {
+	p.unwritten = p.s.Writes(p.unwritten)
+	if n := len(p.unwritten); n > 0 && !p.logHung {
 		busy = true
-		p.write(entries)
-		p.s.Appended(r.now, entries[len(entries)-1].Index)
+		p.write(p.unwritten)
+		last := p.unwritten[n-1].Index
+		p.unwritten = nil
+		p.s.Appended(r.now, last)
 	}
 	p.truncate(p.s.TruncateBefore())
 	for _, op := range p.s.RegisterOps(nil) {

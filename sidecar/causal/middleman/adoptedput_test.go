@@ -123,6 +123,37 @@ func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
 	}
 }
 
+// A message of a log that was given up arrives late.
+func TestAPutOfAnEarlierLogDoesNotReplaceWhatIsHeld(t *testing.T) {
+	hs := newHeldPuts()
+	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(5)), Generation: 2}, false)
+	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(6)), Generation: 1}, false)
+	if got := hs.after(1, 0); len(got) == 0 || got[0].record.Version != version(5) {
+		t.Errorf("%d puts are held: %+v", len(got), got)
+	}
+}
+
+// So an adopter that lacks one of the reports asks again from there.
+func TestEachReportOfAHeldPutNamesTheOneBefore(t *testing.T) {
+	r := newRig(t)
+	for i := range 3 {
+		r.put(r.key(self, i), record(version(causal.HLC(10+i))))
+	}
+	r.step(causal.AdoptQuery{ID: 1, Origin: 1, Incarnation: r.config.Incarnation}.Message(leader1, self))
+	before := uint64(0)
+	reports := r.received(causal.KindAdoptHeld, leader1)
+	for _, m := range reports {
+		h := m.AdoptHeld()
+		if h.Before != before || h.Number <= before {
+			t.Errorf("put %d is reported as the one after %d, and %d was reported before", h.Number, h.Before, before)
+		}
+		before = h.Number
+	}
+	if len(reports) != 3 {
+		t.Errorf("%d reports", len(reports))
+	}
+}
+
 func TestAShardWithoutItsDataTakesNoPartInAdoption(t *testing.T) {
 	r := newLostRig(t)
 	r.wait(2 * time.Second)

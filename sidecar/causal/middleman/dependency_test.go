@@ -214,3 +214,19 @@ func TestADependencyIsAskedForAgainWhenAnotherMemberServesItsShard(t *testing.T)
 		t.Errorf("%d checks for what is clean", n)
 	}
 }
+
+// A shard of another ring tells what it has of the write. Only that the write is complete says something of this ring.
+func TestADependencyOfAnExcludedShardIsMetElsewhereOnlyIfItIsComplete(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Exclusions = causal.Exclusions{0, 1} })
+	key, dep := r.key(self, 0), r.key(topology.Node{DC: 1, Part: topology.Middleman}, 0)
+	r.put(key, record(version(10)), after(version(5), dep))
+	for _, s := range []causal.DepStatus{{Version: version(5), Ring: 1}, {Version: version(5), Ring: 1, Clean: true}} {
+		if r.step(s.Message(leader1, self)); len(r.writes) > 0 {
+			t.Fatalf("the put was written after %+v", s)
+		}
+	}
+	r.step(causal.DepStatus{Version: version(5), Ring: 1, Complete: true}.Message(leader1, self))
+	if _, written := r.records[key]; !written {
+		t.Error("the put was not written though its dependency is complete")
+	}
+}

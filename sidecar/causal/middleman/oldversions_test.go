@@ -64,6 +64,20 @@ func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
 	}
 }
 
+// Each version of a key is pruned by the insertion that has brought it.
+func TestTheHistoryIsPrunedAfterItWasCompacted(t *testing.T) {
+	h := newOldVersions(1 << 20)
+	for i := causal.HLC(1); i <= 3; i++ {
+		h.add("k", rec(i, "a"), rec(i+1, ""), true)
+	}
+	h.prune(3)
+	h.compact()
+	h.prune(4)
+	if len(h.keys) != 0 || h.bytes != 0 || len(h.order) != 0 {
+		t.Errorf("%d keys with %d bytes are left", len(h.keys), h.bytes)
+	}
+}
+
 func TestTheRecordInStorageIsKeptWithinItsShare(t *testing.T) {
 	h := newOldVersions(4 * (10 + oldVersionOverhead) * storedShare)
 	for i := causal.HLC(1); i <= 6; i++ {

@@ -1,6 +1,7 @@
 package middleman
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -98,6 +99,25 @@ func TestScansAndCountsOfOneIdentityHaveABound(t *testing.T) {
 	long := causal.Scan{ID: 1, Limit: 10, After: strings.Repeat("k", 20<<20), Map: r.m.slotMap()}
 	if ask(long.Message(attacker(0), self)); busy != 0 {
 		t.Error("the longest cursor has no room")
+	}
+}
+
+// It would have to name more keys than fit a reply.
+func TestAScanThatIsRefusedForItsNamesIsNotCounted(t *testing.T) {
+	r := newRig(t)
+	missing := causal.Version{HLC: 5, Origin: 33} // in flight for ever
+	for i, n := 0, 0; n <= maxNamedBytes/causal.MaxKeyBytes; i++ {
+		if key := fmt.Sprintf("%0*d", causal.MaxKeyBytes, i); r.topo.Owner(0, topology.SlotOf(key)) == self {
+			r.put(key, record(version(causal.HLC(100+i))), after(missing, r.key(peer, 1)))
+			n++
+		}
+	}
+	r.step(causal.Scan{ID: 1, Limit: 10, Seen: 1 << 20, Map: r.m.slotMap()}.Message(sidecar, self))
+	if got := r.received(causal.KindScanReply, sidecar); len(got) != 1 || got[0].ScanReply().Err != causal.ErrBusy {
+		t.Fatalf("%d replies, want one that it is busy", len(got))
+	}
+	if n := r.m.scans.Held(); n != 0 {
+		t.Errorf("%d bytes are counted for a scan that was refused", n)
 	}
 }
 

@@ -108,7 +108,7 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
 	}
 	if stored.Foreign {
-		reply.Status, r.ahead = causal.InFlight, false // nothing is known of it, so it must not be cached
+		reply.Status = causal.InFlight // nothing is known of it; without a version it is not kept either (sendFill)
 	}
 	if m.cfg.Broken.Has(causal.StatusNotAtomic) {
 		reply.Status = t.status

@@ -107,6 +107,23 @@ func TestForeignValueIsReadAsInFlightBelowEveryWrite(t *testing.T) {
 	}
 }
 
+// Whoever writes past the store tells no middleman, so no copy of the value would ever be invalidated.
+func TestAForeignValueThatIsFetchedAheadIsNotKept(t *testing.T) {
+	r := newRig(t)
+	r.openStream(cacheA, 1)
+	key := r.key(self, 0)
+	r.records[key], r.foreign[key] = causal.Record{Value: causal.Value{Data: []byte("foreign")}}, true
+	for _, f := range []causal.Fill{{Key: key}, {Key: key, Snapshot: true, Ahead: true, Seen: 50}} {
+		reply := r.fill(cacheA, f)
+		if reply.Status != causal.InFlight || reply.Registered || string(reply.Record.Value.Data) != "foreign" {
+			t.Errorf("%+v: %+v, want the value, in flight, and not registered", f, reply)
+		}
+	}
+	if r.m.copies.cachedAt.live != 0 {
+		t.Error("a copy is registered")
+	}
+}
+
 func TestReadOfASlotOfAnotherShardIsRefusedWithTheMapInUse(t *testing.T) {
 	ruleHolds(t, causal.ServeMoved, func(r *rig) string {
 		reply := r.mustGet(causal.Get{Key: r.key(peer, 0)})

@@ -104,6 +104,42 @@ func (r *rig) find(key string, cut causal.HLC) (causal.Record, bool) {
 	return *rec, true
 }
 
+// Invalidations of a copy may come in any order: writes that lost, and the one that won.
+func TestACopyEndsAtTheFirstVersionAfterIt(t *testing.T) {
+	r := newLeased(t)
+	r.invalidate("x", 30)
+	r.invalidate("x", 40)
+	find := func(cut causal.HLC) bool {
+		_, ok := r.s.Find(r.now, []byte("x"), topology.Hash("x"), cut)
+		return ok
+	}
+	if !find(29) || find(30) || find(35) {
+		t.Errorf("at 29 it is served: %v, at 30: %v, at 35: %v", find(29), find(30), find(35))
+	}
+}
+
+// It is over at the cache, which has opened another one since.
+func TestALateMessageOpensNoEarlierNearStream(t *testing.T) {
+	r := newLeased(t)
+	r.sent(causal.KindLease)
+	m := causal.GetReply{ID: 1, Key: "y", Record: causal.Record{Version: causal.Version{HLC: 5, Origin: 1}},
+		Status: causal.Stable}.Message(cache, self)
+	m.SetStreamPosition(causal.StreamPosition{Epoch: r.pos.Epoch - 1, Seq: 1})
+	r.send(m)
+	if n, _ := r.s.Size(); n != 1 || len(r.s.order) != 1 {
+		t.Errorf("%d copies on %d streams", n, len(r.s.order))
+	}
+}
+
+func TestANearCopyThatIsReplacedTakesNoMemory(t *testing.T) {
+	r := newLeased(t)
+	_, want := r.s.Size()
+	r.give("x", 20, 0)
+	if n, bytes := r.s.Size(); n != 1 || bytes != want || want == 0 {
+		t.Errorf("%d copies take %d bytes, one takes %d", n, bytes, want)
+	}
+}
+
 func TestACopyIsServedWhileItsLeaseRuns(t *testing.T) {
 	r := newRig(t, maxBytes)
 	r.pos.Epoch = 7

@@ -77,7 +77,10 @@ func TestPutsOfACoordinatorThatDoesNotReturnHaveAnUnknownOutcome(t *testing.T) {
 	if to := p.putOf(3).To; to == p.first[0].To {
 		t.Errorf("a put of another session went to %s, whose link is down", to)
 	}
-	p.tick(p.s.cfg.PutRecovery - time.Millisecond)
+	half := p.s.cfg.PutRecovery / 2
+	p.tick(half)
+	p.s.LinkDown(p.now, p.first[0].To) // another attempt to reach it: the time counts from the first one
+	p.tick(p.s.cfg.PutRecovery - half - time.Millisecond)
 	p.expect(map[uint64]causal.ErrCode{})
 	if early := p.sent(causal.KindPut); len(early) > 0 {
 		t.Fatalf("%q was sent while others wait", values(early))

@@ -27,7 +27,7 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	}
 	theirs := m.Exclusions()
 	switch self := s.self.DC; {
-	case theirs.Of(self) > active.Of(self) && !s.past.Broken.Has(causal.ExcludedKeepsData):
+	case theirs.Of(self) > active.Of(self) && !s.keepsByFault(active.Of(self)):
 		s.withdraw(now, active.With(theirs))
 	case s.withdrawal != nil:
 		s.withdraw(now, active.With(theirs))
@@ -37,6 +37,12 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 		s.exclusion = active.With(theirs)
 	}
 	return false // it is sent again
+}
+
+// keepsByFault reports whether a fault makes the shard keep its data at the next exclusion of its data center, of which
+// it goes by n.
+func (s *Shard) keepsByFault(n uint32) bool {
+	return s.past.Broken.Has(causal.ExcludedKeepsData) || n > 0 && s.past.Broken.Has(causal.ExcludedOnce)
 }
 
 // exclusions returns what the shard goes by.

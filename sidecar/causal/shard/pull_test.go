@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,6 +38,127 @@ func TestTheLastListIsMadeOnceItIsDurableThatTheGiverHasStopped(t *testing.T) {
 	op := giver.held[0]
 	giver.hold = nil
 	giver.s.Mover().OpDone(op, giver.disk.carryOut(op))
+	r.run(10 * time.Second)
+	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
+	}
+}
+
+// A late answer to a Pull and that to its repetition are the same chunk. The second may come while storage is applying
+// the first, or later.
+func TestAChunkThatComesTwiceIsTakenOnce(t *testing.T) {
+	for _, isLater := range []bool{false, true} {
+		r := newRing(t, 1, 1, 0)
+		r.run(time.Second)
+		want := map[string]causal.HLC{}
+		for _, key := range keys(40) {
+			r.hosts[0].put(key, 10)
+			want[key] = 10
+		}
+		taker := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
+			disk: &storage{records: map[string]causal.Record{}}}
+		taker.boot(t)
+		r.reshard(2, 1)
+		r.hosts = append(r.hosts, taker)
+		chunks := 0
+		r.repeated = func(m *causal.Message) (atOnce, later int) {
+			switch {
+			case m.Kind != causal.KindPulled:
+				return 0, 0
+			case isLater:
+				later = 1
+			default:
+				atOnce = 1
+			}
+			chunks++
+			return atOnce, later
+		}
+		r.run(10 * time.Second)
+		if chunks < 3 {
+			t.Fatalf("%d chunks, want several", chunks)
+		}
+		if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+			t.Errorf("with the second one later %v, the taker is %s, wrong records: %v", isLater,
+				taker.s.Mover().Stage(), wrong)
+		}
+	}
+}
+
+// takerOf adds a second shard to a ring of one that has 40 keys, and returns it with what both should have. hold keeps
+// requests of the giver back.
+func takerOf(t *testing.T, hold func(MoveOp) bool) (r *ring, taker *host, want map[string]causal.HLC) {
+	t.Helper()
+	r = newRing(t, 1, 1, 0)
+	r.run(time.Second)
+	want = map[string]causal.HLC{}
+	for _, key := range keys(40) {
+		r.hosts[0].put(key, 10)
+		want[key] = 10
+	}
+	taker = &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
+		disk: &storage{records: map[string]causal.Record{}}}
+	taker.boot(t)
+	r.hosts[0].hold = hold
+	r.reshard(2, 1)
+	r.hosts = append(r.hosts, taker)
+	return r, taker, want
+}
+
+// The giver has forgotten that a key was deleted since it was copied.
+func TestWhatWasCopiedFromAGiverThatRestartsIsRemoved(t *testing.T) {
+	reads := 0
+	r, taker, want := takerOf(t, func(op MoveOp) bool {
+		if op.Kind == MoveRead {
+			reads++
+		}
+		return reads > 3
+	})
+	giver := r.hosts[0]
+	r.run(2 * time.Second)
+	deleted := ""
+	for key := range taker.disk.records {
+		deleted = key
+	}
+	if deleted == "" || len(giver.held) == 0 {
+		t.Fatalf("%d keys are copied, %d requests of the giver are held", len(taker.disk.records), len(giver.held))
+	}
+	delete(giver.disk.records, deleted)
+	want[deleted] = 0
+	giver.hold, giver.held = nil, nil
+	giver.boot(t)
+	r.run(10 * time.Second)
+	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
+	}
+}
+
+// The taker restarts while the giver lists keys. What was written since that list was read is in none of the new life.
+func TestAListForAnEarlierLifeOfTheTakerDoesNotCount(t *testing.T) {
+	r, taker, want := takerOf(t, func(op MoveOp) bool { return op.Kind == MoveList })
+	giver := r.hosts[0]
+	r.run(time.Second)
+	if len(giver.held) != 1 {
+		t.Fatalf("%d lists are made", len(giver.held))
+	}
+	early := giver.disk.carryOut(giver.held[0])
+	late := ""
+	for i := 0; late == ""; i++ {
+		if key := fmt.Sprint("late-", i); giver.topo.Owner(0, topology.SlotOf(key)) == taker.id {
+			late = key
+		}
+	}
+	giver.put(late, 20)
+	want[late] = 20
+	taker.boot(t)
+	r.run(time.Second)
+	if len(giver.held) != 2 {
+		t.Fatalf("%d lists are made", len(giver.held))
+	}
+	mover := giver.s.Mover()
+	mover.OpDone(giver.held[0], early)
+	r.run(time.Second)
+	mover.OpDone(giver.held[1], giver.disk.carryOut(giver.held[1]))
+	giver.hold = nil
 	r.run(10 * time.Second)
 	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
 		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)

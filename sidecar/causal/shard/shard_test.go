@@ -117,6 +117,9 @@ type ring struct {
 	now   causal.Now
 	// write is called while the first copy is made, once.
 	write func()
+	// repeated returns how often a message arrives again at once, and how often when storage has carried out what
+	// follows from it; nil: never.
+	repeated func(*causal.Message) (atOnce, later int)
 }
 
 func oneRing(t *testing.T, shards, before int) *topology.Topology {
@@ -156,8 +159,17 @@ func (r *ring) run(d time.Duration) {
 		for i := 0; i < len(sent); i++ { // it grows
 			if to := sent[i].To; to.Part == topology.Middleman && int(to.Index) < len(r.hosts) {
 				h := r.hosts[to.Index]
-				h.s.Step(r.now, &sent[i])
+				atOnce, later := 0, 0
+				if r.repeated != nil {
+					atOnce, later = r.repeated(&sent[i])
+				}
+				for range 1 + atOnce {
+					h.s.Step(r.now, &sent[i])
+				}
 				sent = append(sent, h.reconcile(r.now)...)
+				for range later {
+					h.s.Step(r.now, &sent[i])
+				}
 			}
 			if !sent[i].FitsMessage() {
 				r.t.Fatalf("a %s of %d bytes does not fit a message", sent[i].Kind, sent[i].MaxEncodedSize())

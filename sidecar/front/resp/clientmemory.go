@@ -22,8 +22,8 @@ func (r *reader) bytes() int {
 
 // takes returns the memory of the connection.
 func (c *connection) takes() int64 {
-	n := front.ConnectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.ahead.bytes + c.held.values +
-		c.transaction.bytes + c.held.queue
+	n := front.ConnectionBytes + c.in.bytes() + cap(c.out.buf) + c.pending.bytes + c.updates.bytes + c.ahead.bytes +
+		c.held.values + c.transaction.bytes + c.held.queue
 	if c.below != nil {
 		n += cap(c.below.ahead) + tlsBytes
 	}

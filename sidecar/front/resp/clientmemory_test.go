@@ -41,6 +41,32 @@ func TestMemoryOfClosedClientsIsNotCounted(t *testing.T) {
 	waitFor(t, "its memory to be forgotten", func() bool { return s.Connections() == 0 && s.ClientBytes() == 0 })
 }
 
+// What waits for its answer counts once, and no more when it is answered.
+func TestPipelinedUpdatesCountUntilTheyAreAnswered(t *testing.T) {
+	store, arrived := newMemory(), make(chan struct{})
+	store.before = func(_, key string) {
+		if key == "first" {
+			<-arrived
+		}
+	}
+	s, address := serve(t, Options{Backend: store})
+	p := dial(t, address)
+	p.send(frameOf("INCR", "first"))
+	var commands [][]string
+	for range 100 {
+		commands = append(commands, []string{"APPEND", "k", strings.Repeat("v", 200)})
+	}
+	p.send(batch(commands...))
+	close(arrived)
+	for range 1 + len(commands) {
+		p.reply()
+	}
+	waitFor(t, "the client to count for what it takes", func() bool {
+		n := s.ClientBytes()
+		return n > front.ConnectionBytes/2 && n < 3*front.ConnectionBytes
+	})
+}
+
 // A client that does not read its replies holds their values.
 func TestRepliesThatAreNotReadCount(t *testing.T) {
 	m := &counters{}

@@ -3,6 +3,7 @@ package resp
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -273,4 +274,20 @@ func TestClientInfoShowsDatabaseAndTransaction(t *testing.T) {
 		t.Errorf("after RESET: %q", got)
 	}
 	p.expect("*2\r\n$9\r\ndatabases\r\n$2\r\n16\r\n", "CONFIG", "GET", "databases")
+}
+
+func TestATransactionLocksTheKeysOfTheDatabasesThatItSelects(t *testing.T) {
+	queued := func(words ...string) queuedCommand {
+		q := queuedCommand{cmd: byName[words[0]]}
+		for _, w := range words {
+			q.args = append(q.args, []byte(w))
+		}
+		return q
+	}
+	q := transaction{queue: []queuedCommand{queued("incr", "a"), queued("select", "2"), queued("mget", "b", "c"),
+		queued("select", "no"), queued("incr", "d")}}
+	if got, want := q.keys(1), []string{storageKey(1, "a"), storageKey(2, "b"), storageKey(2, "c"),
+		storageKey(2, "d")}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -58,7 +58,6 @@ func (c *connection) update(key []byte, argBytes int, decide decision, reply fun
 	}
 	p.all = append(p.all, u)
 	p.bytes += len(key) + argBytes
-	c.pending.bytes += len(key) + argBytes
 	if argBytes >= front.AccountStep {
 		c.account()
 	}
@@ -95,7 +94,6 @@ func (c *connection) awaitUpdates() {
 		}
 		clear(done)
 	}
-	c.pending.bytes -= p.bytes
 	p.all, p.runs, p.bytes = p.all[:0], 0, 0
 }
 

@@ -28,6 +28,15 @@ func TestPipelinedUpdatesAreReadAndPutTogether(t *testing.T) {
 	}
 }
 
+// CAUSAL LAST tells of what the last command has replied with, which is not always what was written last.
+func TestTheLastUpdateOfAPipelineIsTheLastThingRead(t *testing.T) {
+	replies, calls := pipelined(t, []string{"INCR", "b"}, []string{"INCR", "a"}, []string{"SETNX", "b", "no"})
+	if want := "read b, read a, issue b, issue a, await b, await a, get b"; calls != want ||
+		replies != ":1\r\n:1\r\n:0\r\n" {
+		t.Errorf("replies %q, calls\n %s, want\n %s", replies, calls, want)
+	}
+}
+
 func TestUpdatesOfOneKeyPutItsLastValueOnly(t *testing.T) {
 	store := newMemory()
 	_, address := serve(t, Options{Backend: store})

@@ -429,6 +429,33 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 	}
 }
 
+// A disk has room for two copies, and not for one of each loss.
+func TestRenewKeepsWhatTheFirstLossHasLeft(t *testing.T) {
+	fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
+	opts.FS = fs
+	var first []string
+	for i := range 2 {
+		s, err := Renew("store", opts, true, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents{}.apply(t, s, storage.Write{Key: "new", Record: record(1, "v")})
+		if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		names, err := fs.List(fs.PathJoin("store", damagedName))
+		if slices.Sort(names); err != nil || len(names) == 0 {
+			t.Fatalf("%v are kept: %v", names, err)
+		}
+		if first == nil {
+			first = names
+		}
+		if !slices.Equal(names, first) {
+			t.Errorf("after loss %d %v are kept, and %v of the first one", i+1, names, first)
+		}
+	}
+}
+
 // What Renew has kept gives way if the disk is full, and is removed when nobody needs it.
 func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
 	for _, becomesFull := range []bool{false, true} {

@@ -132,6 +132,21 @@ func TestAServerOfAnEarlierVersionGetsAWatermark(t *testing.T) {
 	}
 }
 
+// The server is marked once the file is there: a mark without a file says that the file was removed, and that data may
+// be lost.
+func TestAWatermarkThatCannotBeWrittenLosesNothing(t *testing.T) {
+	p := mustStart(t, t.TempDir())
+	opts := optionsOf(p)
+	mustApply(t, mustOpen(t, opts), set("k", "v"))
+	dir := t.TempDir()
+	opts.Watermark = filepath.Join(dir, "missing", "acknowledged")
+	if _, err := Open(testContext(t), opts); err == nil || errors.Is(err, storage.ErrDataLost) {
+		t.Fatalf("got %v", err)
+	}
+	opts.Watermark = filepath.Join(dir, "acknowledged")
+	wantData(t, mustOpen(t, opts), "k", "v")
+}
+
 func TestADamagedValueIsNotReturned(t *testing.T) {
 	for name, call := range map[string]func(*Store) error{
 		"get": func(s *Store) error { _, _, err := s.Get(testContext(t), "k7"); return err },

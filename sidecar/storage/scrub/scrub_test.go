@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,7 @@ type store struct {
 	damaged atomic.Int64
 	failing atomic.Int64
 	reads   []int
+	lost    string // a cursor that is not known any more
 	took    time.Duration
 }
 
@@ -136,6 +138,43 @@ func TestAScrubEndsAtDamage(t *testing.T) {
 		}
 		if err := s.pass(t.Context()); !errors.Is(err, storage.ErrDataLost) {
 			t.Error(err)
+		}
+	})
+}
+
+// forgetful forgets its cursors once.
+type forgetful struct {
+	store
+	forgets int
+}
+
+func (s *forgetful) Keys(ctx context.Context, after string, limit int) ([]string, string, error) {
+	if after != "" && s.forgets > 0 {
+		s.forgets--
+		s.lost = after
+	}
+	if after != "" && after == s.lost {
+		return nil, "", storage.ErrCursor
+	}
+	keys, next, err := s.store.Keys(ctx, strings.TrimPrefix(after, "again "), limit)
+	if next != "" && s.lost != "" {
+		next = "again " + next
+	}
+	return keys, next, err
+}
+
+func TestAPassBeginsAnewWhenItsCursorIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 1000
+		st := &forgetful{store: store{keys: keys, reads: make([]int, keys)}, forgets: 1}
+		st.damaged.Store(-1)
+		if err := New(st, options()).pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range st.reads {
+			if n == 0 {
+				t.Fatalf("key %d was not read", i)
+			}
 		}
 	})
 }

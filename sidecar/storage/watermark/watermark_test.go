@@ -122,6 +122,20 @@ func TestAPowerCutLeavesWhatWasSynced(t *testing.T) {
 	}
 }
 
+// Who opens the file relies on what it says, though the process that wrote it may have been killed before it synced
+// that.
+func TestAPowerCutLeavesWhatWasReadAndThatSomethingIsLost(t *testing.T) {
+	powerCut := func(fs *vfs.MemFS) vfs.FS { return fs.CrashClone(vfs.CrashCloneCfg{}) }
+	fs := newDisk(t)
+	killed := mustCreate(t, fs, 1, "")
+	ok(t, killed.Raise(7))
+	w, _, err := Open(fs, path)
+	ok(t, err)
+	want(t, powerCut(fs), "after it was opened", 7, "")
+	ok(t, w.Raise(8), w.MarkLost())
+	want(t, powerCut(fs), "marked as lost", Lost, "")
+}
+
 func TestAFlippedBitIsNoticedOrHarmless(t *testing.T) {
 	fs := newDisk(t)
 	w := mustCreate(t, fs, 5, "note")
