@@ -31,9 +31,10 @@ var stores = v1alpha1.GroupVersion.WithResource("causalstores")
 // the field.
 //
 //	create   creates the manifest
-//	update   creates the base, and then updates it to the manifest
+//	update   creates the base, and then updates it to the manifest. Fields above a line with --- are set before that; those below "status" are
+//	         what the operator says
 //
-// Where a CEL rule of the CRD rejects it, Validate and ValidateChange must return the same message.
+// Where a CEL rule of the CRD rejects it, Validate, ValidateChange and ValidateExclusions must return the same message.
 func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing.T) {
 	config := apiserver.ForTest(t)
 	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
@@ -61,12 +62,48 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 		if err != nil {
 			t.Fatalf("%s: create the base: %v", d.Pos, err)
 		}
+		before, input, staged := strings.Cut(d.Input, "---\n")
+		if !staged {
+			before, input = "", d.Input
+		}
+		created = prepare(t, api, created, before)
 		old := typed(t, created)
-		setFields(t, created, d.Input)
+		setFields(t, created, input)
 		changed := typed(t, created)
 		_, err = api.Update(t.Context(), created, metav1.UpdateOptions{FieldValidation: "Strict"})
-		return compareMessages(t, err, append(changed.Validate(), changed.Spec.ValidateChange(&old.Spec)...))
+		return compareMessages(t, err, slices.Concat(changed.Validate(), changed.Spec.ValidateChange(&old.Spec),
+			changed.ValidateExclusions(&old.Spec)))
 	})
+}
+
+// prepare sets fields of a store and of its status.
+func prepare(t *testing.T, api dynamic.ResourceInterface, u *unstructured.Unstructured,
+	lines string) *unstructured.Unstructured {
+	t.Helper()
+	status := map[string]any{}
+	for line := range strings.Lines(lines) {
+		path, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name, ok := strings.CutPrefix(path, "status."); ok {
+			var v any
+			if err := yaml.Unmarshal([]byte(value), &v); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			status[name] = v
+			continue
+		}
+		setFields(t, u, line)
+	}
+	u, err := api.Update(t.Context(), u, metav1.UpdateOptions{FieldValidation: "Strict"})
+	if err != nil {
+		t.Fatalf("prepare the base: %v", err)
+	}
+	if len(status) > 0 {
+		u.Object["status"] = status
+		if u, err = api.UpdateStatus(t.Context(), u, metav1.UpdateOptions{FieldValidation: "Strict"}); err != nil {
+			t.Fatalf("set the status of the base: %v", err)
+		}
+	}
+	return u
 }
 
 // compareMessages returns the API server's answer, and the messages that only it or only Go has.

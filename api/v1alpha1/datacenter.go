@@ -10,6 +10,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.exclusions) || has(self.exclusions) && self.exclusions >= oldSelf.exclusions",message="spec.dataCenters: exclusions cannot fall or be removed, because parts keep the greatest number that they have seen; restore it"
 // +kubebuilder:validation:XValidation:rule="!has(self.keepsData) || has(self.exclusions) && self.keepsData <= self.exclusions",message="spec.dataCenters: keepsData is above exclusions; set it to exclusions, or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.forceExclusion) || has(self.exclusions) && self.forceExclusion <= self.exclusions",message="spec.dataCenters: forceExclusion is above exclusions; set it to exclusions, or remove it"
 // +kubebuilder:validation:XValidation:rule="has(self.latitude) == has(self.longitude)",message="spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither"
 type DataCenter struct {
 	// Name of the data center. It becomes part of host names.
@@ -81,6 +82,14 @@ type DataCenter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	KeepsData int32 `json:"keepsData,omitempty"`
+	// ForceExclusion is the number of the exclusion that goes against the rule of tieBreaker, because a person knows
+	// that the other side is down, or does not exclude anything. Set it to exclusions. If that is wrong, nobody has all
+	// data after the cut. kubectl causal forget dc --force sets it.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	ForceExclusion int32 `json:"forceExclusion,omitempty"`
 	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps
 	// only, such as the one of kubectl causal console. Set both or neither.
 	//
