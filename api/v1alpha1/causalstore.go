@@ -252,7 +252,6 @@ type NearCopies struct {
 
 // Consistency configures consistency levels.
 //
-// +kubebuilder:validation:XValidation:rule="self.default == 'Causal'",messageExpression="'spec.consistency.default: ' + self.default + ' is not supported yet; use Causal'",message="spec.consistency.default: only Causal is supported yet; use Causal"
 // +kubebuilder:validation:XValidation:rule="!has(self.rules) || self.rules.size() == 0",message="spec.consistency.rules: levels per key are not supported yet; remove the rules"
 type Consistency struct {
 	// Default is the level of keys that no rule matches. Only Causal is supported.
@@ -315,7 +314,7 @@ type Scope string
 type Reads string
 
 // Level is a consistency level.
-// +kubebuilder:validation:Enum=Causal;Eventual;Strong
+// +kubebuilder:validation:Enum=Causal
 type Level string
 
 // InjectionMode is how an app's traffic reaches its sidecar.

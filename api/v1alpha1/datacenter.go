@@ -280,13 +280,12 @@ func (s Size) Quantity() resource.Quantity {
 
 // Storage configures what holds the data of each shard.
 //
-// +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not supported yet; use Redis or Embedded'",message="spec.storage.engine: this engine is not supported yet; use Redis or Embedded"
 // +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field"
 type Storage struct {
 	// Engine is Redis (a stock Redis server beside each middleman) or Embedded (a Pebble database inside the
-	// middleman). Cassandra and External are not supported yet.
+	// middleman).
 	//
 	// +required
 	Engine Engine `json:"engine"`
@@ -348,7 +347,7 @@ type Middleman struct {
 }
 
 // Engine is a storage engine.
-// +kubebuilder:validation:Enum=Redis;Embedded;Cassandra;External
+// +kubebuilder:validation:Enum=Redis;Embedded
 type Engine string
 
 // The supported engines.
