@@ -31,7 +31,7 @@ var stores = v1alpha1.GroupVersion.WithResource("causalstores")
 // the field.
 //
 //	create   creates the manifest
-//	update   creates the base, and then updates it to the manifest. Fields above a line with --- are set before that; those below "status" are
+//	update   creates the base, and then updates it to the manifest. Fields above a line with --- are those of the base; those below "status" are
 //	         what the operator says
 //
 // Where a CEL rule of the CRD rejects it, Validate, ValidateChange and ValidateExclusions must return the same message.
@@ -49,9 +49,14 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 		name := fmt.Sprintf("case-%d", next)
 		d.MaybeScanArgs(t, "name", &name)
 		manifest := baseManifest(t, name)
+		before, input, staged := strings.Cut(d.Input, "---\n")
+		if !staged {
+			before, input = "", d.Input
+		}
 		if d.Cmd == "create" {
 			setFields(t, manifest, d.Input)
 		}
+		ofStatus := setBase(t, manifest, before)
 		created, err := api.Create(t.Context(), manifest, metav1.CreateOptions{FieldValidation: "Strict"})
 		if d.Cmd == "create" {
 			if err == nil {
@@ -62,11 +67,13 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 		if err != nil {
 			t.Fatalf("%s: create the base: %v", d.Pos, err)
 		}
-		before, input, staged := strings.Cut(d.Input, "---\n")
-		if !staged {
-			before, input = "", d.Input
+		if len(ofStatus) > 0 {
+			created.Object["status"] = ofStatus
+			if created, err = api.UpdateStatus(t.Context(), created,
+				metav1.UpdateOptions{FieldValidation: "Strict"}); err != nil {
+				t.Fatalf("%s: set the status of the base: %v", d.Pos, err)
+			}
 		}
-		created = prepare(t, api, created, before)
 		old := typed(t, created)
 		setFields(t, created, input)
 		changed := typed(t, created)
@@ -76,34 +83,24 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 	})
 }
 
-// prepare sets fields of a store and of its status.
-func prepare(t *testing.T, api dynamic.ResourceInterface, u *unstructured.Unstructured,
-	lines string) *unstructured.Unstructured {
+// setBase sets fields of the base, and returns those of its status.
+func setBase(t *testing.T, u *unstructured.Unstructured, lines string) map[string]any {
 	t.Helper()
 	status := map[string]any{}
 	for line := range strings.Lines(lines) {
 		path, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name, ok := strings.CutPrefix(path, "status."); ok {
-			var v any
-			if err := yaml.Unmarshal([]byte(value), &v); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			status[name] = v
+		name, ok := strings.CutPrefix(path, "status.")
+		if !ok {
+			setFields(t, u, line)
 			continue
 		}
-		setFields(t, u, line)
-	}
-	u, err := api.Update(t.Context(), u, metav1.UpdateOptions{FieldValidation: "Strict"})
-	if err != nil {
-		t.Fatalf("prepare the base: %v", err)
-	}
-	if len(status) > 0 {
-		u.Object["status"] = status
-		if u, err = api.UpdateStatus(t.Context(), u, metav1.UpdateOptions{FieldValidation: "Strict"}); err != nil {
-			t.Fatalf("set the status of the base: %v", err)
+		var v any
+		if err := yaml.Unmarshal([]byte(value), &v); err != nil {
+			t.Fatalf("%s: %v", line, err)
 		}
+		status[name] = v
 	}
-	return u
+	return status
 }
 
 // compareMessages returns the API server's answer, and the messages that only it or only Go has.
