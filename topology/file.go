@@ -14,6 +14,10 @@ type File struct {
 	Epoch       uint64           `json:"epoch"`
 	DataCenters []FileDataCenter `json:"dataCenters"`
 	Rings       []FileRing       `json:"rings"`
+	// TieBreaker names a data center. Whoever excludes data centers must leave more than half of all rings, or half of
+	// them with the ring of the tie-breaker, so that two sides that are cut off from each other cannot exclude each
+	// other.
+	TieBreaker string `json:"tieBreaker,omitempty"`
 	// RoundTripMs is the round-trip time of pairs of DCs in milliseconds, each pair once, in either direction. It is
 	// the initial estimate until latencies are measured, and the delay of an emulated WAN. Omitted pairs are 0.
 	RoundTripMs map[string]map[string]float64 `json:"roundTripMs,omitempty"`
@@ -49,6 +53,12 @@ type FileDataCenter struct {
 	// what they have, because the other rings were excluded, too, and nobody has all data. Set it to exclusions, in the
 	// data centers of one ring only.
 	KeepsData *int `json:"keepsData,omitempty"`
+	// Returned is the number of the exclusion from which the data center is back: its shards serve. Set it to
+	// exclusions before another data center is excluded, which leaves too few rings otherwise.
+	Returned *int `json:"returned,omitempty"`
+	// ForceExclusion is the number of the exclusion that goes against the rule of TieBreaker, because a person knows
+	// that the others are down and exclude nobody.
+	ForceExclusion *int `json:"forceExclusion,omitempty"`
 	// Latitude, -90 to 90, and Longitude, -180 to 180, in degrees, are where maps show the data center. Set both or
 	// neither.
 	Latitude  *float64 `json:"latitude,omitempty"`
@@ -78,7 +88,8 @@ func (d *FileDataCenter) Counts() DataCenter {
 		Caches:                   countOr(d.Caches, 1), Shards: countOr(d.Shards, 1),
 		ShardMembers: countOr(d.ShardMembers, 1), ShardMembersBefore: countOr(d.ShardMembersBefore, 0),
 		ShardsBefore: countOr(d.ShardsBefore, 0), Exclusions: countOr(d.Exclusions, 0),
-		KeepsData: countOr(d.KeepsData, 0)}
+		KeepsData: countOr(d.KeepsData, 0), Returned: countOr(d.Returned, 0),
+		ForceExclusion: countOr(d.ForceExclusion, 0)}
 }
 
 // FileRing is one ring: data centers that together hold one full copy of the data.
@@ -178,7 +189,12 @@ func (f *File) Topology() (*Topology, error) {
 			rtt[i][j], rtt[j][i] = ms, ms
 		}
 	}
-	return New(f.Epoch, dcs, rings, rtt)
+	t, err := New(f.Epoch, dcs, rings, rtt)
+	if err != nil {
+		return nil, err
+	}
+	t.TieBreaker = f.TieBreaker
+	return t, t.validateExclusions()
 }
 
 func countOr(n *int, missing int) int {

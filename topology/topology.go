@@ -148,6 +148,11 @@ type DataCenter struct {
 	// have: no other ring has them. 0: none. The digest of a topology without one is that of versions that do not know
 	// it.
 	KeepsData int `json:",omitempty"`
+	// Returned is the number of the exclusion from which the data center is back, and ForceExclusion that of the
+	// exclusion that CheckExclusions does not judge. 0: none. The digest of a topology without them is that of versions
+	// that do not know them.
+	Returned       int `json:",omitempty"`
+	ForceExclusion int `json:",omitempty"`
 	// Place is where maps show the data center; nil: unknown. It is no part of what processes must agree on.
 	Place *Place `json:"-"`
 }
@@ -206,6 +211,9 @@ type Topology struct {
 	// RTT[a][b] is the declared round-trip time between two DCs in milliseconds, an initial estimate until it is
 	// measured.
 	RTT [][]float64
+	// TieBreaker is the data center of which the side may exclude others that has half of the rings; "": none
+	// (CheckExclusions).
+	TieBreaker string
 
 	owners    [][]Node // ring -> slot -> middleman
 	middlemen [][]Node // ring -> the middlemen that own its slots
@@ -260,14 +268,6 @@ func (t *Topology) validate() error {
 			return fmt.Errorf("data center %q: %d members for each shard, before that %d; declare 1 to %d", dc.Name,
 				dc.ShardMembers,
 				dc.ShardMembersBefore, MaxMembers)
-		case dc.Exclusions < 0 || dc.Exclusions > 0 && len(t.Rings) == 1:
-			return fmt.Errorf(
-				"data center %q: exclusions is %d with %d rings; a data center can be excluded where another ring "+
-					"has its data", dc.Name, dc.Exclusions, len(t.Rings))
-		case dc.KeepsData < 0 || dc.KeepsData > dc.Exclusions:
-			return fmt.Errorf(
-				"data center %q: keepsData is %d and exclusions is %d; set it to the number of the exclusion, or "+
-					"remove it", dc.Name, dc.KeepsData, dc.Exclusions)
 		case dc.RunningCoordinators() > MaxCoordinators:
 			return fmt.Errorf("data center %q: %d coordinators; declare at most %d", dc.Name, dc.RunningCoordinators(),
 				MaxCoordinators)
@@ -296,7 +296,7 @@ func (t *Topology) validate() error {
 			return fmt.Errorf("data center %q is in no ring; add it to one", dc.Name)
 		}
 	}
-	return t.validateKept()
+	return t.validateExclusions()
 }
 
 // validateKept refuses two rings that both go on with what they have: they would differ for good.

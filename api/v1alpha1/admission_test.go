@@ -31,9 +31,10 @@ var stores = v1alpha1.GroupVersion.WithResource("causalstores")
 // the field.
 //
 //	create   creates the manifest
-//	update   creates the base, and then updates it to the manifest
+//	update   creates the base, and then updates it to the manifest. Fields above a line with --- are those of the base; those below "status" are
+//	         what the operator says
 //
-// Where a CEL rule of the CRD rejects it, Validate and ValidateChange must return the same message.
+// Where a CEL rule of the CRD rejects it, Validate, ValidateChange and ValidateExclusions must return the same message.
 func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing.T) {
 	config := apiserver.ForTest(t)
 	apiserver.InstallCRDs(t, filepath.Join("..", "..", "config", "crd", "bases"))
@@ -48,9 +49,14 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 		name := fmt.Sprintf("case-%d", next)
 		d.MaybeScanArgs(t, "name", &name)
 		manifest := baseManifest(t, name)
+		before, input, staged := strings.Cut(d.Input, "---\n")
+		if !staged {
+			before, input = "", d.Input
+		}
 		if d.Cmd == "create" {
 			setFields(t, manifest, d.Input)
 		}
+		ofStatus := setBase(t, manifest, before)
 		created, err := api.Create(t.Context(), manifest, metav1.CreateOptions{FieldValidation: "Strict"})
 		if d.Cmd == "create" {
 			if err == nil {
@@ -61,12 +67,40 @@ func TestTheAPIServerRejectsInvalidManifestsWithTheMessagesOfValidate(t *testing
 		if err != nil {
 			t.Fatalf("%s: create the base: %v", d.Pos, err)
 		}
+		if len(ofStatus) > 0 {
+			created.Object["status"] = ofStatus
+			if created, err = api.UpdateStatus(t.Context(), created,
+				metav1.UpdateOptions{FieldValidation: "Strict"}); err != nil {
+				t.Fatalf("%s: set the status of the base: %v", d.Pos, err)
+			}
+		}
 		old := typed(t, created)
-		setFields(t, created, d.Input)
+		setFields(t, created, input)
 		changed := typed(t, created)
 		_, err = api.Update(t.Context(), created, metav1.UpdateOptions{FieldValidation: "Strict"})
-		return compareMessages(t, err, append(changed.Validate(), changed.Spec.ValidateChange(&old.Spec)...))
+		return compareMessages(t, err, slices.Concat(changed.Validate(), changed.Spec.ValidateChange(&old.Spec),
+			changed.ValidateExclusions(&old.Spec)))
 	})
+}
+
+// setBase sets fields of the base, and returns those of its status.
+func setBase(t *testing.T, u *unstructured.Unstructured, lines string) map[string]any {
+	t.Helper()
+	status := map[string]any{}
+	for line := range strings.Lines(lines) {
+		path, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		name, ok := strings.CutPrefix(path, "status.")
+		if !ok {
+			setFields(t, u, line)
+			continue
+		}
+		var v any
+		if err := yaml.Unmarshal([]byte(value), &v); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		status[name] = v
+	}
+	return status
 }
 
 // compareMessages returns the API server's answer, and the messages that only it or only Go has.

@@ -24,6 +24,8 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 20",message="metadata.name: must have at most 20 characters, because the names of pods contain it; use a shorter name"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('.')",message="metadata.name: must not contain dots, because host names contain it; use hyphens"
+// +kubebuilder:validation:XValidation:rule="!self.spec.dataCenters.exists(d, has(d.exclusions) && (!has(d.forceExclusion) || d.forceExclusion < d.exclusions) && oldSelf.spec.dataCenters.exists(o, o.name == d.name && (!has(o.exclusions) || d.exclusions > o.exclusions))) || [self.spec.dataCenters.filter(d, has(d.exclusions) && !(has(self.status) && has(self.status.dataCenters) && self.status.dataCenters.exists(s, s.name == d.name && has(s.exclusion) && s.exclusion.state == 'Back' && s.exclusion.count >= d.exclusions))).map(d, d.name)].exists(away, [self.spec.rings.filter(r, !r.dataCenters.exists(n, n in away))].exists(left, left.size() * 2 > self.spec.rings.size() || left.size() * 2 == self.spec.rings.size() && has(self.spec.tieBreaker) && left.exists(r, self.spec.tieBreaker in r.dataCenters)))",message="spec.dataCenters: exclusions leaves too few rings: more than half of all rings must be left, or half of them with the ring of spec.tieBreaker, because the other side may only be cut off, and exclude these; bring data centers back, or, if you know that the others are down and exclude nobody, set forceExclusion of the data center to its exclusions"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.tieBreaker) || has(oldSelf.spec.tieBreaker) || !has(self.status) || !has(self.status.conditions) || !self.status.conditions.exists(c, c.type == 'PeersConnected' && c.status == 'False')",message="spec.tieBreaker: cannot be set while other data centers are away or behind (condition PeersConnected), because those may set another one; set it when they are back"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.clients) || !has(self.spec.clients.usersSecret) || !(self.spec.clients.usersSecret in [self.metadata.name + '-keys', self.metadata.name + '-acl'])",message="spec.clients.usersSecret: the operator makes a Secret of this name; use another one"
 type CausalStore struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -63,6 +65,8 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.rings.size() > 1 || !self.dataCenters.exists(d, has(d.exclusions))",message="spec.dataCenters: exclusions needs several rings, because nobody else has the data of the only one; remove it"
 // +kubebuilder:validation:XValidation:rule="self.rings.size() == 1 || [self.dataCenters.filter(d, has(d.exclusions) && oldSelf.dataCenters.exists(o, o.name == d.name && (!has(o.exclusions) || d.exclusions > o.exclusions))).map(d, d.name)].exists(raised, self.rings.exists(r, !r.dataCenters.exists(n, n in raised)))",message="spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some data; leave one ring as it is"
 // +kubebuilder:validation:XValidation:rule="self.rings.filter(r, r.dataCenters.exists(n, self.dataCenters.exists(d, d.name == n && has(d.keepsData)))).size() <= 1",message="spec.dataCenters: keepsData is set in several rings, whose data would differ for good; set it in one ring, from which the others copy"
+// +kubebuilder:validation:XValidation:rule="!has(self.tieBreaker) || self.dataCenters.exists(d, d.name == self.tieBreaker)",message="spec.tieBreaker: names a data center that spec.dataCenters does not list; correct the name, or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.tieBreaker) || !has(oldSelf.tieBreaker) || self.tieBreaker == oldSelf.tieBreaker",message="spec.tieBreaker: cannot be changed to another data center at once, because each side of a cut could have its own; remove it in the manifests of all regions, and then set it"
 // +kubebuilder:validation:XValidation:rule="self.binding == oldSelf.binding",message="spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it"
 // +kubebuilder:validation:XValidation:rule="self.placement == 'SingleZone' || self.dataCenters.all(d, has(d.zones))",message="spec.dataCenters: a data center has no zones; set zones.frontend and zones.backend, or spec.placement: SingleZone for a cluster with one zone"
 // +kubebuilder:validation:XValidation:rule="!has(self.injection) || self.injection.mode != 'Redirect' || !has(self.clients) || !has(self.clients.front) || !has(self.clients.front.enabled) || self.clients.front.enabled",message="spec.injection.mode: Redirect needs the Services of the front, which is off; use LoopbackNames or Explicit"
@@ -110,6 +114,16 @@ type CausalStoreSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Rings []Ring `json:"rings"`
+	// TieBreaker names the data center of which the side may exclude other data centers if it has half of the rings.
+	// Whoever excludes must leave more than half of all rings, or half of them with the ring of the tie-breaker, so
+	// that two sides that are cut off from each other cannot exclude each other. Without one nobody can in a store with
+	// two rings, except by forceExclusion. It does nothing by itself. Choose the data center that is to go on, before
+	// anything is cut.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=22
+	TieBreaker string `json:"tieBreaker,omitempty"`
 	// Session configures sessions: what a session is, and which versions it reads.
 	//
 	// +optional
@@ -238,7 +252,6 @@ type NearCopies struct {
 
 // Consistency configures consistency levels.
 //
-// +kubebuilder:validation:XValidation:rule="self.default == 'Causal'",messageExpression="'spec.consistency.default: ' + self.default + ' is not supported yet; use Causal'",message="spec.consistency.default: only Causal is supported yet; use Causal"
 // +kubebuilder:validation:XValidation:rule="!has(self.rules) || self.rules.size() == 0",message="spec.consistency.rules: levels per key are not supported yet; remove the rules"
 type Consistency struct {
 	// Default is the level of keys that no rule matches. Only Causal is supported.
@@ -301,7 +314,7 @@ type Scope string
 type Reads string
 
 // Level is a consistency level.
-// +kubebuilder:validation:Enum=Causal;Eventual;Strong
+// +kubebuilder:validation:Enum=Causal
 type Level string
 
 // InjectionMode is how an app's traffic reaches its sidecar.

@@ -23,9 +23,9 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	p.require(sameRings(s.Rings, old.Rings),
 		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or "+
 			"create a new store")
-	p.require(len(s.Rings) <= 1 || !s.excludesInEveryRing(old),
-		"spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some "+
-			"data; leave one ring as it is")
+	p.require(s.TieBreaker == "" || old.TieBreaker == "" || s.TieBreaker == old.TieBreaker,
+		"spec.tieBreaker: cannot be changed to another data center at once, because each side of a cut could have "+
+			"its own; remove it in the manifests of all regions, and then set it")
 	p.require(s.Binding == old.Binding,
 		"spec.binding: cannot be changed, because all parts must use the same binding at all times; restore it")
 	p.require(s.Storage.Engine == old.Storage.Engine,
@@ -35,15 +35,6 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 	log, was := s.Storage.LogVolume(), old.Storage.LogVolume()
 	log.validateChange(&was, &p)
 	return p
-}
-
-// excludesInEveryRing reports whether each ring has a data center that is excluded once more than in old.
-func (s *CausalStoreSpec) excludesInEveryRing(old *CausalStoreSpec) bool {
-	raised := func(name string) bool {
-		is, was := s.findDataCenter(name), old.findDataCenter(name)
-		return is != nil && was != nil && is.Exclusions > was.Exclusions
-	}
-	return !slices.ContainsFunc(s.Rings, func(r Ring) bool { return !slices.ContainsFunc(r.DataCenters, raised) })
 }
 
 func (s *CausalStoreSpec) findDataCenter(name string) *DataCenter {

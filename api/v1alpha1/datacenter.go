@@ -10,6 +10,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",messageExpression="'spec.dataCenters: region of ' + self.name + ' cannot be changed, because its volumes are there; set it back to ' + oldSelf.region",message="spec.dataCenters: region cannot be changed, because the volumes are there; restore it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.exclusions) || has(self.exclusions) && self.exclusions >= oldSelf.exclusions",message="spec.dataCenters: exclusions cannot fall or be removed, because parts keep the greatest number that they have seen; restore it"
 // +kubebuilder:validation:XValidation:rule="!has(self.keepsData) || has(self.exclusions) && self.keepsData <= self.exclusions",message="spec.dataCenters: keepsData is above exclusions; set it to exclusions, or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.forceExclusion) || has(self.exclusions) && self.forceExclusion <= self.exclusions",message="spec.dataCenters: forceExclusion is above exclusions; set it to exclusions, or remove it"
 // +kubebuilder:validation:XValidation:rule="has(self.latitude) == has(self.longitude)",message="spec.dataCenters: a data center has only one of latitude and longitude; set both, or neither"
 type DataCenter struct {
 	// Name of the data center. It becomes part of host names.
@@ -81,6 +82,14 @@ type DataCenter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	KeepsData int32 `json:"keepsData,omitempty"`
+	// ForceExclusion is the number of the exclusion that goes against the rule of tieBreaker, because a person knows
+	// that the other side is down, or does not exclude anything. Set it to exclusions. If that is wrong, nobody has all
+	// data after the cut. kubectl causal forget dc --force sets it.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	ForceExclusion int32 `json:"forceExclusion,omitempty"`
 	// Latitude and longitude are where the data center is, in degrees; north and east are positive. They are for maps
 	// only, such as the one of kubectl causal console. Set both or neither.
 	//
@@ -271,13 +280,12 @@ func (s Size) Quantity() resource.Quantity {
 
 // Storage configures what holds the data of each shard.
 //
-// +kubebuilder:validation:XValidation:rule="self.engine in ['Redis', 'Embedded']",messageExpression="'spec.storage.engine: ' + self.engine + ' is not supported yet; use Redis or Embedded'",message="spec.storage.engine: this engine is not supported yet; use Redis or Embedded"
 // +kubebuilder:validation:XValidation:rule="self.engine == oldSelf.engine",messageExpression="'spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back to ' + oldSelf.engine",message="spec.storage.engine: cannot be changed, because data cannot be moved between engines; set it back"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Redis' || has(self.image)",message="spec.storage.image: engine Redis needs an image; use one with redis-server 6.2 or newer, such as redis:7.4"
 // +kubebuilder:validation:XValidation:rule="self.engine != 'Embedded' || !has(self.image)",message="spec.storage.image: engine Embedded runs inside the middleman and has no image; remove the field"
 type Storage struct {
 	// Engine is Redis (a stock Redis server beside each middleman) or Embedded (a Pebble database inside the
-	// middleman). Cassandra and External are not supported yet.
+	// middleman).
 	//
 	// +required
 	Engine Engine `json:"engine"`
@@ -339,7 +347,7 @@ type Middleman struct {
 }
 
 // Engine is a storage engine.
-// +kubebuilder:validation:Enum=Redis;Embedded;Cassandra;External
+// +kubebuilder:validation:Enum=Redis;Embedded
 type Engine string
 
 // The supported engines.

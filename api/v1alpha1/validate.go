@@ -45,6 +45,8 @@ func (c *CausalStore) Validate() []string {
 	p.require(len(s.keepingRings()) <= 1,
 		"spec.dataCenters: keepsData is set in several rings, whose data would differ for good; set it in one ring, "+
 			"from which the others copy")
+	p.require(s.TieBreaker == "" || s.findDataCenter(s.TieBreaker) != nil,
+		"spec.tieBreaker: names a data center that spec.dataCenters does not list; correct the name, or remove it")
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)
@@ -135,6 +137,8 @@ func (s *CausalStoreSpec) keepingRings() (rings []string) {
 func (d *DataCenter) validate(p *problems) {
 	p.require(d.KeepsData <= d.Exclusions,
 		"spec.dataCenters: keepsData is above exclusions; set it to exclusions, or remove it")
+	p.require(d.ForceExclusion <= d.Exclusions,
+		"spec.dataCenters: forceExclusion is above exclusions; set it to exclusions, or remove it")
 	for _, z := range d.Zones.Frontend {
 		p.require(!slices.Contains(d.Zones.Backend, z),
 			"zones: %s is in both frontend and backend, which must not fail together; keep it in one, or set "+

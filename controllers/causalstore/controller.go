@@ -170,6 +170,9 @@ func validate(seen *status.Observed, limits v1alpha1.Limits) (refused, forbidden
 			forbidden = append(forbidden, remedyDelete(seen.Store))
 		}
 	}
+	if last != nil {
+		forbidden = append(forbidden, seen.Store.ValidateExclusions(last)...)
+	}
 	return refused, append(forbidden, plan.MisplacedVolumes(seen.Observed)...)
 }
 

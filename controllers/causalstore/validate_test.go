@@ -57,6 +57,32 @@ func TestTheOperatorRefusesWhatTheCRDRefuses(t *testing.T) {
 	}
 }
 
+// An exclusion that admission refuses does not reach the parts either, and the advice is not to give the data up.
+func TestTheOperatorRefusesAnExclusionWithoutAMajority(t *testing.T) {
+	s := &v1alpha1.CausalStore{}
+	s.Spec.DataCenters = []v1alpha1.DataCenter{{Name: "a"}, {Name: "b"}}
+	s.Spec.Rings = []v1alpha1.Ring{{Name: "one", DataCenters: []string{"a"}}, {Name: "two", DataCenters: []string{"b"}}}
+	carriedOut, err := json.Marshal(s.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := &status.Observed{Observed: plan.Observed{Store: s, Record: &plan.Record{Epoch: 1, Spec: string(carriedOut)},
+		HasVolumes: true}}
+	s.Spec.DataCenters[1].Exclusions = 1
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 1 ||
+		!strings.Contains(forbidden[0], "exclusions leaves too few rings") {
+		t.Errorf("one of two, without a tie-breaker: %v", forbidden)
+	}
+	s.Spec.TieBreaker = "a"
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 0 {
+		t.Errorf("by the tie-breaker: %v", forbidden)
+	}
+	s.Spec.TieBreaker, s.Spec.DataCenters[1].ForceExclusion = "", 1
+	if _, forbidden := validate(seen, v1alpha1.Limits{}); len(forbidden) != 0 {
+		t.Errorf("by force: %v", forbidden)
+	}
+}
+
 // The limits of the operator also hold where the admission policy of the chart is missing.
 func TestTheOperatorRefusesWhatItsLimitsForbid(t *testing.T) {
 	s := &v1alpha1.CausalStore{}

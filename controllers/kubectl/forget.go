@@ -39,9 +39,10 @@ All regions that are left need it: parts that have not heard of it are not heard
 a --context for each of them. A cluster that cannot be read is named, and the command goes on
 without it. It refuses a data center of which a part still serves, unless --force says that this is
 meant; that costs a copy of its data. Neither does it exclude one without --force if the clusters of
---context do not run more than half of the rings that are not excluded, as in a store with two
-rings: two sides that are cut off from each other must not exclude each other. It refuses if no ring
-would be left that may have the data; nothing overrides that.
+--context do not run more than half of all rings, or half of them with that of spec.tieBreaker: two
+sides that are cut off from each other must not exclude each other. A ring counts while none of its
+data centers is excluded and away. --force then sets forceExclusion in the manifests, too. It
+refuses if no ring would be left that may have the data; nothing overrides that.
 
 If manifests come from a repository, raise the number there instead, or at once after it.`,
 		Example: `  kubectl causal forget dc eu-west-1 orders --namespace shop --context us --context asia
@@ -55,8 +56,8 @@ If manifests come from a repository, raise the number there instead, or at once 
 	dc.Flags().BoolVar(&f.accept, "accept-loss", false,
 		"exclude the data center; without it, the command only says what that means")
 	dc.Flags().BoolVar(&f.force, "force", false,
-		"exclude a data center of which a part serves, or is not known not to, or from clusters that do not "+
-			"run most rings")
+		"exclude a data center of which a part serves, or is not known not to, or from clusters that do not run "+
+			"enough rings; sets forceExclusion")
 	dc.Flags().DurationVar(&f.wait, "wait", time.Minute,
 		"how long to wait until the coordinators go by it; 0: do not wait")
 	forget.AddCommand(dc)
@@ -77,11 +78,11 @@ func (c *cluster) forget(cmd *cobra.Command, dc, name string, f *forgetFlags) er
 	}
 	v, w := found[0], cmd.OutOrStdout()
 	cmd.SilenceUsage = true
-	count, err := planForget(v, dc, f.force, time.Now())
+	plan, err := planForget(v, dc, f.force, time.Now())
 	if err != nil {
 		return err
 	}
-	if err := writeForget(w, v, dc, count); err != nil {
+	if err := writeForget(w, v, dc, plan); err != nil {
 		return err
 	}
 	if !f.accept {
@@ -89,12 +90,12 @@ func (c *cluster) forget(cmd *cobra.Command, dc, name string, f *forgetFlags) er
 		return err
 	}
 	for _, r := range v.known() {
-		if err := setExclusions(cmd.Context(), r, dc, count); err != nil {
+		if err := setExclusions(cmd.Context(), r, dc, plan); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s: exclusions of %s is %d\n", contextName(r), dc, count)
+		fmt.Fprintf(w, "%s: exclusions of %s is %d\n", contextName(r), dc, plan.count)
 	}
-	return awaitExclusion(cmd.Context(), w, v, dc, count, f.wait)
+	return awaitExclusion(cmd.Context(), w, v, dc, plan.count, f.wait)
 }
 
 func contextName(r *regionStore) string {
@@ -104,10 +105,18 @@ func contextName(r *regionStore) string {
 	return "context " + r.context
 }
 
-// planForget returns the number of exclusions that a data center gets in all manifests, or why it must not be excluded.
-func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, error) {
+// exclusionPlan is what a data center gets in all manifests: the number of exclusions, and whether it is also that of
+// forceExclusion.
+type exclusionPlan struct {
+	count  int32
+	forced bool
+}
+
+// planForget returns how a data center is excluded, or why it must not be.
+func planForget(v *storeRegions, dc string, force bool, now time.Time) (exclusionPlan, error) {
+	none := exclusionPlan{}
 	if len(v.faults()) > 0 {
-		return 0,
+		return none,
 			fmt.Errorf(
 				"the manifests of %s differ in what must be the same; run: kubectl causal status %s with the same "+
 					"--context", v.name, v.name)
@@ -115,68 +124,90 @@ func planForget(v *storeRegions, dc string, force bool, now time.Time) (int32, e
 	all := v.dataCenters()
 	i := slices.IndexFunc(all, func(d v1alpha1.DataCenter) bool { return d.Name == dc })
 	if i < 0 {
-		return 0, fmt.Errorf("%s has no data center %s; use one of %s", v.name, dc,
+		return none, fmt.Errorf("%s has no data center %s; use one of %s", v.name, dc,
 			strings.Join(v.dataCenterNames(), ", "))
 	}
 	if len(v.rings()) < 2 {
-		return 0, fmt.Errorf("%s has one ring, so nobody else has the data of %s; see docs/disasters.md, Start over",
+		return none, fmt.Errorf("%s has one ring, so nobody else has the data of %s; see docs/disasters.md, Start over",
 			v.name, dc)
 	}
 	if !hasOtherRing(v, dc) {
-		return 0,
+		return none,
 			fmt.Errorf(
 				"without %s no ring is left of which no data center is excluded, so it may have the only copy of "+
 					"some data; bring the excluded ones back first", dc)
 	}
-	count := int32(1)
+	plan := exclusionPlan{count: 1}
 	paused := false
 	for _, r := range v.known() {
 		paused = paused || r.store.Spec.Paused
 		for _, d := range r.store.Spec.DataCenters {
 			if d.Name == dc {
-				count = max(count, d.Exclusions+1)
+				plan.count = max(plan.count, d.Exclusions+1)
 			}
 		}
 	}
 	if paused {
-		return 0, fmt.Errorf("%s is paused, so its operator would not tell the parts; run: kubectl causal resume %s",
+		return none, fmt.Errorf("%s is paused, so its operator would not tell the parts; run: kubectl causal resume %s",
 			v.name, v.name)
 	}
 	if alive := signsOfLife(v, dc, now); alive != "" && !force {
-		return 0, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force",
+		return none, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force",
 			alive)
 	}
 	if err := checkMajority(v, dc); err != nil && !force {
-		return 0, err
+		return none, err
+	} else if err != nil {
+		plan.forced = true
 	}
-	return count, nil
+	return plan, nil
 }
 
-// checkMajority refuses to exclude a data center if the clusters that were read do not run more than half of the rings
-// of which no data center is away: the others may be cut off only, and exclude these.
+// checkMajority refuses to exclude a data center if the clusters that were read do not run more than half of all rings,
+// or half of them with that of the tie-breaker: the others may be cut off only, and exclude these. Admission judges by
+// the manifest alone (ValidateExclusions), and so allows a side without a majority the first of several exclusions,
+// which is of no use to it.
 func checkMajority(v *storeRegions, dc string) error {
-	counted, here := 0, 0
+	here, decides, tieBreaker := 0, false, v.tieBreaker()
 	for _, r := range v.rings() {
-		if slices.ContainsFunc(r.DataCenters, func(name string) bool { return name != dc && isAway(v, name) }) {
-			continue
-		}
-		counted++
-		if !slices.Contains(r.DataCenters, dc) && !slices.ContainsFunc(r.DataCenters, func(name string) bool {
-			return len(v.runs(name)) == 0
+		if !slices.ContainsFunc(r.DataCenters, func(name string) bool {
+			return name == dc || isAway(v, name) || len(v.runs(name)) == 0
 		}) {
 			here++
+			decides = decides || slices.Contains(r.DataCenters, tieBreaker)
 		}
 	}
-	if 2*here > counted {
+	all := len(v.rings())
+	if 2*here > all || 2*here == all && decides {
 		return nil
 	}
+	tie := ""
+	switch {
+	case 2*here == all && tieBreaker == "":
+		tie = ", and there is no spec.tieBreaker"
+	case 2*here == all:
+		tie = fmt.Sprintf(", and that of spec.tieBreaker, %s, is not among them", tieBreaker)
+	}
 	return fmt.Errorf(
-		"these clusters run %d of the %d rings that are not excluded without %s, which is not more than half: if the "+
-			"other side is only cut off, and excludes yours, "+
+		"without %s these clusters run %d of %d rings that serve, which is not more than half%s: if the other side "+
+			"is only cut off, and excludes yours, "+
 			"neither serves any more when both hear of it, until a person gives up what one of them has written "+
-			"(docs/disasters.md, Two sides have excluded each other); "+
+			"(docs/disasters.md, Who may exclude); "+
 			"give a --context for each region that is left, or, if you know that the other side is down or will not "+
-			"exclude yours, add --force", here, counted, dc)
+			"exclude yours, add --force", dc, here, all, tie)
+}
+
+// tieBreaker returns the tie-breaker that all manifests name, or "".
+func (v *storeRegions) tieBreaker() string {
+	name := ""
+	for i, r := range v.known() {
+		if t := r.store.Spec.TieBreaker; i == 0 {
+			name = t
+		} else if t != name {
+			return ""
+		}
+	}
+	return name
 }
 
 // hasOtherRing reports whether another ring has no data center that is excluded and not known to be back.
@@ -190,17 +221,7 @@ func hasOtherRing(v *storeRegions, dc string) bool {
 
 // isAway reports whether a data center was excluded and some cluster does not say that it is back.
 func isAway(v *storeRegions, dc string) bool {
-	for _, r := range v.known() {
-		i := slices.IndexFunc(r.store.Spec.DataCenters, func(d v1alpha1.DataCenter) bool { return d.Name == dc })
-		if i < 0 || r.store.Spec.DataCenters[i].Exclusions == 0 {
-			continue
-		}
-		x := exclusionOf(r.store, dc)
-		if x == nil || x.Count < r.store.Spec.DataCenters[i].Exclusions || x.State != v1alpha1.ExclusionBack {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.known(), func(r *regionStore) bool { return r.store.IsAway(dc) })
 }
 
 // signsOfLife says why a data center does not seem to be lost, or "".
@@ -241,7 +262,7 @@ func exclusionOf(s *v1alpha1.CausalStore, dc string) *v1alpha1.ExclusionStatus {
 }
 
 // writeForget says what the exclusion of a data center means, and where else it is needed.
-func writeForget(w io.Writer, v *storeRegions, dc string, count int32) error {
+func writeForget(w io.Writer, v *storeRegions, dc string, plan exclusionPlan) error {
 	ring := ""
 	for _, r := range v.rings() {
 		if slices.Contains(r.DataCenters, dc) {
@@ -252,11 +273,16 @@ func writeForget(w io.Writer, v *storeRegions, dc string, count int32) error {
   goes on   writes complete without its shards; reads of their slots go to other rings
   lost      acknowledged writes that only the disks of its coordinators have, if these do not come back
   returns   its shards begin again with nothing, and get their data from other rings. The number stays
-`, v.namespace, v.name, dc, ring, count)
+`, v.namespace, v.name, dc, ring, plan.count)
+	if plan.forced {
+		fmt.Fprintf(w,
+			"  forced    forceExclusion is %d, too: if the other side is not down, and excludes yours, nobody has "+
+				"all data after the cut\n", plan.count)
+	}
 	if missing := v.unreachedRegions(dc); len(missing) > 0 {
 		fmt.Fprintf(w,
 			"  elsewhere the parts of %s are not heard by the others until exclusions of %s is %d in the manifest "+
-				"there too\n", strings.Join(missing, ", "), dc, count)
+				"there too\n", strings.Join(missing, ", "), dc, plan.count)
 	}
 	for _, r := range v.all {
 		if r.err != nil {
@@ -278,11 +304,15 @@ func (v *storeRegions) unreachedRegions(dc string) (regions []string) {
 
 // setExclusions sets exclusions of a data center in the manifest of a cluster. It fails if somebody has changed the
 // manifest meanwhile.
-func setExclusions(ctx context.Context, r *regionStore, dc string, count int32) error {
+func setExclusions(ctx context.Context, r *regionStore, dc string, plan exclusionPlan) error {
 	i := slices.IndexFunc(r.store.Spec.DataCenters, func(d v1alpha1.DataCenter) bool { return d.Name == dc })
 	body := fmt.Appendf(nil,
-		`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"test","path":"/spec/dataCenters/%d/name","value":%q},{"op":"add","path":"/spec/dataCenters/%d/exclusions","value":%d}]`,
-		r.store.ResourceVersion, i, dc, i, count)
+		`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"test","path":"/spec/dataCenters/%d/name","value":%q},{"op":"add","path":"/spec/dataCenters/%d/exclusions","value":%d}`,
+		r.store.ResourceVersion, i, dc, i, plan.count)
+	if plan.forced {
+		body = fmt.Appendf(body, `,{"op":"add","path":"/spec/dataCenters/%d/forceExclusion","value":%d}`, i, plan.count)
+	}
+	body = append(body, ']')
 	if err := r.k.Patch(ctx, r.store, client.RawPatch(types.JSONPatchType, body),
 		client.FieldOwner(PluginName)); err != nil {
 		return fmt.Errorf("set exclusions of %s in %s: %w; run the command again", dc, contextName(r), err)

@@ -52,6 +52,9 @@ func testForget(t *testing.T, h *testCluster) {
 	if n := exclusions(2); n != 1 {
 		t.Errorf("paris was excluded %d times, want 1", n)
 	}
+	if n := h.store.Spec.DataCenters[2].ForceExclusion; n != 1 {
+		t.Errorf("with --force and without a majority, forceExclusion is %d, want 1", n)
+	}
 	if out, err := h.run("status"); err != nil || !strings.Contains(out, "EXCLUDED") ||
 		!strings.Contains(out, "paris") {
 		t.Errorf("status: %v\n%s", err, out)

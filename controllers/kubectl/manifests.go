@@ -35,6 +35,7 @@ var equalFields = []manifestField{
 // looseFields may differ for a while, as when a change is applied in one region after the other.
 var looseFields = []manifestField{
 	{"spec.image", func(s *v1alpha1.CausalStore) string { return s.Spec.Image }},
+	{"spec.tieBreaker", func(s *v1alpha1.CausalStore) string { return s.Spec.TieBreaker }},
 	{"images that run", func(s *v1alpha1.CausalStore) string {
 		var all []string
 		for _, d := range s.Status.DataCenters {
@@ -61,6 +62,7 @@ var looseDataCenterFields = []struct {
 	}},
 	{"coordinators.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Coordinators.Replicas) }},
 	{"exclusions", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Exclusions) }},
+	{"forceExclusion", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.ForceExclusion) }},
 	{"keepsData", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.KeepsData) }},
 	{"caches.replicas", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Caches.Replicas) }},
 	{"shards", func(dc *v1alpha1.DataCenter) string { return fmt.Sprint(dc.Shards) }},

@@ -99,7 +99,7 @@ func (j *journey) refuse(u user) {
 			"add it to the dataCenters of exactly one ring"},
 		{"too many replicas", "engine: Redis\n", "engine: Redis\n    replicas: 4\n", "a shard has 1 to 3 members"},
 		{"an engine that is not there", "engine: Redis\n", "engine: Cassandra\n",
-			"is not supported yet; use Redis or Embedded"},
+			`supported values: "Redis", "Embedded"`},
 		{"a long name", "  name: rings\n", "  name: a-name-that-is-too-long\n", "use a shorter name"},
 	} {
 		manifest := strings.Replace(sample, bad.old, bad.new, 1)

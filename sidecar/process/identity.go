@@ -26,11 +26,16 @@ type identity struct {
 	Epoch      uint64          `json:"epoch"`
 	Layout     uint64          `json:"layout"`
 	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
+	// Exclusions says how often each data center was excluded; nil in those of versions that do not judge exclusions.
+	Exclusions map[string]int `json:"exclusions,omitzero"`
+
+	topology *topology.Topology
 }
 
 func identityOf(t *topology.Topology, n topology.Node) identity {
 	id := identity{Part: n.Part.String(), DataCenter: t.DCs[n.DC].Name, Index: n.Index, Member: n.Member,
-		Epoch: t.Epoch, Layout: layoutDigest(t)}
+		Epoch: t.Epoch, Layout: layoutDigest(t),
+		Exclusions: t.Exclusions(), topology: t}
 	if n.Part == topology.Coordinator {
 		id.Origin = t.OriginOf(n)
 	}
@@ -40,9 +45,10 @@ func identityOf(t *topology.Topology, n topology.Node) identity {
 // layoutDigest digests everything in a topology but its epoch and round-trip times.
 func layoutDigest(t *topology.Topology) uint64 {
 	b, err := json.Marshal(struct {
-		DCs   []topology.DataCenter
-		Rings []topology.Ring
-	}{t.DCs, t.Rings})
+		DCs        []topology.DataCenter
+		Rings      []topology.Ring
+		TieBreaker string `json:",omitempty"`
+	}{t.DCs, t.Rings, t.TieBreaker})
 	if err != nil {
 		panic(err) // unreachable: strings and numbers can always be encoded
 	}
@@ -71,6 +77,8 @@ func (id identity) checkSuccessor(before identity) error {
 	case id.Origin != before.Origin:
 		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; "+
 			"add data centers only at the end of the list", before.Origin, id.Origin)
+	case before.Exclusions != nil:
+		return id.topology.CheckExclusions(before.Exclusions)
 	}
 	return nil
 }

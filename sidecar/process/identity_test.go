@@ -2,7 +2,9 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -59,6 +61,45 @@ func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+// TestARestartSkipsNoCheckOfExclusions: the file of a process may have been changed while it was down.
+func TestARestartSkipsNoCheckOfExclusions(t *testing.T) {
+	const text = `{epoch: %d, dataCenters: [{name: us%s}, {name: eu}], rings: [{name: one, dataCenters: [us]}, {name: two, dataCenters: [eu]}]}`
+	at := func(epoch int, us string) identity {
+		return identityOf(topologyOf(t, fmt.Sprintf(text, epoch, us)), coordinatorEU)
+	}
+	dir := t.TempDir()
+	if err := at(1, "").writeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(2, ", exclusions: 1").checkDir(dir); err == nil ||
+		!strings.Contains(err.Error(), "to exclude us leaves 1 of 2 rings") {
+		t.Errorf("an exclusion while the process was down: %v", err)
+	}
+	if err := at(2, ", exclusions: 1, forceExclusion: 1").checkDir(dir); err != nil {
+		t.Errorf("a forced one: %v", err)
+	}
+	if err := at(2, ", exclusions: 1").writeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := at(3, ", exclusions: 1").checkDir(dir); err != nil {
+		t.Errorf("an exclusion that the process knows: %v", err)
+	}
+
+	// A version that did not judge exclusions has left no word of them, and may have excluded anything.
+	old := at(1, "")
+	old.Exclusions = nil
+	if err := old.writeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, identityFile)); err != nil ||
+		strings.Contains(string(b), "exclusions") {
+		t.Fatalf("%s %v", b, err)
+	}
+	if err := at(2, ", exclusions: 1").checkDir(dir); err != nil {
+		t.Errorf("an exclusion from before an upgrade: %v", err)
 	}
 }
 

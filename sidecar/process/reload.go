@@ -36,6 +36,9 @@ func compareSettings(old, next *Settings) change {
 		return change{refused: fmt.Errorf("topology: it has changed, but its epoch is still %d; give a higher one",
 			is.Epoch)}
 	}
+	if err := is.CheckExclusions(was.Exclusions()); err != nil {
+		return change{refused: fmt.Errorf("topology: %w", err)}
+	}
 	c := change{restart: changedFields(old, next),
 		users: hasUsers(old) && hasUsers(next) && !reflect.DeepEqual(old.users, next.users)}
 	c.topology = is.Epoch > was.Epoch && contract.AppliesLive(was, is)

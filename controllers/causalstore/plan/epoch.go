@@ -23,6 +23,7 @@ func (b *builder) advanceRecord() error {
 	b.layout = layoutOf(&in.Store.Spec)
 	if last != nil {
 		b.scaling, b.resharding = advanceLayout(in, last, &b.layout)
+		noteReturned(in, last, &b.layout)
 	}
 	layout, err := json.Marshal(b.layout)
 	if err != nil {

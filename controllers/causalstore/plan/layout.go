@@ -11,7 +11,7 @@ import (
 // layoutOf returns the topology that a spec asks for, without an epoch. Rings list their data centers in the order of
 // the spec, so that a different order within a ring is no change.
 func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
-	f := topology.File{}
+	f := topology.File{TieBreaker: s.TieBreaker}
 	count := func(n int32) *int { i := int(n); return &i }
 	for _, dc := range s.DataCenters {
 		d := topology.FileDataCenter{Name: dc.Name, Coordinators: count(dc.Coordinators.Replicas),
@@ -28,6 +28,9 @@ func layoutOf(s *v1alpha1.CausalStoreSpec) topology.File {
 		}
 		if dc.KeepsData > 0 {
 			d.KeepsData = count(dc.KeepsData)
+		}
+		if dc.ForceExclusion > 0 {
+			d.ForceExclusion = count(dc.ForceExclusion)
 		}
 		f.DataCenters = append(f.DataCenters, d)
 	}

@@ -85,8 +85,8 @@ func (h *host) start() {
 		40_000, 1000
 	o.ReadEvery, o.Lease = 3*time.Second, h.w.lease
 	if s := &h.disk.storage; h.w.external {
-		o.External, o.Foundation, o.Applied, o.Occupied, o.Blank = true, s.foundation, s.position, *s != storage{},
-			s.position == 0
+		o.External, o.Foundation, o.Applied, o.Occupied, o.Blank = true, s.foundation, s.position,
+			*s != storage{} && *s != storage{foundation: h.disk.volume, of: h.disk.volume}, s.position == 0
 	}
 	h.instance++
 	h.g = group.New(o, &image, h.clock())

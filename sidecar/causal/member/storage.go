@@ -106,7 +106,9 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 	s.groupMember = groupMember{self: cfg.Self, topo: cfg.Topology, now: now, settle: s.settleStorage}
 	o := group.DefaultOptions(group.ID{Name: nameOf(cfg.Self), Volume: cfg.Volume})
 	o.Broken, o.External, o.MaxLogBytes = cfg.Broken, true, cfg.MaxLogBytes
-	o.Occupied = !cfg.Empty || cfg.Found != Applied{}
+	// The mark of this volume for a group that it was to create is no data: if the group was created, the log or the
+	// register knows.
+	o.Occupied = !cfg.Empty || cfg.Found != Applied{} && cfg.Found != Applied{Group: cfg.Volume, Volume: cfg.Volume}
 	o.Blank = cfg.Empty && (cfg.Found == Applied{} || cfg.Found.Volume == cfg.Volume) || cfg.Found.Copying &&
 		cfg.Found.Volume == cfg.Volume
 	o.Damaged = cfg.Damaged || !continues(&cfg.Found, cfg.Volume, image)

@@ -290,6 +290,41 @@ func TestACreatorMayStopAtAnyTime(t *testing.T) {
 	}
 }
 
+// A member that was to create the group has marked its storage, and stops; then another one is to create it. The mark
+// is no data, before the restart and after it. A storage that holds something, has a position, or was marked with a log
+// that is gone may have been that of a group.
+func TestAMarkedStorageKeepsNoOtherMemberFromCreatingTheGroup(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*shardRig, *shardMember)
+		want  bool
+	}{
+		"it was marked only": {func(*shardRig, *shardMember) {}, true},
+		"the storage holds something": {func(_ *shardRig, p *shardMember) {
+			p.store.set("old", causal.Record{Version: causal.Version{HLC: 1}}, false)
+		}, false},
+		"the log is another one": {func(r *shardRig, p *shardMember) { r.wipe(p) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newShardRig(t, 2)
+			p := r.members[1]
+			p.store.marker = Applied{Group: p.volume, Volume: p.volume}
+			c.spoil(r, p)
+			for _, m := range r.members {
+				r.start(m)
+			}
+			r.pass(5 * time.Second)
+			if serves := r.primary() != nil; serves != c.want {
+				t.Fatalf("a member serves: %v, want %v", serves, c.want)
+			}
+			if c.want {
+				r.awaitAll()
+				r.mustWrite("a")
+				r.checkEnd()
+			}
+		})
+	}
+}
+
 // The creator of a group loses its log when it has marked its storage, and has not created the group. A marker that is
 // not of such a creation, a storage that holds something, or a group in the register is another matter: something may
 // be lost.
