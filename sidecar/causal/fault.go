@@ -243,6 +243,10 @@ const (
 	EmptiesUnasked
 	// coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	CompleteNowhere
+	// shard: forgets what it has when its storage is damaged, whether or not another ring has it
+	EmptiesDamaged
+	// shard: gives another ring keys that it has lost itself, as if they were missing
+	VouchesForLost
 	faultEnd
 )
 
@@ -418,6 +422,8 @@ var faultNames = [faultEnd]string{
 	ExcludedCopiesStay:        "excluded-copies-stay",
 	EmptiesUnasked:            "empties-unasked",
 	CompleteNowhere:           "complete-nowhere",
+	EmptiesDamaged:            "empties-damaged",
+	VouchesForLost:            "vouches-for-lost",
 }
 
 func (f Fault) String() string { return faultNames[f] }

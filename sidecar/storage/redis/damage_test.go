@@ -99,9 +99,13 @@ func TestOpenDetectsThatTheServerWasEmptied(t *testing.T) {
 	if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) {
 		t.Fatalf("got %v", err)
 	}
-	opts.AcceptLoss = true
-	mustOpen(t, opts)
-	opts.AcceptLoss = false
+	if s, err := Renew(testContext(t), opts, func(storage.Store) ([]storage.Meta, error) {
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	mustOpen(t, opts)
 }
 
