@@ -14,7 +14,9 @@ import (
 // loseKeys makes the storage lack what it has in some ranges, and say so.
 func (d *disk) loseKeys(missing causal.KeyRanges) {
 	maps.DeleteFunc(d.records, func(key string, _ causal.Record) bool { return missing.Has(key) })
-	d.loss, d.missing = shard.LossPartial, missing
+	if len(missing) > 0 {
+		d.loss, d.missing = shard.LossPartial, missing
+	}
 }
 
 // doubt makes the storage say that it has lost something, and that nothing tells what.
@@ -33,6 +35,9 @@ func (d *disk) acceptLoss() {
 // nothing is to be lost.
 func (c *faultInjector) damageShards(duration int64) {
 	rng, slot := c.w.rng, topology.Slot(c.w.rng.IntN(topology.Slots))
+	if slices.ContainsFunc(c.byPart[topology.Middleman], func(n *node) bool { return n.disk.loss != shard.NoLoss }) {
+		return // what one of them lacks, another one might have that would be damaged now
+	}
 	var nodes []*node
 	for r := range topology.RingID(len(c.w.topo.Rings)) {
 		n := c.w.nodes[c.w.topo.Owner(r, slot)]
@@ -73,9 +78,6 @@ func (c *faultInjector) damageOthers(rng *rand.Rand, nodes []*node) {
 	for i, n := range nodes {
 		n.disk.loseKeys(causal.KeyRanges{}.With(causal.KeyRange{From: bounds[2*i],
 			To: bounds[2*i+1] + "\x00"}).Without(c.lost(nodes[:i])))
-	}
-	if rng.IntN(2) == 0 { // one of them has all it had, and lost the rest of what the other one has
-		nodes[0].disk.missing = nodes[0].disk.missing.With(causal.KeyRange{From: bounds[0], To: bounds[1]})
 	}
 }
 
@@ -146,7 +148,7 @@ func (c *faultInjector) afterDamage(n *node, duration int64, f func(*disk)) {
 // damage plans a run in which the shards of all rings are damaged together.
 func damage(p *runPlan, rng *rand.Rand) {
 	backfill(p, rng)
-	p.faultEvery = ms(200, 1200, rng)
+	p.faultEvery, p.scaleEvery = ms(200, 1200, rng), 0
 	p.faults = faultWeights{DamagedTwice: 8, Crash: 2, CrashLate: 1, CrashDirty: 1, CrashStaged: 1, WriteCut: 2, Cut: 1,
 		Slow: 2, SlowDisk: 1, CacheCut: 1}
 }

@@ -39,20 +39,22 @@ type PastReply struct {
 	// but for the keys in Lacks.
 	Vouches bool
 	Lacks   KeyRanges
+	// Accepted, with Vouches, says that a person has given up those of them that no other ring has.
+	Accepted bool
 }
 
 // Message returns r as a message.
 func (r PastReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPastReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll,
-			Map: r.Map, Older: r.Vouches, Record: r.Lacks.record()}}
+			Map: r.Map, Older: r.Vouches, VersionOnly: r.Accepted, Record: r.Lacks.record()}}
 }
 
 // PastReply returns the content of a message of KindPastReply.
 func (m *Message) PastReply() PastReply {
 	f := &m.fields
 	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit,
-		Map: f.Map, Vouches: f.Older, Lacks: rangesOf(f.Record)}
+		Map: f.Map, Vouches: f.Older, Accepted: f.VersionOnly, Lacks: rangesOf(f.Record)}
 }
 
 // ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without

@@ -121,7 +121,8 @@ var rules = [NumKinds]kindRules{
 	KindTermAnswer: {ID: anything, Seq: counter, HLC: anything},
 	KindPastQuery:  {ID: anything},
 	KindPastReply: {ID: anything, Clean: anything, Epoch: counter, HLC: anything, Seq: coordinatorSet, Hit: anything,
-		Map: anything, Older: anything, Record: anything},
+		Map: anything, Older: anything, VersionOnly: anything,
+		Record: anything},
 
 	KindCut:        {Cut: anything},
 	KindCount:      {ID: anything},

@@ -70,6 +70,9 @@ func LossMeta(ctx context.Context, s storage.Store, isMember, rest bool,
 	}
 	switch before {
 	case shard.NoLoss:
+		if len(missing) == 0 { // what could not be read can be read now, or was of no use
+			return nil, nil
+		}
 		return lossMeta(shard.LossPartial, missing), nil
 	case shard.LossPartial, shard.LossAccepted:
 		earlier, err := readMissing(ctx, s)

@@ -190,7 +190,7 @@ func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 func (s *Shard) tellCopies(id uint64) causal.PastReply {
 	r := causal.PastReply{ID: id, HasAll: s.hasAll(), Map: s.servedMap()}
 	if s.past.Loss.hasRest() && !s.excluded && (s.withdrawal == nil || !s.withdrawal.excluded) {
-		r.Vouches, r.Lacks = true, s.past.Missing
+		r.Vouches, r.Lacks, r.Accepted = true, s.past.Missing, s.past.Loss == LossAccepted
 		if s.past.Broken.Has(causal.VouchesForLost) {
 			r.Lacks = nil
 		}

@@ -200,7 +200,8 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 		h.Fences, s.isLost()
 	cfg.DataKept = s.past.Loss == LossKept || s.past.Loss == LossAccepted && len(view.Rings) == 1
 	if s.past.Loss.hasRest() {
-		cfg.Missing, cfg.AcceptLoss = s.past.Missing, s.past.Loss == LossAccepted
+		cfg.Missing, cfg.AcceptLoss = append(causal.KeyRanges{}, s.past.Missing...), s.past.Loss == LossAccepted
+		cfg.DataKept = cfg.DataKept || len(cfg.Missing) == 0
 	}
 	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
@@ -250,6 +251,8 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	default:
 		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
+		} else if msg.Kind == causal.KindScan {
+			s.refuseScan(msg)
 		}
 	}
 }

@@ -147,8 +147,22 @@ func (s *Shard) suffices(word causal.PastReply) bool {
 	if word.HasAll {
 		return true
 	}
-	return word.Vouches && s.past.Loss == LossPartial && !s.withdrawal.excluded &&
-		len(word.Lacks.Overlap(s.past.Missing)) == 0
+	if !word.Vouches || s.past.Loss != LossPartial || s.withdrawal.excluded {
+		return false
+	}
+	return word.Accepted || len(word.Lacks.Overlap(s.past.Missing)) == 0
+}
+
+// refuseScan tells a shard of another ring that gets back what it has lost that this one has not got it.
+func (s *Shard) refuseScan(m *causal.Message) {
+	if s.withdrawal == nil || s.withdrawal.excluded || m.From.Part != topology.Middleman {
+		return
+	}
+	r := causal.ScanReply{ID: m.Scan().ID, Map: s.servedMap(), Err: causal.ErrDataLost}
+	if s.past.Loss == LossPartial {
+		r.Lacks = s.past.Missing
+	}
+	s.out.Send(r.Message(s.self, m.From))
 }
 
 // withoutCopy returns the shards of other rings that have not said that they have what this one gives up, of the slots
