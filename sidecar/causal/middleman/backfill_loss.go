@@ -53,13 +53,21 @@ func (b *backfill) noteLacks(from topology.Node, r causal.ScanReply) {
 	}
 }
 
-// noteSilence notes that the donor that was asked does not answer.
+// noteSilence notes that the donors that were asked do not answer.
 func (b *backfill) noteSilence() {
-	if b.donor == nil || b.withoutData[b.donor.node] {
-		return
+	asked := map[topology.Node]bool{}
+	if b.donor != nil {
+		asked[b.donor.node] = true
 	}
-	if b.accepted.silent[b.donor.node]++; b.accepted.silent[b.donor.node] >= silentTurns {
-		b.withoutData[b.donor.node] = true
+	for _, l := range b.lookups {
+		if l.asked {
+			asked[l.node] = true
+		}
+	}
+	for n := range asked {
+		if b.accepted.silent[n]++; b.accepted.silent[n] >= silentTurns {
+			b.withoutData[n] = true
+		}
 	}
 }
 

@@ -251,8 +251,8 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	default:
 		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
-		} else if msg.Kind == causal.KindScan {
-			s.refuseScan(msg)
+		} else if msg.Kind == causal.KindScan || msg.Kind == causal.KindGet {
+			s.refuse(msg)
 		}
 	}
 }

@@ -153,9 +153,15 @@ func (s *Shard) suffices(word causal.PastReply) bool {
 	return word.Accepted || len(word.Lacks.Overlap(s.past.Missing)) == 0
 }
 
-// refuseScan tells a shard of another ring that gets back what it has lost that this one has not got it.
-func (s *Shard) refuseScan(m *causal.Message) {
+// refuse tells a shard of another ring that gets back what it has lost that this one has not got it.
+func (s *Shard) refuse(m *causal.Message) {
 	if s.withdrawal == nil || s.withdrawal.excluded || m.From.Part != topology.Middleman {
+		return
+	}
+	if m.Kind == causal.KindGet {
+		g := m.Get()
+		s.out.Send(causal.GetReply{ID: g.ID, Ring: s.topo.RingOf(s.self.DC), Key: g.Key,
+			Err: causal.ErrDataLost}.Message(s.self, m.From))
 		return
 	}
 	r := causal.ScanReply{ID: m.Scan().ID, Map: s.servedMap(), Err: causal.ErrDataLost}
