@@ -161,7 +161,7 @@ func (b *backfill) chooseRing(now causal.Now) {
 	}
 	silent := now.Mono-b.heardAt >= int64(donorTimeout)
 	if silent && b.m.cfg.AcceptLoss {
-		b.noteSilence()
+		b.noteSilence(now)
 	}
 	next := b.ring
 	if silent || next == topology.NoRing {

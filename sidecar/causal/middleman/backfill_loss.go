@@ -1,6 +1,8 @@
 package middleman
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -27,21 +29,21 @@ func (b *backfill) wantedOf(n topology.Node) causal.KeyRanges {
 	return b.m.cfg.Missing.Without(b.accepted.lacks[n])
 }
 
-// silentTurns is how often a donor may have been silent until it counts as one that has nothing, if a person has
-// accepted the loss: a minute.
-const silentTurns = 12
+// acceptAfter is how long a donor may be silent until it counts as one that has nothing, if a person has accepted the
+// loss.
+const acceptAfter = time.Minute
 
 // acceptedLoss is what becomes of keys that nobody has.
 type acceptedLoss struct {
 	told    map[topology.Node]causal.KeyRanges // what donors have said that they have lost, if they have all other keys
 	lacks   map[topology.Node]causal.KeyRanges // what is not wanted of donors any more, since nobody has it
-	silent  map[topology.Node]int              // how often they were waited for
+	silent  map[topology.Node]int64            // since when they are silent
 	givenUp [topology.Slots]bool               // slots of which nobody has anything
 }
 
 func newAcceptedLoss() acceptedLoss {
 	return acceptedLoss{told: map[topology.Node]causal.KeyRanges{}, lacks: map[topology.Node]causal.KeyRanges{},
-		silent: map[topology.Node]int{}}
+		silent: map[topology.Node]int64{}}
 }
 
 // noteLacks takes which keys a donor has lost.
@@ -54,7 +56,7 @@ func (b *backfill) noteLacks(from topology.Node, r causal.ScanReply) {
 }
 
 // noteSilence notes that the donors that were asked do not answer.
-func (b *backfill) noteSilence() {
+func (b *backfill) noteSilence(now causal.Now) {
 	asked := map[topology.Node]bool{}
 	if b.donor != nil {
 		asked[b.donor.node] = true
@@ -65,7 +67,10 @@ func (b *backfill) noteSilence() {
 		}
 	}
 	for n := range asked {
-		if b.accepted.silent[n]++; b.accepted.silent[n] >= silentTurns {
+		since, isSilent := b.accepted.silent[n]
+		if !isSilent {
+			b.accepted.silent[n] = b.heardAt
+		} else if now.Mono-since >= int64(acceptAfter) {
 			b.withoutData[n] = true
 		}
 	}
