@@ -140,3 +140,51 @@ func TestTheDataOfADamagedShardDoNotCountByAnExclusion(t *testing.T) {
 		}
 	}
 }
+
+// A storage that lacks some keys and is an older copy has nothing that is known to be as it was acknowledged. A
+// coordinator tells.
+func TestADamagedOlderCopyCountsAsLost(t *testing.T) {
+	topo, self := threeRings(t, 0), topology.Node{Part: topology.Middleman}
+	missing := causal.KeyRanges{causal.OneKey("x")}
+	s := New(topo, self, nil, Past{Starts: 4, Loss: LossPartial, Missing: missing, ID: 7})
+	now := causal.Now{Mono: 1, WallMs: 1000}
+	s.Tick(now)
+	reply := causal.PastReply{ID: s.Take(nil)[0].PastQuery().ID, HasAll: true,
+		Map: topo.Map(1)}.Message(topology.Node{DC: 1, Part: topology.Middleman}, self)
+	s.Step(now, &reply)
+	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 4})
+	if !ok {
+		t.Fatal("it does not begin")
+	}
+	s.Start(middleman.New(plan.Config, now), plan)
+	now.Mono += int64(time.Second)
+	s.Tick(now)
+	for _, m := range s.Take(nil) {
+		if m.Kind == causal.KindLaneHello {
+			h := m.LaneHello()
+			answer := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Away: ^uint64(1),
+				Surpassed: 9}.Message(m.To, self)
+			s.Step(now, &answer)
+		}
+	}
+	if s.IsCurrent() {
+		t.Fatal("it goes on")
+	}
+	s.Stop()
+	s.Drained()
+	if _, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 5}); ok {
+		t.Error("it begins before another ring has all data")
+	}
+	s.Tick(now)
+	for _, m := range s.Take(nil) {
+		if m.Kind == causal.KindPastQuery {
+			reply := causal.PastReply{ID: m.PastQuery().ID, HasAll: true,
+				Map: topo.Map(topo.RingOf(m.To.DC))}.Message(m.To, self)
+			s.Step(now, &reply)
+		}
+	}
+	if plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 5}); !ok || !plan.Clear ||
+		plan.Config.Incarnation < 10 {
+		t.Errorf("it begins: %v, %+v", ok, plan)
+	}
+}
