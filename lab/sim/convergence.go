@@ -168,7 +168,7 @@ func unfinishedShard(n *node, s *shard.Shard) string {
 			return fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
 		}
 		if p, ok := mm.Backfill(); ok {
-			return fmt.Sprintf(", %s is refilled: %+v", n.id, p)
+			return fmt.Sprintf(", %s is refilled, loss %d of %q: %+v", n.id, n.disk.loss, n.disk.missing, p)
 		}
 	} else if !n.removed {
 		return fmt.Sprintf(", %s serves nothing and waits for %v", n.id, s.Unanswered())

@@ -99,7 +99,7 @@ func (w *World) haveWithdrawn() bool {
 		s := n.shard()
 		withdrawn := false
 		if s != nil {
-			withdrawn, _ = s.Withdrawn()
+			_, withdrawn = s.Withdrawn()
 		}
 		return withdrawn
 	})

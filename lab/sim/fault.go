@@ -179,6 +179,8 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludeUnasked:            "exclusions",
 	causal.ExcludedCopiesStay:        "exclusions",
 	causal.EmptiesUnasked:            "exclusions",
+	causal.EmptiesDamaged:            "damage",
+	causal.VouchesForLost:            "damage",
 	causal.CompleteNowhere:           "exclusions",
 	causal.ExcludedOnce:              "exclusions",
 }

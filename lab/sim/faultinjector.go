@@ -100,7 +100,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	Silence:   (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
 	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant,
 	CacheRestart: (*faultInjector).restartCache,
-	Exclude:      (*faultInjector).excludeDC,
+	Exclude:      (*faultInjector).excludeDC, DamagedTwice: (*faultInjector).damageShards,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }

@@ -78,7 +78,8 @@ const (
 	Exclude        // a data center that may be away is excluded, and comes back
 	// two sides are cut off from each other, each excludes the other, and then all hear of both
 	Divide
-	PutLoss // a put, or the answer to one, is lost on a link that stays up
+	DamagedTwice // the storages of the shards of all rings that have a slot are damaged
+	PutLoss      // a put, or the answer to one, is lost on a link that stays up
 	injectedFaultEnd
 )
 
@@ -90,7 +91,7 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap",
 	"cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying",
 	"hung-storage", "log-given-up", "shard-lost", "silence", "members-lost", "volume-returned", "near-cut", "near-lag",
-	"near-grant", "cache-restart", "exclude", "divide", "put-loss"}
+	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -108,6 +108,9 @@ var profiles = []Profile{
 	{"shards",
 		"shards with several members, which crash, are cut off, lose logs and storages, and copy them from each other",
 		shards, nil},
+	{"damage",
+		"shards of all rings are damaged at the same time, each at another place or so that a person has to act, " +
+			"while nodes crash", damage, nil},
 	{"backfill",
 		"shards of one ring lose their data and get it back from others, while nodes crash, messages are late, and " +
 			"shards change", backfill, nil},

@@ -62,9 +62,9 @@ func (s *scenario) showWithdrawn() string {
 		if m == nil {
 			continue
 		}
-		if withdrawn, missing := m.Withdrawn(); withdrawn {
+		if w, withdrawn := m.Withdrawn(); withdrawn {
 			text := fmt.Sprintf("%s/%d, without", s.dcs[n.id.DC].Name, n.id.Index)
-			for _, o := range missing {
+			for _, o := range w.Without {
 				text += fmt.Sprintf(" %s/%d", s.dcs[o.DC].Name, o.Index)
 			}
 			all = append(all, text)

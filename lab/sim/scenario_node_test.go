@@ -18,6 +18,8 @@ import (
 //	slow-disk NODE DURATION       adds to the latency of its disk
 //	replace-disk NODE             gives a node that is down an empty disk
 //	former-disk NODE              gives a node that is down the disk that it had before
+//	damage NODE [KEY...]          makes the storage of a shard that is down lack these keys, and say so; without keys, say that nothing tells what it lacks
+//	go-on NODE                    makes the storage of a shard that is down go on with what it has, because a person says so
 //	accept-loss NODE              gives up the log of a coordinator, or the members of a shard, which are lost
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
@@ -34,6 +36,21 @@ func init() {
 	}
 	verbs["former-disk"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.former[n], n.disk = n.disk, s.former[n] })
+	}
+	verbs["damage"] = func(s *scenario, args []string) (string, error) {
+		var missing causal.KeyRanges
+		for _, key := range args[1:] {
+			missing = missing.With(causal.OneKey(s.key(key)))
+		}
+		return s.each(args[:1], func(n *node) {
+			s.former[n] = &disk{content: *n.disk.content.copy()}
+			if n.disk.doubt(); missing != nil {
+				n.disk.loseKeys(missing)
+			}
+		})
+	}
+	verbs["go-on"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.acceptLoss() })
 	}
 	verbs["accept-loss"] = func(s *scenario, args []string) (string, error) {
 		var refused []error

@@ -63,8 +63,8 @@ func (w *World) moverFrom(n *node, t *topology.Topology) *shard.Mover {
 
 // past returns what the storage of a middleman tells of earlier starts.
 func (n *node) past(w *World) shard.Past {
-	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, HasWritesOf: n.disk.hasWritesOf, ID: n.life,
-		Broken: w.settings.Broken}
+	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, Missing: n.disk.missing,
+		HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
 }
 
 // startShard starts the process of a middleman.

@@ -26,6 +26,7 @@ const (
 	metaOrigins    = "origins"
 	metaFences     = "fences"
 	metaExclusions = "exclusions"
+	metaMissing    = "missing"
 )
 
 func metaUint(name string, v uint64) member.Meta {
@@ -72,6 +73,7 @@ type content struct {
 	fences     causal.Fences            // never changed in place
 	exclusions causal.Exclusions
 	loss       shard.Loss
+	missing    causal.KeyRanges     // of the loss; never changed in place
 	moves      uint64               // counts movers
 	caches     topology.CacheLayout // saved once the leases from before have expired
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
@@ -102,7 +104,8 @@ func (c *content) meta() []member.Meta {
 	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)),
 		metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
 		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins),
-		fencesMeta(c.fences), exclusionsMeta(c.exclusions)}
+		fencesMeta(c.fences), exclusionsMeta(c.exclusions),
+		{Name: metaMissing, Value: c.missing.Encode()}}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -132,6 +135,12 @@ func (c *content) setMeta(m member.Meta) {
 			panic(err) // it was made by exclusionsMeta
 		}
 		c.exclusions = x
+	case metaMissing:
+		missing, err := causal.ParseKeyRanges(m.Value)
+		if err != nil {
+			panic(err) // it was made by Encode
+		}
+		c.missing = missing
 	case metaOrigins:
 		clear(c.origins)
 		for b := m.Value; len(b) > 0; {

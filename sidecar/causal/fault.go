@@ -246,6 +246,10 @@ const (
 	// coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	CompleteNowhere
 	ExcludedOnce // shard: goes on with its data when its data center is excluded another time
+	// shard: forgets what it has when its storage is damaged, whether or not another ring has it
+	EmptiesDamaged
+	// shard: gives another ring keys that it has lost itself, as if they were missing
+	VouchesForLost
 	faultEnd
 )
 
@@ -423,6 +427,8 @@ var faultNames = [faultEnd]string{
 	EmptiesUnasked:            "empties-unasked",
 	CompleteNowhere:           "complete-nowhere",
 	ExcludedOnce:              "excluded-once",
+	EmptiesDamaged:            "empties-damaged",
+	VouchesForLost:            "vouches-for-lost",
 }
 
 func (f Fault) String() string { return faultNames[f] }

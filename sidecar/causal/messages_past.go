@@ -4,7 +4,8 @@ import "github.com/causalstore/causalstore/topology"
 
 // PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty
 // disks): by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
-// before it begins to go by an exclusion (PROTOCOL, Excluded data centers).
+// before it begins to go by an exclusion (PROTOCOL, Excluded data centers), and so does a middleman before it gives up
+// what it has, or that gets back what it has lost, of the middlemen of other rings.
 type PastQuery struct {
 	// ID changes with each start, and with each exclusion that a coordinator is about to begin with.
 	ID uint64
@@ -34,20 +35,26 @@ type PastReply struct {
 	// HasAll, from a middleman, says that it serves, and has all that its ring has acknowledged of its slots by Map.
 	HasAll bool
 	Map    topology.MapID
+	// Vouches, from a middleman that has lost data, says that it has all that it has acknowledged of its slots, by Map,
+	// but for the keys in Lacks.
+	Vouches bool
+	Lacks   KeyRanges
+	// Accepted, with Vouches, says that a person has given up those of them that no other ring has.
+	Accepted bool
 }
 
 // Message returns r as a message.
 func (r PastReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPastReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll,
-			Map: r.Map}}
+			Map: r.Map, Older: r.Vouches, VersionOnly: r.Accepted, Record: r.Lacks.record()}}
 }
 
 // PastReply returns the content of a message of KindPastReply.
 func (m *Message) PastReply() PastReply {
 	f := &m.fields
 	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit,
-		Map: f.Map}
+		Map: f.Map, Vouches: f.Older, Accepted: f.VersionOnly, Lacks: rangesOf(f.Record)}
 }
 
 // ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without

@@ -213,17 +213,21 @@ type Scan struct {
 	Seen HLC
 	// Map is the slot map that the scan uses.
 	Map topology.MapID
+	// Wanted, from a middleman that has lost these keys and no others, are those that it asks for. One that has lost
+	// some of them refuses; one that has lost others names what it has, and refuses who does not say what is wanted.
+	Wanted KeyRanges
 }
 
 // Message returns s as a message.
 func (s Scan) Message(from, to topology.Node) Message {
 	return Message{Kind: KindScan, From: from, To: to,
-		fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map}}
+		fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map, Record: s.Wanted.record()}}
 }
 
 // Scan returns the content of a message of KindScan.
 func (m *Message) Scan() Scan {
-	return Scan{ID: m.fields.ID, After: m.fields.Key, Limit: m.fields.Seq, Seen: m.fields.HLC, Map: m.fields.Map}
+	return Scan{ID: m.fields.ID, After: m.fields.Key, Limit: m.fields.Seq, Seen: m.fields.HLC, Map: m.fields.Map,
+		Wanted: rangesOf(m.fields.Record)}
 }
 
 // ScanReply answers a Scan. It names every key that was in storage all the time since the Scan with an empty After,
@@ -240,11 +244,14 @@ type ScanReply struct {
 	// it. TellsHorizon is not set by versions that do not tell it.
 	Horizon      HLC
 	TellsHorizon bool
+	// Lacks, with ErrDataLost, are the keys that the sender has lost, if it has all others.
+	Lacks KeyRanges
 }
 
 // Message returns r as a message.
 func (r ScanReply) Message(from, to topology.Node) Message {
-	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map, HLC: r.Horizon, Hit: r.TellsHorizon}
+	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map, HLC: r.Horizon, Hit: r.TellsHorizon,
+		Record: r.Lacks.record()}
 	if len(r.Keys) > 0 {
 		f.Moved = make([]Moved, len(r.Keys))
 		for i, key := range r.Keys {
@@ -257,7 +264,7 @@ func (r ScanReply) Message(from, to topology.Node) Message {
 // ScanReply returns the content of a message of KindScanReply.
 func (m *Message) ScanReply() ScanReply {
 	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map, Horizon: m.fields.HLC,
-		TellsHorizon: m.fields.Hit}
+		TellsHorizon: m.fields.Hit, Lacks: rangesOf(m.fields.Record)}
 	if len(m.fields.Moved) > 0 {
 		r.Keys = make([]string, len(m.fields.Moved))
 		for i := range m.fields.Moved {

@@ -121,14 +121,15 @@ var rules = [NumKinds]kindRules{
 	KindTermAnswer: {ID: anything, Seq: counter, HLC: anything},
 	KindPastQuery:  {ID: anything},
 	KindPastReply: {ID: anything, Clean: anything, Epoch: counter, HLC: anything, Seq: coordinatorSet, Hit: anything,
-		Map: anything},
+		Map: anything, Older: anything, VersionOnly: anything,
+		Record: anything},
 
 	KindCut:        {Cut: anything},
 	KindCount:      {ID: anything},
 	KindCountReply: {ID: anything, Seq: anything, Err: knownErr},
-	KindScan:       {ID: anything, Key: anything, Seq: anything, HLC: anything, Map: anything},
+	KindScan:       {ID: anything, Key: anything, Seq: anything, HLC: anything, Map: anything, Record: anything},
 	KindScanReply: {ID: anything, Key: anything, Err: knownErr, Map: anything, HLC: anything, Hit: anything,
-		Moved: anything},
+		Moved: anything, Record: anything},
 
 	KindPull: {Map: anything, Hash: aMap, ID: counter, Epoch: counter, Session: counter, Seq: counter, Clean: anything},
 	KindPulled: {Map: anything, ID: counter, Epoch: counter, Session: counter, Seq: counter, Moved: records,

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -31,7 +33,7 @@ func TestAStorageThatHasLostDataIsMarkedForHowItComesBack(t *testing.T) {
 		if err := s.Apply(t.Context(), nil, c.before...); err != nil {
 			t.Fatal(err)
 		}
-		meta, err := LossMeta(t.Context(), s, c.isMember)
+		meta, err := LossMeta(t.Context(), s, c.isMember, false, nil)
 		if err == nil {
 			err = s.Apply(t.Context(), nil, meta...)
 		}
@@ -46,11 +48,58 @@ func TestAStorageThatHasLostDataIsMarkedForHowItComesBack(t *testing.T) {
 		if found.Copying != c.copied || found.Position != 0 || empty == c.alone || err != nil {
 			t.Errorf("%s: the marker is %+v, empty %v, %v", c.what, found, empty, err)
 		}
-		if err := AcceptStorageLoss(t.Context(), s); err != nil {
+		kept := false
+		if err := AcceptStorageLoss(t.Context(), s, func() error { kept = true; return nil }); (err == nil) != c.alone {
 			t.Error(err)
 		}
-		if lost, err := metaUint(t.Context(), s, metaDataLost); lost != 0 || err != nil {
-			t.Errorf("%s: accepted, data-lost is %d, %v", c.what, lost, err)
+		loss, err := readLoss(t.Context(), s)
+		if (loss == shard.LossAccepted) != c.alone || kept != c.alone || err != nil {
+			t.Errorf("%s: accepted, the loss is %d, %v", c.what, loss, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a storage lacks is what it has lost now, and what it had lost before and has not got back.
+func TestALossOfAStorageThatLacksSomethingAddsToIt(t *testing.T) {
+	before, found := causal.KeyRanges{causal.OneKey("b")}, causal.KeyRanges{causal.OneKey("f")}
+	both := before.With(found[0])
+	for _, c := range []struct {
+		before, after shard.Loss
+		missing       causal.KeyRanges
+	}{
+		{shard.NoLoss, shard.LossPartial, both},
+		{shard.LossPartial, shard.LossPartial, both},
+		{shard.LossAccepted, shard.LossAccepted, both},
+		{shard.LossFound, shard.LossFound, nil},
+		{shard.LossCleared, shard.LossFound, nil},
+		{shard.LossKept, shard.LossFound, nil},
+	} {
+		s, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
+		if err == nil {
+			err = s.Apply(t.Context(), nil, lossMeta(c.before, before)...)
+		}
+		lacks := found
+		if c.before == shard.NoLoss {
+			lacks = both
+		}
+		var meta []storage.Meta
+		if err == nil {
+			meta, err = LossMeta(t.Context(), s, false, true, lacks)
+		}
+		if err == nil {
+			err = s.Apply(t.Context(), nil, meta...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, err := readLoss(t.Context(), s)
+		missing, missingErr := readMissing(t.Context(), s)
+		if loss != c.after || !slices.Equal(missing, c.missing) || err != nil || missingErr != nil {
+			t.Errorf("loss %d before: loss %d of %q, want %d of %q; %v, %v", c.before, loss, missing, c.after,
+				c.missing, err, missingErr)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

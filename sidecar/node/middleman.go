@@ -74,11 +74,12 @@ const (
 	metaDataLost    = "data-lost"  // a shard.Loss
 	metaFences      = "fences"     // causal.Fences
 	metaExclusions  = "exclusions" // causal.Exclusions
+	metaMissing     = "missing"    // causal.KeyRanges: what is lost, if metaDataLost says that it is known
 )
 
 // middlemanMeta are the names of all metadata of a middleman.
 var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences,
-	metaExclusions, metaDataLost}
+	metaExclusions, metaDataLost, metaMissing}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -136,12 +137,10 @@ func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) 
 	if past.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
 		return past, err
 	}
-	lost, err := metaUint(ctx, mm.store, metaDataLost)
-	if lost > uint64(shard.LossKept) {
-		return past, fmt.Errorf("read %s from storage: %d is not known; a later version has written it",
-			metaDataLost, lost)
+	if past.Loss, err = readLoss(ctx, mm.store); err != nil {
+		return past, err
 	}
-	past.Loss = shard.Loss(lost)
+	past.Missing, err = readMissing(ctx, mm.store)
 	return past, err
 }
 
@@ -178,11 +177,10 @@ func (mm *Middleman) Serves() (serves bool) {
 	return serves
 }
 
-// Withdrawn reports whether the data center was excluded and the shard keeps its data without answering anything, and
-// which shards of other rings have not said that they have all data.
-func (mm *Middleman) Withdrawn() (withdrawn bool, missing []topology.Node) {
-	mm.host.Inspect(func(s *shard.Shard) { withdrawn, missing = s.Withdrawn() })
-	return withdrawn, missing
+// Withdrawn reports whether the shard keeps what it has without answering anything, and why.
+func (mm *Middleman) Withdrawn() (w shard.Withdrawn, ok bool) {
+	mm.host.Inspect(func(s *shard.Shard) { w, ok = s.Withdrawn() })
+	return w, ok
 }
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
@@ -205,16 +203,6 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 			mm.onFailure(cause)
 		}()
 	})
-}
-
-// AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what
-// is missing.
-func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
-	lost, err := metaUint(ctx, s, metaDataLost)
-	if err != nil || lost == uint64(shard.NoLoss) {
-		return err
-	}
-	return setMetaUint(ctx, s, metaDataLost, uint64(shard.NoLoss))
 }
 
 // startServing starts a middleman under the current slot map, if the shard may serve.

@@ -134,9 +134,9 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	mm.mu.Lock()
 	topo := mm.m.View()
 	lost, known := mm.m.DataLost()
-	withdrawn, _ := mm.m.Withdrawn()
+	withdrawal, withdrawn := mm.m.Withdrawn()
 	mm.mu.Unlock()
-	if withdrawn {
+	if withdrawn && withdrawal.Excluded {
 		mm.logger.Warn(
 			"the data center was excluded: the shard keeps its data and answers nothing until other rings have said " +
 				"that they have all of them")

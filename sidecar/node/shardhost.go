@@ -8,6 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -116,11 +117,11 @@ func (sm *ShardMember) Unanswered() []topology.Node {
 }
 
 // Withdrawn is as for Middleman.
-func (sm *ShardMember) Withdrawn() (withdrawn bool, missing []topology.Node) {
+func (sm *ShardMember) Withdrawn() (w shard.Withdrawn, ok bool) {
 	if mm := sm.Serving(); mm != nil {
 		return mm.Withdrawn()
 	}
-	return false, nil
+	return w, false
 }
 
 // Resharding is as for Middleman.

@@ -2,13 +2,11 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -56,27 +54,6 @@ func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta
 		}
 	}
 	return meta, nil
-}
-
-// LossMeta returns what is to be noted in a storage that has lost data, so that nothing of it is used: with which it is
-// copied from another member if it is, or was, that of a member, and refilled from another ring otherwise.
-func LossMeta(ctx context.Context, s storage.Store, isMember bool) ([]storage.Meta, error) {
-	b, found, err := s.Meta(ctx, metaApplied)
-	if err != nil {
-		return nil, fmt.Errorf("read %s from storage: %w", metaApplied, err)
-	}
-	switch {
-	case found:
-		marker, err := member.ParseApplied(b)
-		if err != nil {
-			return nil, err
-		}
-		return []storage.Meta{markerMeta(member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true})},
-			nil
-	case isMember:
-		return nil, nil // its log says that there was more
-	}
-	return []storage.Meta{{Name: metaDataLost, Value: binary.AppendUvarint(nil, uint64(shard.LossFound))}}, nil
 }
 
 // runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the

@@ -93,7 +93,7 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 				t.Fatal("it does not serve before it hears of the exclusion")
 			}
 			from(causal.Ping{ID: 1}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, self))
-			await("it stops", func() bool { withdrawn, _ := mm.Withdrawn(); return withdrawn && !mm.Serves() })
+			await("it stops", func() bool { _, withdrawn := mm.Withdrawn(); return withdrawn && !mm.Serves() })
 			loss := func() shard.Loss {
 				n, err := metaUint(t.Context(), store, metaDataLost)
 				if err != nil {
@@ -104,7 +104,7 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 			for range 40 { // 10 s
 				mono.Add(int64(250 * time.Millisecond))
 				mm.Tick()
-				if withdrawn, _ := mm.Withdrawn(); !withdrawn || !c.otherHas {
+				if _, withdrawn := mm.Withdrawn(); !withdrawn || !c.otherHas {
 					continue
 				}
 				asked := net.wait(t, causal.KindPastQuery, 1)

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/wal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -44,6 +46,40 @@ func explainWithdrawal(t *topology.Topology, dc topology.DC, missing []topology.
 			"and know the same exclusions; waiting for %s. If these wait for it, too, two sides have excluded each "+
 			"other, and a person has to choose whose data count; "+
 			"see docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
+}
+
+// explainKeptDamage says why a middleman keeps what is left of its storage and answers nothing.
+func explainKeptDamage(t *topology.Topology, w shard.Withdrawn) error {
+	lost, missing := "all data", "; nothing tells what it lacks, so all of it counts as lost"
+	if w.Missing != nil {
+		lost, missing = "what this one lacks", ": "+describeRanges(w.Missing)
+	}
+	next := ""
+	if len(w.Nowhere) > 0 {
+		next = "; " + describeRanges(w.Nowhere) + " are lost there, too"
+	}
+	return fmt.Errorf(
+		"data lost: the storage is damaged%s; the shard keeps what is left of it and answers nothing until shards of "+
+			"other rings have said that they "+
+			"have %s; waiting for %s%s; if they have lost it, a person has to decide; see docs/disasters.md, A shard "+
+			"has lost its data",
+		missing, lost, nameParts(t, w.Without), next)
+}
+
+// describeRanges names ranges of keys for people.
+func describeRanges(rs causal.KeyRanges) string {
+	if len(rs) == 0 {
+		return "no keys"
+	}
+	last := rs[len(rs)-1].To
+	end := fmt.Sprintf("below %.60q", last)
+	if last == "" {
+		end = "to the last"
+	}
+	if len(rs) == 1 {
+		return fmt.Sprintf("the keys from %.60q %s", rs[0].From, end)
+	}
+	return fmt.Sprintf("the keys of %d ranges, from %.60q %s", len(rs), rs[0].From, end)
 }
 
 // explainKept says why a middleman whose data count though its data center was excluded refuses reads.

@@ -14,6 +14,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -30,7 +31,7 @@ type shardHost interface {
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
-	Withdrawn() (withdrawn bool, missing []topology.Node)
+	Withdrawn() (w shard.Withdrawn, ok bool)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
 }
@@ -77,8 +78,11 @@ func (p *process) startMiddleman(ctx context.Context) (part, error) {
 	p.metrics.MustRegister(metrics.Middleman(func() metrics.Shard { return m.m }))
 	scrubbing := scrub.New(store, scrub.Defaults(p.log))
 	p.metrics.MustRegister(metrics.Scrub(scrubbing.Progress))
-	go scrubbing.Run(ctx) // it ends when the store is closed, at the latest
-	go m.watchStorage(p.fail, func() { p.removeDamaged(store) })
+	scrub := sync.OnceFunc(func() { go scrubbing.Run(ctx) }) // it ends when the store is closed, at the latest
+	go m.watchStorage(p.fail, func() { p.spareDamaged(store) }, func() {
+		p.removeDamaged(store)
+		scrub()
+	})
 	return m, nil
 }
 
@@ -119,13 +123,13 @@ const (
 )
 
 // watchStorage pings the storage until close. It ends the process when another middleman has taken the storage over.
-// When a storage that had lost its data has them again, it calls removeDamaged.
-func (m *middlemanPart) watchStorage(fail func(error), removeDamaged func()) {
+// It calls begun when the shard has begun to serve, or to get back what it has lost, and whole when it has all data.
+func (m *middlemanPart) watchStorage(fail func(error), begun, whole func()) {
 	defer close(m.ended)
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
 	var refused middleman.Stats
-	wasLost := false
+	isWhole, hasBegun := false, false
 	refusals := rate.Sometimes{First: 1, Interval: 10 * time.Second}
 	for {
 		select {
@@ -133,11 +137,17 @@ func (m *middlemanPart) watchStorage(fail func(error), removeDamaged func()) {
 			return
 		case <-tick.C:
 		}
-		if lost, _ := m.m.DataLost(); lost {
-			wasLost = true
-		} else if wasLost && m.ready() == nil {
-			wasLost = false
-			removeDamaged()
+		lost, _ := m.m.DataLost()
+		if _, withdrawn := m.m.Withdrawn(); !hasBegun && !withdrawn {
+			hasBegun = true
+			begun()
+		}
+		switch {
+		case lost:
+			isWhole = false
+		case !isWhole && m.ready() == nil:
+			isWhole = true
+			whole()
 		}
 		refusals.Do(func() { refused = m.logClockRefusals(refused) })
 		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
@@ -211,8 +221,10 @@ func (m *middlemanPart) ready() error {
 	m.mu.Lock()
 	pingErr := m.storageErr
 	m.mu.Unlock()
-	if withdrawn, missing := m.m.Withdrawn(); withdrawn {
-		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, missing))
+	if w, withdrawn := m.m.Withdrawn(); withdrawn && w.Excluded {
+		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, w.Without))
+	} else if withdrawn {
+		return inState(contract.StateDataLost, explainKeptDamage(m.topo(), w))
 	}
 	if lost, known := m.m.DataLost(); lost {
 		var progress middleman.BackfillProgress

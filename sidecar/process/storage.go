@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
@@ -55,47 +56,65 @@ const acceptLossFile = "accept-loss"
 
 // engine opens the storage of a middleman.
 type engine struct {
-	dir   string // where acceptLossFile is looked for; "": nowhere
-	open  func(acceptLoss bool) (storage.Store, error)
+	dir  string // where acceptLossFile is looked for; "": nowhere
+	open func() (storage.Store, error)
+	// renew begins anew in place of a storage that is damaged, with what is left of it if that is known to be all but
+	// some keys.
 	renew func() (storage.Store, error)
+	// keep makes a storage that was renewed have whatever can be read of the damaged one.
+	keep func(storage.Store) error
 }
 
-// openStore opens the storage. One that has lost something begins anew, as one that gets its data from another ring,
-// or from another member. If there is neither, it is for a person to decide.
+// openStore opens the storage. One that has lost something begins anew, as one that gets its data from another ring, or
+// from another member. If there is neither, or nobody has the data, it is for a person to decide.
 func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.open(false)
-	switch {
-	case !errors.Is(err, storage.ErrDataLost):
-		return s, err
-	case p.isRefilled():
-		p.log.Error("the storage is damaged; it begins anew, and its data come from another ring or member",
-			"error", err)
-		return e.renew()
-	}
-	accepted := filepath.Join(e.dir, acceptLossFile)
-	if _, statErr := os.Stat(accepted); statErr == nil && e.dir != "" {
-		s, err = e.open(true)
-	}
-	if errors.Is(err, storage.ErrDataLost) {
+	accepted := p.hasAcceptedLoss(e)
+	s, err := e.open()
+	switch isLost := errors.Is(err, storage.ErrDataLost); {
+	case isLost && (p.isRefilled() || accepted):
+		p.log.Error("the storage is damaged; what it has lost comes from another ring or member", "error", err)
+		s, err = e.renew()
+	case isLost:
 		return nil, inState(contract.StateDataLost, fmt.Errorf("data lost: %w; there is no other ring to get it from. "+
 			"Put back the data as they were when the process stopped, from a mirror or a volume snapshot taken since. "+
-			"To go on without what is lost, if nothing else is damaged, create the file %s "+
-			"(docs/disasters.md, A shard has lost its data)", err, accepted))
+			"To go on without what is lost, create the file %s (docs/disasters.md, Going on without what is lost)", err,
+			filepath.Join(e.dir, acceptLossFile)))
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || !accepted {
+		return s, err
 	}
-	if err = node.AcceptStorageLoss(ctx, s); err == nil {
-		err = os.Remove(accepted)
-	}
-	if err != nil {
+	if err := p.acceptLoss(ctx, e, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("accept the loss of data: %w", err), s.Close())
 	}
 	return s, nil
+}
+
+// hasAcceptedLoss reports whether a person has accepted that the storage has lost data. That is not for one of several
+// members: see recover.
+func (p *process) hasAcceptedLoss(e engine) bool {
+	if e.dir == "" || p.o.Settings.members() > 1 {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(e.dir, acceptLossFile))
+	return err == nil
+}
+
+// acceptLoss makes the storage go on with what it has, and removes the file with which a person has said so.
+func (p *process) acceptLoss(ctx context.Context, e engine, s storage.Store) error {
+	err := node.AcceptStorageLoss(ctx, s, func() error { return e.keep(s) })
+	switch {
+	case errors.Is(err, node.ErrNoLoss):
+		p.log.Warn("nothing is to be accepted", "file", filepath.Join(e.dir, acceptLossFile), "reason", err)
+	case err != nil:
+		return err
+	default:
+		p.log.Warn("going on with what is left in the storage, since somebody has accepted that data are lost")
+	}
+	return os.Remove(filepath.Join(e.dir, acceptLossFile))
 }
 
 // isRefilled reports whether a storage that has lost its data gets them from elsewhere.
@@ -108,10 +127,6 @@ func (p *process) isDamagedForPeople() bool {
 	return len(t.Rings) == 1 || t.Resharding().Has(t.RingOf(p.self.DC))
 }
 
-// keepsDamaged reports whether what is left of a damaged storage is kept. That of a shard with one member is kept until
-// it has been refilled: the donor may find only then that something of its own is damaged, and be emptied, too.
-func (p *process) keepsDamaged() bool { return p.isDamagedForPeople() || p.o.Settings.members() == 1 }
-
 // removeDamaged removes what was kept of a damaged storage, when this one has all data again.
 func (p *process) removeDamaged(s storage.Store) {
 	if e, ok := s.(*embedded.Store); ok && !p.isDamagedForPeople() {
@@ -121,24 +136,38 @@ func (p *process) removeDamaged(s storage.Store) {
 	}
 }
 
+// spareDamaged lets what was kept of a damaged storage give way if the disk is full: others have it.
+func (p *process) spareDamaged(s storage.Store) {
+	if e, ok := s.(*embedded.Store); ok && !p.isDamagedForPeople() {
+		e.SpareDamaged()
+	}
+}
+
 func (p *process) engine(ctx context.Context) (engine, error) {
 	c := &p.o.Settings.Config
 	checkOwner := func(s storage.Store) error { return identityOf(p.topo(), p.self).checkStore(ctx, s) }
-	mark := func(s storage.Store) ([]storage.Meta, error) {
-		return node.LossMeta(ctx, s, p.o.Settings.isReplicated())
+	mark := func(s storage.Store, rest bool, missing causal.KeyRanges) ([]storage.Meta, error) {
+		return node.LossMeta(ctx, s, p.o.Settings.isReplicated(), rest, missing)
 	}
 	if c.Storage.Engine == contract.EngineEmbedded {
 		dir := c.Storage.Embedded.Dir
 		o := embedded.Options{CacheBytes: int64(c.Storage.Embedded.CacheBytes), Logger: p.log, Stop: ctx.Done(),
-			CheckOwner: checkOwner, DamagedIsSpare: !p.isDamagedForPeople(),
+			CheckOwner: checkOwner, KeepsRest: !p.o.Settings.isReplicated(),
 			OnFull:  func(err error) { p.health.setWaiting(inState(contract.StateStorageFull, err)) },
 			OnFatal: func(err error) { p.endAtOnce(fmt.Errorf("the storage in %s cannot go on: %w", dir, err)) }}
 		return engine{dir: dir,
-			open: func(acceptLoss bool) (storage.Store, error) {
-				o.AcceptLoss = acceptLoss
-				return storeOf(embedded.Open(dir, o))
+			open: func() (storage.Store, error) { return storeOf(embedded.Open(dir, o)) },
+			renew: func() (storage.Store, error) {
+				return storeOf(embedded.Renew(dir, o, func(s storage.Store, r embedded.Rest) ([]storage.Meta, error) {
+					p.logRest(r)
+					return mark(s, r.Known, r.Missing)
+				}))
 			},
-			renew: func() (storage.Store, error) { return storeOf(embedded.Renew(dir, o, p.keepsDamaged(), mark)) },
+			keep: func(s storage.Store) error {
+				n, err := s.(*embedded.Store).MergeDamaged(ctx, o)
+				p.log.Warn("merged what can be read of the damaged storage", "records", n, "error", err)
+				return err
+			},
 		}, nil
 	}
 	o, err := p.redisOptions()
@@ -147,12 +176,30 @@ func (p *process) engine(ctx context.Context) (engine, error) {
 	}
 	o.CheckOwner = checkOwner
 	return engine{dir: c.DataDir,
-		open: func(acceptLoss bool) (storage.Store, error) {
-			o.AcceptLoss = acceptLoss
-			return storeOf(redis.Open(ctx, o))
+		open: func() (storage.Store, error) { return storeOf(redis.Open(ctx, o)) },
+		renew: func() (storage.Store, error) {
+			return storeOf(redis.Renew(ctx, o, func(s storage.Store) ([]storage.Meta, error) {
+				return mark(s, false, nil)
+			}))
 		},
-		renew: func() (storage.Store, error) { return storeOf(redis.Renew(ctx, o, mark)) },
+		keep: func(s storage.Store) error {
+			n, err := s.(*redis.Store).DropDamaged(ctx)
+			p.log.Warn("removed what is damaged in the storage", "records", n, "error", err)
+			return err
+		},
 	}, nil
+}
+
+// logRest says what is left of a damaged storage.
+func (p *process) logRest(r embedded.Rest) {
+	if r.Known {
+		p.log.Warn("the storage lacks keys of some ranges, and has all others", "lost", describeRanges(r.Missing),
+			"records", r.Records)
+		return
+	}
+	p.log.Warn(
+		"nothing tells what the storage lacks, so all of it counts as lost; what is left is kept until another ring "+
+			"has all data", "reason", r.Why)
 }
 
 // storeOf returns no storage.Store with an error: a nil pointer in it would not be nil.

@@ -117,6 +117,30 @@ func wasEnvelope(key string, b []byte) bool {
 	return reason == ""
 }
 
+// MaxFlippedName is the greatest length of a key for NamesOf.
+const MaxFlippedName = 4 << 10
+
+// NamesOf returns the keys of which b is the record, if that is one whose key has become another one by one flipped
+// bit.
+func NamesOf(key string, b []byte) (keys []string) {
+	if len(b) < fixedLen+checksumLen || b[1] != envelopeFormat {
+		return nil
+	}
+	end := len(b) - checksumLen
+	of := binary.BigEndian.Uint64(b[end:]) - xxhash.Sum64(b[:end]) // what the key adds to the checksum
+	name := []byte(key)
+	for i := range name {
+		for bit := range 8 {
+			name[i] ^= 1 << bit
+			if bits.RotateLeft64(xxhash.Sum64(name), 32) == of {
+				keys = append(keys, string(name))
+			}
+			name[i] ^= 1 << bit
+		}
+	}
+	return keys
+}
+
 // decode returns the record, or the reason why b is not one.
 func decode(key string, b []byte) (rec causal.Record, reason string) {
 	switch {

@@ -20,6 +20,8 @@ import (
 //
 // Then the middleman is replaced by one that serves, as after a restart of a storage that has lost nothing.
 //
+// If it is known which keys were lost, only these are looked up.
+//
 // Invariant: a key that was looked up holds the newest version that was complete when all coordinators had answered, or
 // a greater one, or it holds none and that version is a deletion at or below the horizon.
 type backfill struct {
@@ -39,6 +41,7 @@ type backfill struct {
 	donor            *donor // that is being listed
 	own              ownKeys
 	withoutData      map[topology.Node]bool // donors that have last said that they have lost their data, too
+	accepted         acceptedLoss
 
 	queue    []string // keys to look up
 	lookups  map[uint64]*lookup
@@ -93,7 +96,8 @@ type donor struct {
 func newBackfill(m *Middleman, now causal.Now) *backfill {
 	return &backfill{m: m, round: 1, ring: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
-		withoutData: map[topology.Node]bool{}}
+		withoutData: map[topology.Node]bool{},
+		accepted:    newAcceptedLoss()}
 }
 
 // HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts
@@ -130,6 +134,9 @@ func (b *backfill) tick(now causal.Now) {
 			}
 		}
 	case backfillCopying:
+		if b.m.cfg.AcceptLoss {
+			b.giveUp()
+		}
 		b.chooseRing(now)
 		b.copy(now)
 	case backfillCatchingUp:
@@ -141,7 +148,7 @@ func (b *backfill) tick(now causal.Now) {
 
 // notePut records a put that may be older than what the donors have dropped.
 func (b *backfill) notePut(key string, l *lane, hlc causal.HLC) {
-	if b.stage <= backfillCopying && (!l.synced || hlc <= l.syncTarget) {
+	if b.stage <= backfillCopying && (!l.synced || hlc <= l.syncTarget) && b.wants(key) {
 		b.suspects[key] = struct{}{}
 	}
 }
@@ -153,6 +160,9 @@ func (b *backfill) chooseRing(now causal.Now) {
 		b.heardAt = now.Mono
 	}
 	silent := now.Mono-b.heardAt >= int64(donorTimeout)
+	if silent && b.m.cfg.AcceptLoss {
+		b.noteSilence(now)
+	}
 	next := b.ring
 	if silent || next == topology.NoRing {
 		b.heardAt, next = now.Mono, b.ringAfter(t)
@@ -257,7 +267,9 @@ func (b *backfill) nextDonor(now causal.Now) bool {
 	for s := range topology.Slots {
 		if !b.copied[s] && b.m.owns(topology.Slot(s)) {
 			b.donor = &donor{node: b.topo.Owner(b.ring, topology.Slot(s))}
-			b.m.Send(causal.Count{ID: b.newID()}.Message(b.m.cfg.Self, b.donor.node))
+			if b.m.cfg.Missing == nil {
+				b.m.Send(causal.Count{ID: b.newID()}.Message(b.m.cfg.Self, b.donor.node))
+			}
 			return true
 		}
 	}

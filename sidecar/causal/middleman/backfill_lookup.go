@@ -34,7 +34,7 @@ func (b *backfill) takeOwnKeys(r StorageResult) {
 		return
 	}
 	for _, key := range r.Keys {
-		if b.m.owns(topology.SlotOf(key)) {
+		if b.m.owns(topology.SlotOf(key)) && b.wants(key) {
 			b.queue = append(b.queue, key)
 		}
 	}
@@ -50,8 +50,8 @@ func (b *backfill) listDonor(now causal.Now) {
 		d.asked, d.id = true, b.newID()
 	}
 	d.askAt = now.Mono + int64(donorRetry)
-	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage),
-		Map: b.topo.Map(b.ring)}.Message(b.m.cfg.Self, d.node))
+	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage), Map: b.topo.Map(b.ring),
+		Wanted: b.wantedOf(d.node)}.Message(b.m.cfg.Self, d.node))
 }
 
 func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
@@ -64,6 +64,7 @@ func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
 		b.takeLookup(now, msg.From, msg.GetReply())
 	case causal.KindScanReply:
 		b.noteDonor(msg.From, msg.ScanReply().Err)
+		b.noteLacks(msg.From, msg.ScanReply())
 		b.takeListing(now, msg.From, msg.ScanReply())
 	case causal.KindCountReply:
 		if d := b.donor; d != nil && d.node == msg.From {
@@ -79,6 +80,7 @@ func (b *backfill) noteDonor(n topology.Node, err causal.ErrCode) {
 		b.withoutData[n] = true
 	case causal.OK:
 		delete(b.withoutData, n)
+		delete(b.accepted.silent, n)
 	}
 }
 
@@ -89,15 +91,20 @@ func (b *backfill) nobodyHas() bool {
 		return false
 	}
 	for s := range topology.Slot(topology.Slots) {
-		lost := len(b.withoutData) > 0 && !b.copied[s] && b.m.owns(s)
-		for r := 0; lost && r < len(t.Rings); r++ {
-			lost = topology.RingID(r) == b.m.ring || b.withoutData[t.Owner(topology.RingID(r), s)]
-		}
-		if lost {
+		if b.isWithNobody(t, s) {
 			return true
 		}
 	}
 	return false
+}
+
+// isWithNobody reports whether a slot is to be copied whose middlemen in all other rings have lost their data.
+func (b *backfill) isWithNobody(t *topology.Topology, s topology.Slot) bool {
+	lost := len(b.withoutData) > 0 && !b.copied[s] && b.m.owns(s)
+	for r := 0; lost && r < len(t.Rings); r++ {
+		lost = topology.RingID(r) == b.m.ring || b.withoutData[t.Owner(topology.RingID(r), s)]
+	}
+	return lost
 }
 
 // noteCount takes how many keys the donor has, of all its slots.
@@ -134,7 +141,7 @@ func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.Scan
 	}
 	b.heardAt = now.Mono
 	for _, key := range r.Keys {
-		if b.isGivenBy(d.node, topology.SlotOf(key)) {
+		if b.isGivenBy(d.node, topology.SlotOf(key)) && b.wants(key) {
 			b.queue = append(b.queue, key)
 		}
 	}
@@ -168,6 +175,10 @@ func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
 		l.known = r.Record.Version
 	}
 	l.asked, l.node = true, b.topo.Owner(b.ring, topology.SlotOf(l.key))
+	if b.isGivenUp(l) {
+		b.finishLookup(t.read.id)
+		return
+	}
 	b.sendLookup(now, t.read.id, l)
 }
 
@@ -183,6 +194,10 @@ func (b *backfill) repeatLookups(now causal.Now) {
 	}
 	for id := b.lastID - min(b.lastID, maxIDsBack); id <= b.lastID; id++ { // in order
 		if l := b.lookups[id]; l != nil && l.asked && now.Mono-l.sent >= int64(donorRetry) {
+			if b.isGivenUp(l) {
+				b.finishLookup(id)
+				continue
+			}
 			b.sendLookup(now, id, l)
 		}
 	}

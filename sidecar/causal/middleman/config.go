@@ -29,6 +29,11 @@ type Config struct {
 	// excluded, and that this counts: nothing is copied from other rings. It gets what is not complete from the
 	// coordinators.
 	DataKept bool
+	// Missing are the keys that were lost, with DataLost, if the storage has all others that were acknowledged; nil:
+	// any may be.
+	Missing causal.KeyRanges
+	// AcceptLoss says, with DataLost, that what no other ring has either is given up.
+	AcceptLoss bool
 	// Inherited says that caches may hold copies that this middleman cannot invalidate: it has taken over slots from
 	// other middlemen, or the number of caches has changed. It acknowledges nothing until the leases on such copies
 	// have expired.

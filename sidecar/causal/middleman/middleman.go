@@ -83,7 +83,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 	if cfg.Inherited && !cfg.Broken.Has(causal.JoinFresh) {
 		m.copies.foreignLeasesUntil = now.Mono + int64(cfg.Lease)
 	}
-	if cfg.DataLost && len(t.Rings) > 1 {
+	if cfg.DataLost && (len(t.Rings) > 1 || cfg.DataKept) {
 		m.backfill = newBackfill(m, now)
 	}
 	m.tasks.startWrite = m.startWrite

@@ -53,7 +53,8 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrMoved, Map: m.slotMap()})
 		return
 	}
-	if m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) {
+	if m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) &&
+		(r.fill || !m.gives(r.from, causal.KeyRanges{causal.OneKey(r.key)})) {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrDataLost})
 		return
 	}

@@ -56,8 +56,8 @@ func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 	switch {
 	case s.Map != m.slotMap():
 		reply.Err = causal.ErrMoved
-	case m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData):
-		reply.Err = causal.ErrDataLost
+	case m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) && !m.gives(from, s.Wanted):
+		reply.Err, reply.Lacks = causal.ErrDataLost, m.cfg.Missing
 	case s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
 		reply.Err = causal.ErrStarting
 	default:

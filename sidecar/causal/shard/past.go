@@ -14,6 +14,8 @@ type Past struct {
 	Starts uint64
 	// Loss says what an earlier start has found.
 	Loss Loss
+	// Missing are the keys that are lost, with LossPartial and LossAccepted.
+	Missing causal.KeyRanges
 	// HasWritesOf reports whether the storage has ever held a write of an origin. It is called with each query of a
 	// coordinator.
 	HasWritesOf func(topology.Origin) bool
@@ -29,14 +31,24 @@ type Loss uint8
 const (
 	// NoLoss: it has all that the shard has acknowledged.
 	NoLoss Loss = iota
-	// LossFound: it has lost data. What it still holds is of no use.
+	// LossFound: it has lost data, and nothing tells what. What it still holds is of no use if another ring has all
+	// data, and kept until then.
 	LossFound
 	// LossCleared: it has lost data, and what was left has been removed. What it holds now was written or copied since.
 	LossCleared
 	// LossKept: its data center was excluded, and a person has said that what it holds counts all the same. It lacks
 	// what is not complete, and gets that from the coordinators.
 	LossKept
+	// LossPartial: it has lost the records of Past.Missing. It has all others that the shard has acknowledged.
+	LossPartial
+	// LossAccepted: as LossPartial, and a person has said that what no other ring has either is given up.
+	LossAccepted
+	// NumLosses is above all losses that this version knows.
+	NumLosses
 )
+
+// hasRest reports whether a storage with the loss has all but Past.Missing.
+func (l Loss) hasRest() bool { return l == LossPartial || l == LossAccepted }
 
 // inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is
 // served (PROTOCOL, Empty disks).
@@ -148,7 +160,9 @@ func (s *Shard) finishInquiry(now causal.Now) {
 // noteLoss takes note that the storage is without its data. Not all coordinators may have been heard, so the next
 // incarnation is also one that no earlier start can have had: its number has the time and a random part.
 func (s *Shard) noteLoss(now causal.Now) {
-	s.past.Loss = max(s.past.Loss, LossFound)
+	if s.past.Loss == NoLoss || s.past.Loss == LossPartial {
+		s.past.Loss = LossFound
+	}
 	if s.past.Broken.Has(causal.IncarnationReused) {
 		return
 	}
@@ -174,13 +188,29 @@ func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 	return r
 }
 
+// tellCopies tells a shard of another ring what this one has.
+func (s *Shard) tellCopies(id uint64) causal.PastReply {
+	r := causal.PastReply{ID: id, HasAll: s.hasAll(), Map: s.servedMap()}
+	if s.past.Loss.hasRest() && !s.excluded && (s.withdrawal == nil || !s.withdrawal.excluded) {
+		r.Vouches, r.Lacks, r.Accepted = true, s.past.Missing, s.past.Loss == LossAccepted
+		if s.past.Broken.Has(causal.VouchesForLost) {
+			r.Lacks = nil
+		}
+	}
+	return r
+}
+
 // hasAll reports whether the shard serves and has all that its ring has acknowledged of its slots, by servedMap.
 func (s *Shard) hasAll() bool { return s.serving != nil && !s.isLost() && !s.excluded }
 
-// servedMap returns the slot map under which the shard serves; 0: it does not.
+// servedMap returns the slot map under which the shard serves, or would if it had all data; 0: there is none.
 func (s *Shard) servedMap() topology.MapID {
-	if s.serving == nil {
+	view, ok := s.view, s.serving != nil
+	if !ok && s.withdrawal != nil {
+		view, ok = s.mapToServe()
+	}
+	if !ok {
 		return 0
 	}
-	return s.view.Map(s.topo.RingOf(s.self.DC))
+	return view.Map(s.topo.RingOf(s.self.DC))
 }

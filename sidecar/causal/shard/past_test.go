@@ -3,6 +3,8 @@ package shard
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/topology"
@@ -150,7 +152,7 @@ func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T)
 		s.Step(causal.Now{Mono: 1}, &m)
 		sent := s.Take(nil)
 		if len(sent) != 1 || sent[0].Kind != causal.KindPastReply ||
-			sent[0].PastReply() != (causal.PastReply{ID: 9, HadData: stored}) {
+			!cmp.Equal(sent[0].PastReply(), causal.PastReply{ID: 9, HadData: stored}) {
 			t.Errorf("stored %v: %v", stored, sent)
 		}
 	}

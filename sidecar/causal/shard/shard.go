@@ -37,7 +37,8 @@ type Shard struct {
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
 	excluded  bool              // its data center was excluded, and the middleman that serves has data from before
-	// withdrawal is not nil while its data center is excluded and no other ring is known to have its data.
+	// withdrawal is not nil while its data center is excluded, or its storage has lost data, and no other ring is known
+	// to have them.
 	withdrawal *withdrawal
 
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
@@ -50,6 +51,9 @@ func New(t *topology.Topology, self topology.Node, mover *Mover, past Past) *Sha
 	s := &Shard{self: self, topo: t, mover: mover, past: past, known: causal.ExclusionsOf(t)}
 	if needsInquiry(t, self, mover, past) {
 		s.inquiry = newInquiry(past.ID)
+	}
+	if past.Loss == LossFound || past.Loss == LossPartial {
+		s.keepDamaged()
 	}
 	return s
 }
@@ -99,7 +103,13 @@ func (s *Shard) servingTopology() (*topology.Topology, bool) {
 	switch {
 	case s.inquiry != nil || s.withdrawal != nil:
 		return nil, false
-	case s.mover == nil:
+	}
+	return s.mapToServe()
+}
+
+// mapToServe returns the topology under which a middleman is to serve that has all data, or false if none is to.
+func (s *Shard) mapToServe() (*topology.Topology, bool) {
+	if s.mover == nil {
 		return s.topo, true
 	}
 	return s.mover.ServingTopology()
@@ -126,7 +136,13 @@ func (s *Shard) IsCurrent() bool {
 func (s *Shard) Stop() {
 	s.planned = false
 	if s.serving != nil {
-		s.past.Starts = max(s.past.Starts, s.serving.Surpassed())
+		if n := s.serving.Surpassed(); n > 0 {
+			s.past.Starts = max(s.past.Starts, n)
+			if s.past.Loss == LossPartial { // it is an older copy: nothing in it is known to be as it was acknowledged
+				s.past.Loss = LossFound
+				s.keepDamaged()
+			}
+		}
 		s.exclusion = s.exclusion.With(s.serving.Exclusions())
 		if s.serving.HasRefilled() && !s.excluded {
 			s.past.Loss, s.knownBy = NoLoss, nil
@@ -183,7 +199,11 @@ func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
 	h.Starts = max(h.Starts, s.past.Starts)
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon,
 		h.Fences, s.isLost()
-	cfg.DataKept = s.past.Loss == LossKept
+	cfg.DataKept = s.past.Loss == LossKept || s.past.Loss == LossAccepted && len(view.Rings) == 1
+	if s.past.Loss.hasRest() {
+		cfg.Missing, cfg.AcceptLoss = append(causal.KeyRanges{}, s.past.Missing...), s.past.Loss == LossAccepted
+		cfg.DataKept = cfg.DataKept || len(cfg.Missing) == 0
+	}
 	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
@@ -217,8 +237,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 			reply.ID = msg.PastQuery().ID
 			s.out.Send(reply.Message(s.self, msg.From))
 		} else if from.Part == topology.Middleman {
-			s.out.Send(causal.PastReply{ID: msg.PastQuery().ID, HasAll: s.hasAll(),
-				Map: s.servedMap()}.Message(s.self, msg.From))
+			s.out.Send(s.tellCopies(msg.PastQuery().ID).Message(s.self, msg.From))
 		}
 	case causal.KindPastReply:
 		if msg.From.Part == topology.Middleman {
@@ -233,6 +252,8 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	default:
 		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
+		} else if msg.Kind == causal.KindScan || msg.Kind == causal.KindGet {
+			s.refuse(msg)
 		}
 	}
 }

@@ -36,6 +36,12 @@ func readFiles(t testing.TB, fs vfs.FS, dir string) files {
 	}
 	all := files{}
 	for _, name := range names {
+		if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil && info.IsDir() {
+			for of, b := range readFiles(t, fs, fs.PathJoin(dir, name)) {
+				all[fs.PathJoin(name, of)] = b
+			}
+			continue
+		}
 		f, err := fs.Open(fs.PathJoin(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -57,6 +63,9 @@ func (all files) disk(t testing.TB) vfs.FS {
 		t.Fatal(err)
 	}
 	for name, b := range all {
+		if err := fs.MkdirAll(fs.PathDir(fs.PathJoin("store", name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		f, err := fs.Create(fs.PathJoin("store", name), vfs.WriteCategoryUnspecified)
 		if err == nil {
 			_, err = f.Write(bytes.Clone(b))
@@ -312,7 +321,7 @@ func TestTheCheckNoticesAStoreThatTrustsWhatItFinds(t *testing.T) {
 			}
 			for _, at := range places(len(content), 10) {
 				s, err := Open("store", Options{FS: all.with(name, content[:at]).disk(t),
-					Logger: slog.New(slog.DiscardHandler), AcceptLoss: true})
+					Logger: slog.New(slog.DiscardHandler), trusting: true})
 				if err != nil {
 					continue
 				}
@@ -384,12 +393,12 @@ func lost(t *testing.T) vfs.FS {
 	return all.with(last, all[last][:len(all[last])/2]).disk(t)
 }
 
-func mark(storage.Store) ([]storage.Meta, error) {
+func mark(storage.Store, Rest) ([]storage.Meta, error) {
 	return []storage.Meta{{Name: "mark", Value: []byte("lost")}}, nil
 }
 
 func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for _, keep := range []bool{true} {
 		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
 		opts.FS = fs
 		for range 2 { // it remains lost
@@ -397,7 +406,7 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := Renew("store", opts, keep, mark)
+		s, err := Renew("store", opts, mark)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,7 +429,7 @@ func TestRenewBeginsWithAnEmptyStoreAndItsMark(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		names, err := fs.List(fs.PathJoin("store", damagedName))
+		names, err := fs.List(fs.PathJoin("store", damagedNames[0]))
 		if kept := slices.ContainsFunc(names, func(name string) bool {
 			return strings.HasSuffix(name, ".sst")
 		}); kept != keep {
@@ -435,7 +444,7 @@ func TestRenewKeepsWhatTheFirstLossHasLeft(t *testing.T) {
 	opts.FS = fs
 	var first []string
 	for i := range 2 {
-		s, err := Renew("store", opts, true, mark)
+		s, err := Renew("store", opts, mark)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +452,7 @@ func TestRenewKeepsWhatTheFirstLossHasLeft(t *testing.T) {
 		if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
 			t.Fatal(err)
 		}
-		names, err := fs.List(fs.PathJoin("store", damagedName))
+		names, err := fs.List(fs.PathJoin("store", damagedNames[0]))
 		if slices.Sort(names); err != nil || len(names) == 0 {
 			t.Fatalf("%v are kept: %v", names, err)
 		}
@@ -459,8 +468,8 @@ func TestRenewKeepsWhatTheFirstLossHasLeft(t *testing.T) {
 // What Renew has kept gives way if the disk is full, and is removed when nobody needs it.
 func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
 	for _, becomesFull := range []bool{false, true} {
-		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler), DamagedIsSpare: true}
-		kept := fs.PathJoin("store", damagedName)
+		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
+		kept := fs.PathJoin("store", damagedNames[0])
 		var full atomic.Bool
 		opts.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if _, err := fs.Stat(kept); full.Load() && err == nil && op.Kind == errorfs.OpFileWrite {
@@ -468,13 +477,14 @@ func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
 			}
 			return nil
 		}))
-		s, err := Renew("store", opts, true, mark)
+		s, err := Renew("store", opts, mark)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := fs.Stat(kept); err != nil {
 			t.Error(err)
 		}
+		s.SpareDamaged()
 		if full.Store(becomesFull); !becomesFull {
 			err = s.RemoveDamaged()
 		}
@@ -491,7 +501,7 @@ func TestWhatIsKeptOfADamagedStoreIsRemoved(t *testing.T) {
 
 // The log of a member, or of a coordinator, may have its folder in that of a store.
 func TestRenewLeavesFilesOfOthersAlone(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for _, keep := range []bool{true} {
 		fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
 		opts.FS = fs
 		folder := fs.PathJoin("store", "log")
@@ -509,7 +519,7 @@ func TestRenewLeavesFilesOfOthersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Renew("store", opts, keep, mark)
+		s, err := Renew("store", opts, mark)
 		if err == nil {
 			err = s.Close()
 		}
@@ -530,20 +540,13 @@ func TestACrashInRenewDoesNotMakeALostStoreAnEmptyOne(t *testing.T) {
 	original := readFiles(t, lost(t), "store")
 	for stop := int64(0); ; stop++ {
 		fs := original.disk(t)
-		var left atomic.Int64
-		left.Store(stop)
-		failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && left.Add(-1) < 0 {
-				return errorfs.ErrInjected
-			}
-			return nil
-		}))
+		failing, done := failingAfter(fs, stop)
 		s, err := renewUntilFatal(Options{FS: failing, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
-			if err := s.Close(); err != nil && left.Load() >= 0 {
+			if err := s.Close(); err != nil && done() {
 				t.Fatal(err)
 			}
-			if left.Load() >= 0 {
+			if done() {
 				t.Logf("%d points", stop)
 				return
 			}
@@ -565,6 +568,18 @@ func TestACrashInRenewDoesNotMakeALostStoreAnEmptyOne(t *testing.T) {
 	}
 }
 
+// failingAfter returns a file system that fails after some writes, and whether it has had fewer.
+func failingAfter(fs vfs.FS, writes int64) (failing vfs.FS, done func() bool) {
+	left := &atomic.Int64{}
+	left.Store(writes)
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && left.Add(-1) < 0 {
+			return errorfs.ErrInjected
+		}
+		return nil
+	})), func() bool { return left.Load() >= 0 }
+}
+
 // renewUntilFatal is Renew, which may end with what ends the process otherwise.
 func renewUntilFatal(opts Options) (s *Store, err error) {
 	defer func() {
@@ -572,29 +587,7 @@ func renewUntilFatal(opts Options) (s *Store, err error) {
 			err = fmt.Errorf("fatal: %v", r)
 		}
 	}()
-	return Renew("store", opts, false, mark)
-}
-
-func TestAnAcceptedLossIsForgotten(t *testing.T) {
-	fs, opts := lost(t), Options{Logger: slog.New(slog.DiscardHandler)}
-	opts.FS = fs
-	if _, err := Open("store", opts); !errors.Is(err, storage.ErrDataLost) {
-		t.Fatal(err)
-	}
-	opts.AcceptLoss = true
-	for range 2 {
-		s, err := Open("store", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := s.Len(ctx); n == 0 || err != nil {
-			t.Errorf("len %d, %v", n, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		opts.AcceptLoss = false
-	}
+	return Renew("store", opts, mark)
 }
 
 func TestALostStoreIsNotThatOfSomebodyElse(t *testing.T) {

@@ -29,9 +29,9 @@ type fullDisk struct {
 	logger *slog.Logger
 	stop   <-chan struct{} // closed: nothing waits any more; may be nil
 	onFull func(error)     // may be nil
-	spare  string          // a directory that is removed if the disk is full; "": none
 
 	mu      sync.Mutex
+	spare   []string  // directories that are removed if the disk is full
 	err     error     // of the last operation that found no space
 	at      time.Time // when that was; zero: never
 	backoff retry.Backoff
@@ -57,6 +57,16 @@ func newFullDisk(o Options) *fullDisk {
 
 // Unwrap returns the file system below, for vfs.Root.
 func (d *fullDisk) Unwrap() vfs.FS { return d.FS }
+
+// spareIn makes the damaged folders in a directory what is removed if the disk is full.
+func (d *fullDisk) spareIn(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spare = nil
+	for _, name := range damagedNames {
+		d.spare = append(d.spare, d.PathJoin(dir, name))
+	}
+}
 
 // problem returns storage.ErrFull while the disk is full.
 func (d *fullDisk) problem() error {
@@ -104,9 +114,11 @@ func (d *fullDisk) noteFull(err error) (pause time.Duration) {
 		d.backoff.Reset()
 	}
 	d.err, d.at = err, time.Now()
-	if _, statErr := d.Stat(d.spare); d.spare != "" && statErr == nil {
-		d.logger.Warn("storage: the disk is full; what was kept of the damaged store is removed", "path", d.spare,
-			"result", d.RemoveAll(d.spare))
+	for _, path := range d.spare {
+		if _, statErr := d.Stat(path); statErr == nil {
+			d.logger.Warn("storage: the disk is full; what was kept of the damaged store is removed", "path", path,
+				"result", d.RemoveAll(path))
+		}
 	}
 	d.logged.Do(func() { d.logger.Error("storage: the disk is full; writes wait until there is space", "error", err) })
 	return d.backoff.Next()

@@ -24,18 +24,21 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, wrapFull(explainOpenError(dir, err))
 	}
-	noted, err := s.openWatermark(opts)
+	noted, err := s.openWatermark()
 	if err == nil {
 		if err = s.openDB(opts, noted); err != nil && isDamageAtOpen(err) {
 			err = lostError(dir, err)
 		}
 	}
 	if err == nil {
-		err = s.checkWatermark(opts)
+		err = s.checkWatermark(opts.trusting)
 	}
 	if lost := s.lost.get(); err == nil && lost != nil { // found by what Pebble does in the background
 		s.markLost()
 		err = lost
+	}
+	if err == nil {
+		err = finishRenewal(s.disk, dir)
 	}
 	if err == nil {
 		return s, nil
@@ -52,9 +55,6 @@ func Open(dir string, opts Options) (*Store, error) {
 func lockStore(dir string, opts Options) (s *Store, complete Options, err error) {
 	opts = opts.withDefaults()
 	disk := newFullDisk(opts)
-	if opts.DamagedIsSpare {
-		disk.spare = disk.PathJoin(dir, damagedName)
-	}
 	opts.FS = disk
 	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return nil, opts, err
@@ -77,17 +77,15 @@ type lockedError struct{ error }
 func (e *lockedError) Unwrap() error { return e.error }
 
 // openWatermark opens the watermark, if there is one, and returns what it notes.
-func (s *Store) openWatermark(opts Options) (noted fileState, err error) {
+func (s *Store) openWatermark() (noted fileState, err error) {
 	path := s.disk.PathJoin(s.dir, watermarkName)
 	w, found, err := watermark.Open(s.disk, path)
 	switch {
-	case errors.Is(err, watermark.ErrDamaged) && opts.AcceptLoss:
-		return noted, nil
 	case errors.Is(err, watermark.ErrDamaged):
 		return noted, lostError(s.dir, err)
 	case err != nil || !found:
 		return noted, err
-	case w.Value() == watermark.Lost && !opts.AcceptLoss:
+	case w.IsLost():
 		return noted, errors.Join(lostError(s.dir, fmt.Errorf("this was found before, says %s", path)), w.Close())
 	}
 	s.ledger.attach(w)
@@ -97,10 +95,8 @@ func (s *Store) openWatermark(opts Options) (noted fileState, err error) {
 
 // openDB opens the database, if its files are as they were noted.
 func (s *Store) openDB(opts Options, noted fileState) (err error) {
-	if !opts.AcceptLoss {
-		if err := s.ledger.check(noted); err != nil {
-			return err
-		}
+	if err := s.ledger.check(noted); err != nil && !opts.trusting {
+		return err
 	}
 	opts.FS = s.ledger
 	o := opts.pebble(s)
@@ -129,7 +125,7 @@ func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 }
 
 // checkWatermark compares the store with its watermark. A store of an earlier version gets one.
-func (s *Store) checkWatermark(opts Options) error {
+func (s *Store) checkWatermark(trusting bool) error {
 	sequence, counts, err := s.readNumber(sequenceKey)
 	if err != nil {
 		return err
@@ -142,13 +138,10 @@ func (s *Store) checkWatermark(opts Options) error {
 	case w != nil && sequence < w.Value():
 		err = fmt.Errorf("it has the writes up to %d, and was acknowledged up to %d", sequence, w.Value())
 	}
-	if err != nil && !opts.AcceptLoss {
+	if err != nil && !trusting {
 		return lostError(s.dir, err)
 	}
-	if w == nil || opts.AcceptLoss {
-		if opts.AcceptLoss {
-			opts.Logger.Warn("storage: opened as it is, since somebody has accepted that data are lost", "error", err)
-		}
+	if w == nil {
 		if err := s.beginWatermark(); err != nil {
 			return err
 		}

@@ -57,13 +57,12 @@ type Options struct {
 	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open:
 	// the store belongs to somebody else. It may be nil.
 	CheckOwner func(storage.Store) error
-	// AcceptLoss opens a store that has lost the end of what was written to it, as it is.
-	AcceptLoss bool
-	// DamagedIsSpare removes what Renew has kept if the disk is full.
-	DamagedIsSpare bool
+	// KeepsRest makes Renew begin with what is left of the damaged store, if it is known what that lacks.
+	KeepsRest bool
 
 	separateFrom int           // 0: defaultSeparateFrom
 	rewriteAge   time.Duration // 0: defaultRewriteAge
+	trusting     bool          // the seeded fault: what Pebble finds is taken for everything there was
 }
 
 // withDefaults returns the options with defaults for what is used here too.

@@ -3,42 +3,43 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"regexp"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// Renew begins anew with an empty store in place of one that Open has refused with storage.ErrDataLost. What is left
-// of that one is removed, or moved to the folder "damaged" in dir if keep says so and there is none yet. Until what
-// mark returns for the new store is durable in it, Open refuses what is there.
-func Renew(dir string, opts Options, keep bool, mark func(storage.Store) ([]storage.Meta, error)) (*Store, error) {
+// Renew begins anew in place of a store that Open has refused with storage.ErrDataLost: with what that one still has,
+// if it is known what it lacks and Options.KeepsRest says so, else with nothing. What is left of it is kept in a folder
+// "damaged" in dir. Until what mark returns for the new store is durable in it, Open refuses what is there.
+func Renew(dir string, opts Options, mark func(storage.Store, Rest) ([]storage.Meta, error)) (*Store, error) {
 	s, opts, err := lockStore(dir, opts)
 	if err != nil {
 		return nil, wrapFull(explainOpenError(dir, err))
 	}
-	if err := s.renew(opts, keep, mark); err != nil {
+	if err := s.renew(opts, mark); err != nil {
 		return nil, wrapFull(errors.Join(fmt.Errorf("renew store in %s: %w", dir, err), s.abandon()))
 	}
 	return s, nil
 }
 
-func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]storage.Meta, error)) error {
-	w, err := watermark.Create(s.disk, s.disk.PathJoin(s.dir, watermarkName), watermark.Lost, nil)
+func (s *Store) renew(opts Options, mark func(storage.Store, Rest) ([]storage.Meta, error)) error {
+	was, err := s.markLostOnDisk()
 	if err == nil {
-		err = w.Close()
-	}
-	if err == nil {
-		err = removeContent(s.dir, s.disk, keep)
+		err = s.moveAway(was.isLost)
 	}
 	if err == nil {
 		err = s.openDB(opts, fileState{})
 	}
+	if err != nil {
+		return err
+	}
+	rest := Rest{Why: errors.New("its watermark does not say how far it was acknowledged")}
+	if opts.KeepsRest && was.known {
+		rest, err = s.readRest(s.disk.PathJoin(s.dir, renewingName), opts, was.acknowledged, was.files)
+	}
 	var meta []storage.Meta
 	if err == nil {
-		meta, err = mark(s)
+		meta, err = mark(s, rest)
 	}
 	if err != nil {
 		return err
@@ -53,58 +54,34 @@ func (s *Store) renew(opts Options, keep bool, mark func(storage.Store) ([]stora
 	if err := errors.Join(b.SyncWait(), b.Close()); err != nil {
 		return err
 	}
-	return s.beginWatermark()
-}
-
-// damagedName is the folder to which Renew moves what it keeps.
-const damagedName = "damaged"
-
-// RemoveDamaged removes what Renew has kept.
-func (s *Store) RemoveDamaged() error {
-	path := s.disk.PathJoin(s.dir, damagedName)
-	if err := s.disk.RemoveAll(path); err != nil {
-		return fmt.Errorf("remove what is left of a damaged store: %w", err)
-	}
-	return nil
-}
-
-// isContent matches the names that Pebble gives to the files of a store, but for its lock. Other files in the
-// directory, such as a log that has its folder there, are not the store's.
-var isContent = regexp.MustCompile(
-	`^([0-9]+(-[0-9]+)?\.(log|sst|blob)|(MANIFEST|OPTIONS)-[0-9]+|marker\..+|CURRENT|.+\.dbtmp)$`)
-
-// removeContent removes the files of a store from its directory, or moves them away. The watermark stays. The lock of
-// the directory is held.
-func removeContent(dir string, fs vfs.FS, keep bool) error {
-	names, err := fs.List(dir)
-	if err != nil {
+	if err := s.beginWatermark(); err != nil {
 		return err
 	}
-	kept := fs.PathJoin(dir, damagedName)
-	if _, err := fs.Stat(kept); err == nil { // from an earlier loss, which takes as much space
-		keep = false
-	}
-	if keep {
-		if err := fs.MkdirAll(kept, 0o755); err != nil {
-			return err
+	return finishRenewal(s.disk, s.dir)
+}
+
+// lostState is what the watermark of a damaged store says of it.
+type lostState struct {
+	isLost       bool // this was found before
+	known        bool // how far it was acknowledged
+	acknowledged uint64
+	files        fileState
+}
+
+// markLostOnDisk makes Open refuse what is there, and returns what the watermark said of it.
+func (s *Store) markLostOnDisk() (was lostState, err error) {
+	path := s.disk.PathJoin(s.dir, watermarkName)
+	w, found, err := watermark.Open(s.disk, path)
+	switch {
+	case errors.Is(err, watermark.ErrDamaged), err == nil && !found:
+		if w, err = watermark.Create(s.disk, path, watermark.Lost, nil); err != nil {
+			return was, err
 		}
+		return was, w.Close()
+	case err != nil:
+		return was, err
 	}
-	for _, name := range names {
-		from := fs.PathJoin(dir, name)
-		switch {
-		case !isContent.MatchString(name):
-		case keep:
-			err = fs.Rename(from, fs.PathJoin(kept, name))
-		default:
-			err = fs.Remove(from)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	d, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	was.isLost, was.files = w.IsLost(), parseFileState(w.Note())
+	was.acknowledged, was.known = w.Acknowledged()
+	return was, errors.Join(w.MarkLost(), w.Close())
 }

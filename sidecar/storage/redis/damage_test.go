@@ -99,9 +99,13 @@ func TestOpenDetectsThatTheServerWasEmptied(t *testing.T) {
 	if _, err := Open(testContext(t), opts); !errors.Is(err, storage.ErrDataLost) {
 		t.Fatalf("got %v", err)
 	}
-	opts.AcceptLoss = true
-	mustOpen(t, opts)
-	opts.AcceptLoss = false
+	if s, err := Renew(testContext(t), opts, func(storage.Store) ([]storage.Meta, error) {
+		return nil, nil
+	}); err != nil {
+		t.Fatal(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	mustOpen(t, opts)
 }
 
@@ -186,5 +190,37 @@ func TestADamagedValueIsNotReturned(t *testing.T) {
 				t.Errorf("the next open says %v", err)
 			}
 		})
+	}
+}
+
+// Once somebody has accepted their loss, damaged records are removed, and no others.
+func TestDamagedRecordsAreDroppedAlone(t *testing.T) {
+	p, dir, opts := filled(t)
+	opts = change(t, p, dir, opts, func(log []byte) []byte {
+		at := bytes.Index(log, []byte("value 7value 7"))
+		log[at+3] ^= 2
+		return log
+	})
+	s := mustOpen(t, opts)
+	if _, _, err := s.Get(testContext(t), "k7"); !errors.Is(err, storage.ErrDataLost) {
+		t.Fatalf("the damaged record: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Renew(testContext(t), opts, func(storage.Store) ([]storage.Meta, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, want := range []int64{1, 0} {
+		if n, err := s.DropDamaged(testContext(t)); n != want || err != nil {
+			t.Errorf("time %d: %d are dropped, %v", i, n, err)
+		}
+	}
+	for i := range 100 {
+		if _, found, err := s.Get(testContext(t), fmt.Sprint("k", i)); found == (i == 7) || err != nil {
+			t.Errorf("k%d: %v, %v", i, found, err)
+		}
 	}
 }

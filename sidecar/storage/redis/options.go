@@ -47,8 +47,6 @@ type Options struct {
 	// CheckOwner is called by Open with a store that has lost data, before it says so. An error of it is that of Open:
 	// the store belongs to somebody else. It may be nil.
 	CheckOwner func(storage.Store) error
-	// AcceptLoss opens a store that has lost data as it is.
-	AcceptLoss bool
 
 	// Logger receives warnings. Default slog.Default().
 	Logger *slog.Logger

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -43,7 +42,7 @@ func (s *Store) checkWatermark(ctx context.Context, canary uint64) error {
 		return err
 	case !found && marked:
 		err = lostError(fmt.Errorf("%s is gone: it says how far the server was acknowledged", s.opts.Watermark))
-	case found && w.Value() == watermark.Lost:
+	case found && w.IsLost():
 		err = lostError(fmt.Errorf("this was found before, says %s", s.opts.Watermark))
 	case found && canary < w.Value():
 		err = lostError(fmt.Errorf("it has the transactions up to %d, and was acknowledged up to %d", canary,
@@ -51,12 +50,8 @@ func (s *Store) checkWatermark(ctx context.Context, canary uint64) error {
 	case found && marked:
 		return nil
 	}
-	if err != nil && !s.opts.AcceptLoss {
-		return err
-	}
 	if err != nil {
-		s.opts.Logger.Warn("storage: opened as it is, since somebody has accepted that data are lost", "server",
-			s.opts.server(), "error", err)
+		return err
 	}
 	return s.beginWatermark(ctx, canary, nil)
 }
@@ -130,8 +125,10 @@ func (s *Store) renew(ctx context.Context, canary uint64, meta []storage.Meta) e
 	if err != nil && !errors.Is(err, watermark.ErrDamaged) {
 		return err
 	}
-	if found && err == nil && w.Value() != math.MaxUint64 { // so that no canary comes twice
-		canary = max(canary, w.Value())
+	if found && err == nil { // so that no canary comes twice
+		if acknowledged, known := w.Acknowledged(); known {
+			canary = max(canary, acknowledged)
+		}
 	}
 	s.watermark = w
 	s.canary.Store(canary)

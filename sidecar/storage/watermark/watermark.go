@@ -28,8 +28,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Lost is the value of a store that is known to have lost something. No store has come that far.
-const Lost = math.MaxUint64
+// Lost is the value of a store that is known to have lost something, if it is not known how far it was acknowledged.
+// Else the value has the lostBit: no store comes that far.
+const (
+	Lost    = math.MaxUint64
+	lostBit = 1 << 63
+)
 
 // ErrDamaged: the file has no intact slot.
 var ErrDamaged = errors.New("it says how far the store was acknowledged, and fails its checksums")
@@ -164,6 +168,15 @@ func (w *File) Value() uint64 {
 	return w.now.value
 }
 
+// IsLost reports whether the store is known to have lost something.
+func (w *File) IsLost() bool { return w.Value()&lostBit != 0 }
+
+// Acknowledged returns how far the store was acknowledged, also if it has lost something; false if that is not known.
+func (w *File) Acknowledged() (value uint64, known bool) {
+	value = w.Value()
+	return value &^ lostBit, value != Lost
+}
+
 // Note returns the note.
 func (w *File) Note() []byte {
 	w.mu.Lock()
@@ -236,10 +249,10 @@ func (w *File) sync() error {
 func (w *File) MarkLost() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.f == nil || w.now.value == Lost {
+	if w.f == nil || w.now.value&lostBit != 0 {
 		return nil
 	}
-	if err := w.write(Lost, w.now.note); err != nil {
+	if err := w.write(w.now.value|lostBit, w.now.note); err != nil {
 		return err
 	}
 	return w.sync()

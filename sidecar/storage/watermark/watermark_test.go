@@ -79,7 +79,13 @@ func TestAWatermarkIsAsItWasWrittenLast(t *testing.T) {
 	ok(t, w.Sync(), w.Raise(8), w.SetNote(nil, true), w.Raise(9))
 	want(t, fs, "without a note", 9, "")
 	ok(t, w.MarkLost(), w.Raise(10))
-	want(t, fs, "lost", Lost, "")
+	want(t, fs, "lost", 9|lostBit, "")
+	if value, known := w.Acknowledged(); value != 9 || !known || !w.IsLost() {
+		t.Errorf("lost: acknowledged up to %d, %v", value, known)
+	}
+	if _, known := mustCreate(t, newDisk(t), Lost, "").Acknowledged(); known {
+		t.Error("an earlier version has forgotten how far the store was acknowledged")
+	}
 	ok(t, w.Close(), w.Close(), w.Raise(11), w.Sync())
 	if err := mustCreate(t, fs, 1, "").SetNote(make([]byte, MaxNote+1), false); err == nil {
 		t.Error("a note that is too long was taken")
