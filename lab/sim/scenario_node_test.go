@@ -18,6 +18,8 @@ import (
 //	slow-disk NODE DURATION       adds to the latency of its disk
 //	replace-disk NODE             gives a node that is down an empty disk
 //	former-disk NODE              gives a node that is down the disk that it had before
+//	copy-storage NODE             takes a copy of the storage of a shard, as it is
+//	old-storage NODE              gives a shard that is down the copy that was taken last; that is still there afterwards
 //	accept-loss NODE              gives up the log of a coordinator, or the members of a shard, which are lost
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
@@ -34,6 +36,12 @@ func init() {
 	}
 	verbs["former-disk"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.former[n], n.disk = n.disk, s.former[n] })
+	}
+	verbs["copy-storage"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { s.copies[n] = n.disk.content.copy() })
+	}
+	verbs["old-storage"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.content = *s.copies[n].copy() })
 	}
 	verbs["accept-loss"] = func(s *scenario, args []string) (string, error) {
 		var refused []error

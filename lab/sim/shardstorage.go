@@ -26,6 +26,7 @@ const (
 	metaOrigins    = "origins"
 	metaFences     = "fences"
 	metaExclusions = "exclusions"
+	metaLineage    = "lineage"
 )
 
 func metaUint(name string, v uint64) member.Meta {
@@ -58,6 +59,10 @@ func fencesMeta(f causal.Fences) member.Meta {
 	return member.Meta{Name: metaFences, Value: f.Encode(maxOrigins)}
 }
 
+func lineageMeta(l causal.Lineage) member.Meta {
+	return member.Meta{Name: metaLineage, Value: l.Encode()}
+}
+
 func exclusionsMeta(x causal.Exclusions) member.Meta {
 	return member.Meta{Name: metaExclusions, Value: x.Encode()}
 }
@@ -72,7 +77,9 @@ type content struct {
 	fences     causal.Fences            // never changed in place
 	exclusions causal.Exclusions
 	loss       shard.Loss
-	moves      uint64               // counts movers
+	moves      uint64 // counts movers
+	lineage    causal.Lineage
+	changes    uint64               // counts durable changes, of a storage with one member
 	caches     topology.CacheLayout // saved once the leases from before have expired
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
 	marker member.Applied
@@ -102,7 +109,7 @@ func (c *content) meta() []member.Meta {
 	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)),
 		metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
 		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins),
-		fencesMeta(c.fences), exclusionsMeta(c.exclusions)}
+		fencesMeta(c.fences), exclusionsMeta(c.exclusions), lineageMeta(c.lineage)}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -132,6 +139,12 @@ func (c *content) setMeta(m member.Meta) {
 			panic(err) // it was made by exclusionsMeta
 		}
 		c.exclusions = x
+	case metaLineage:
+		l, err := causal.ParseLineage(m.Value)
+		if err != nil {
+			panic(err) // it was made by lineageMeta
+		}
+		c.lineage = l
 	case metaOrigins:
 		clear(c.origins)
 		for b := m.Value; len(b) > 0; {

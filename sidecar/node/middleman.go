@@ -66,6 +66,7 @@ type MiddlemanOptions struct {
 // The names of a middleman's metadata in its store.
 const (
 	metaIncarnation = "incarnation"
+	metaLineage     = "lineage" // causal.Lineage
 	metaHorizon     = "tombstone-horizon"
 	metaState       = "stand"      // a shard.MigrationState
 	metaMoves       = "moves"      // the number of movers so far
@@ -78,7 +79,7 @@ const (
 
 // middlemanMeta are the names of all metadata of a middleman.
 var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences,
-	metaExclusions, metaDataLost}
+	metaExclusions, metaLineage, metaDataLost}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -166,7 +167,7 @@ func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
 func (mm *Middleman) isWhole() (whole bool) {
 	mm.host.Inspect(func(s *shard.Shard) {
 		lost, _ := s.DataLost()
-		whole = s.Serving() != nil && !lost
+		whole = s.Serving() != nil && !lost && s.Serving().IsChecked()
 	})
 	return whole
 }
@@ -183,6 +184,19 @@ func (mm *Middleman) Serves() (serves bool) {
 func (mm *Middleman) Withdrawn() (withdrawn bool, missing []topology.Node) {
 	mm.host.Inspect(func(s *shard.Shard) { withdrawn, missing = s.Withdrawn() })
 	return withdrawn, missing
+}
+
+// OldCopy reports whether the store is an older copy, so that the shard keeps its data without answering anything, and
+// which coordinator remembers more.
+func (mm *Middleman) OldCopy() (isOld bool, coordinator topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { isOld, coordinator = s.OldCopy() })
+	return isOld, coordinator
+}
+
+// Unheard returns the coordinators that have not said what they remember of the store; none once enough have.
+func (mm *Middleman) Unheard() (nodes []topology.Node) {
+	mm.Inspect(func(m *middleman.Middleman) { nodes = m.Unheard() })
+	return nodes
 }
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
@@ -210,11 +224,50 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 // AcceptStorageLoss removes the mark of a loss from a storage that is used as it is, because a person has accepted what
 // is missing.
 func AcceptStorageLoss(ctx context.Context, s storage.Store) error {
+	if err := AcceptOldCopy(ctx, s); err != nil {
+		return err
+	}
 	lost, err := metaUint(ctx, s, metaDataLost)
 	if err != nil || lost == uint64(shard.NoLoss) {
 		return err
 	}
 	return setMetaUint(ctx, s, metaDataLost, uint64(shard.NoLoss))
+}
+
+// AcceptOldCopy makes the history of a storage begin anew: what coordinators remember of it until now counts no more,
+// because a person has accepted what is missing.
+func AcceptOldCopy(ctx context.Context, s storage.Store) error {
+	if err := s.SetMeta(ctx, metaLineage, causal.Lineage{}.Encode()); err != nil {
+		return fmt.Errorf("write %s to storage: %w", metaLineage, err)
+	}
+	return nil
+}
+
+// readLineage reads the lineage of a storage. That of an earlier version has none, and begins with its last start.
+func readLineage(ctx context.Context, s storage.Store, starts uint64) (causal.Lineage, error) {
+	b, found, err := s.Meta(ctx, metaLineage)
+	if err != nil {
+		return causal.Lineage{}, fmt.Errorf("read %s from storage: %w", metaLineage, err)
+	}
+	if !found {
+		return causal.Lineage{}.With(starts, s.Position()), nil
+	}
+	l, err := causal.ParseLineage(b)
+	if err != nil {
+		return l, fmt.Errorf("read %s from storage: %w", metaLineage, err)
+	}
+	return l, nil
+}
+
+// saveStart makes durable that a middleman starts, with the lineage that has it.
+func (mm *Middleman) saveStart(ctx context.Context, c middleman.Config) error {
+	err := mm.store.Apply(ctx, nil, storage.Meta{Name: metaIncarnation,
+		Value: binary.AppendUvarint(nil, c.Incarnation)},
+		storage.Meta{Name: metaLineage, Value: c.Lineage.Encode()})
+	if err != nil {
+		return fmt.Errorf("write %s to storage: %w", metaIncarnation, err)
+	}
+	return nil
 }
 
 // startServing starts a middleman under the current slot map, if the shard may serve.
@@ -231,9 +284,12 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	if history.Exclusions, err = readExclusions(ctx, mm.store); err != nil {
 		return err
 	}
-	history.Caches = topology.CacheLayout(caches)
+	if history.Lineage, err = readLineage(ctx, mm.store, history.Starts); err != nil {
+		return err
+	}
+	history.Caches, history.Position = topology.CacheLayout(caches), mm.store.Position()
 	mm.mu.Lock()
-	plan, ok := mm.m.PlanStart(mm.options.Config, history)
+	plan, ok := mm.m.PlanStart(mm.clock(), mm.options.Config, history)
 	mm.mu.Unlock()
 	if !ok {
 		return nil
@@ -246,7 +302,7 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	if err := mm.saveLoss(ctx, plan); err != nil {
 		return err
 	}
-	if err := setMetaUint(ctx, mm.store, metaIncarnation, plan.Config.Incarnation); err != nil {
+	if err := mm.saveStart(ctx, plan.Config); err != nil {
 		return err
 	}
 	m := middleman.New(plan.Config, mm.clock())

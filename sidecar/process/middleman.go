@@ -30,6 +30,8 @@ type shardHost interface {
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
+	Unheard() []topology.Node
+	OldCopy() (isOld bool, coordinator topology.Node)
 	Withdrawn() (withdrawn bool, missing []topology.Node)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
@@ -212,6 +214,9 @@ func (m *middlemanPart) ready() error {
 	pingErr := m.storageErr
 	m.mu.Unlock()
 	if withdrawn, missing := m.m.Withdrawn(); withdrawn {
+		if isOld, coordinator := m.m.OldCopy(); isOld {
+			return inState(contract.StateDataLost, explainOldCopy(m.topo(), coordinator, missing))
+		}
 		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, missing))
 	}
 	if lost, known := m.m.DataLost(); lost {
@@ -242,6 +247,9 @@ func (m *middlemanPart) ready() error {
 	}
 	if nodes := m.m.Unanswered(); len(nodes) > 0 {
 		return explainUnanswered(m.topo(), "storage", nodes)
+	}
+	if nodes := m.m.Unheard(); len(nodes) > 0 {
+		return explainUnheard(m.topo(), nodes)
 	}
 	return nil
 }

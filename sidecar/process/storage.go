@@ -69,8 +69,10 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	}
 	s, err := e.open(false)
 	switch {
+	case err == nil:
+		return p.acceptOldCopy(ctx, e, s)
 	case !errors.Is(err, storage.ErrDataLost):
-		return s, err
+		return nil, err
 	case p.isRefilled():
 		p.log.Error("the storage is damaged; it begins anew, and its data come from another ring or member",
 			"error", err)
@@ -95,6 +97,28 @@ func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("accept the loss of data: %w", err), s.Close())
 	}
+	return s, nil
+}
+
+// acceptOldCopy makes what a storage holds count if a person has accepted what is missing: that of an older copy is
+// missing nowhere else in it. With other rings, a storage that is known to have lost its data is refilled all the same.
+func (p *process) acceptOldCopy(ctx context.Context, e engine, s storage.Store) (storage.Store, error) {
+	accepted := filepath.Join(e.dir, acceptLossFile)
+	if _, err := os.Stat(accepted); err != nil || e.dir == "" {
+		return s, nil
+	}
+	accept := node.AcceptOldCopy
+	if !p.isRefilled() {
+		accept = node.AcceptStorageLoss
+	}
+	err := accept(ctx, s)
+	if err == nil {
+		err = os.Remove(accepted)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("accept the loss of data: %w", err), s.Close())
+	}
+	p.log.Warn("the storage is used as it is, since somebody has accepted that data are lost", "file", accepted)
 	return s, nil
 }
 

@@ -23,6 +23,9 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		l.marked = a.Incarnation
 		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.Incarnation, HasData: true})
 	}
+	if a.Changes != 0 {
+		l.reached = l.reached.Max(causal.Reach{Incarnation: a.Incarnation, Changes: a.Changes})
+	}
 	for _, v := range a.Versions {
 		w := c.incomplete[v.HLC]
 		if w == nil || v.Origin != c.origin || !w.durable || w.acked.Has(l.ring) {

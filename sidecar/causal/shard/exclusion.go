@@ -54,7 +54,8 @@ func (s *Shard) exclusions() causal.Exclusions {
 // It is not durable. After a restart the shard goes by what it went by before, so it answers nobody who goes by the
 // exclusion, until it hears of that again.
 type withdrawal struct {
-	since  int64 // monotonic
+	old    *oldCopy // nil: its data center was excluded
+	since  int64    // monotonic
 	round  uint64
 	until  int64 // when the round ends
 	askAt  int64
@@ -75,20 +76,20 @@ func (s *Shard) withdraw(now causal.Now, x causal.Exclusions) {
 	s.exclusion, s.excluded = x, s.serving != nil
 	if s.inquiry != nil || s.past.Broken.Has(causal.EmptiesUnasked) { // it is empty
 		s.inquiry = nil
-		s.beginAgain(now, LossFound)
+		s.beginAgain(LossFound)
 		return
 	}
-	round := uint64(0)
+	w := &withdrawal{since: now.Mono}
 	if s.withdrawal != nil {
-		round = s.withdrawal.round
+		w.round, w.old = s.withdrawal.round, s.withdrawal.old
 	}
-	s.withdrawal = &withdrawal{since: now.Mono, round: round}
+	s.withdrawal = w
 }
 
 // beginAgain ends a withdrawal: what an earlier backfill has brought is of no use either, since that was under an
 // earlier exclusion.
-func (s *Shard) beginAgain(now causal.Now, l Loss) {
-	s.noteLoss(now)
+func (s *Shard) beginAgain(l Loss) {
+	s.noteLoss()
 	s.past.Loss, s.withdrawal = l, nil
 }
 
@@ -97,7 +98,7 @@ func (s *Shard) askForCopies(now causal.Now) {
 	w := s.withdrawal
 	if now.Mono >= w.until {
 		if s.keepsData() && now.Mono-w.since >= int64(keepAfter) {
-			s.beginAgain(now, LossKept)
+			s.beginAgain(LossKept)
 			return
 		}
 		w.round, w.until, w.askAt, w.hasAll = w.round+1, now.Mono+int64(copyRound), now.Mono, map[topology.Node]bool{}
@@ -117,7 +118,7 @@ func (s *Shard) askForCopies(now causal.Now) {
 // keepsData reports whether a person has said that the data here count though the data center was excluded.
 func (s *Shard) keepsData() bool {
 	n := s.exclusion.Of(s.self.DC)
-	return n > 0 && s.topo.DCs[s.self.DC].KeepsData == int(n)
+	return n > 0 && s.withdrawal.old == nil && s.topo.DCs[s.self.DC].KeepsData == int(n)
 }
 
 // copyQueryID returns an ID that no start and no other round has.
@@ -163,7 +164,7 @@ func (s *Shard) noteCopy(now causal.Now, m *causal.Message) {
 		return
 	}
 	if w.hasAll[from] = true; len(s.withoutCopy()) == 0 {
-		s.beginAgain(now, LossFound)
+		s.beginAgain(LossFound)
 	}
 }
 

@@ -35,7 +35,8 @@ type Shard struct {
 
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
-	excluded  bool              // its data center was excluded, and the middleman that serves has data from before
+	// the middleman that serves has data that count no more: its data center was excluded, or they are an old copy
+	excluded bool
 	// withdrawal is not nil while its data center is excluded and no other ring is known to have its data.
 	withdrawal *withdrawal
 
@@ -147,6 +148,9 @@ type History struct {
 	Starts uint64
 	// Caches names the numbers of caches that were known when leases were last waited for.
 	Caches topology.CacheLayout
+	// Lineage is the durable one, and Position is how far the storage has come.
+	Lineage  causal.Lineage
+	Position causal.Position
 	// Horizon is the durable tombstone horizon.
 	Horizon causal.HLC
 	// Fences are the durable ones.
@@ -171,18 +175,23 @@ type Start struct {
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
-// History.Starts, and then starts the middleman. Until then slots are not handed over either: they might be written
-// once more.
-func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
+// History.Starts, together with Config.Lineage, and then starts the middleman. Until then slots are not handed over
+// either: they might be written once more.
+func (s *Shard) PlanStart(now causal.Now, cfg middleman.Config, h History) (Start, bool) {
 	view, ok := s.servingTopology()
 	if !ok || s.draining || s.serving != nil {
 		return Start{}, false
 	}
 	s.planned = true
+	lineage := h.Lineage
+	if h.Starts == 0 || s.beginsAnew() {
+		lineage = causal.Lineage{}
+	}
 	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon,
-		h.Fences, s.isLost()
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, s.nextIncarnation(now, h.Starts),
+		h.Horizon, h.Fences, s.isLost()
 	cfg.DataKept = s.past.Loss == LossKept
+	cfg.Lineage, cfg.Changes = lineage.With(cfg.Incarnation, h.Position), h.Position.Changes
 	cfg.Exclusions = s.exclusion.With(h.Exclusions)
 	// For slots that are taken in, caches may hold what they got from the middleman that had them before.
 	cfg.Fresh = h.Starts == 0 && s.mover == nil && !cfg.DataLost
@@ -232,6 +241,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	default:
 		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
+			s.leaveOldCopy(now)
 		}
 	}
 }
@@ -287,7 +297,8 @@ func (s *Shard) NextTick(now causal.Now) int64 {
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
 func (s *Shard) canMove() bool {
 	return s.mover != nil && s.inquiry == nil && s.withdrawal == nil &&
-		(!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
+		(!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots)) &&
+		(s.serving == nil || s.serving.IsChecked())
 }
 
 // Take appends the messages to be sent to dst and empties the outbox.
