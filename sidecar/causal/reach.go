@@ -54,6 +54,14 @@ func (l Lineage) With(incarnation uint64, at Position) Lineage {
 	return Lineage{at.Storage, starts[max(0, len(starts)-maxStarts):]}
 }
 
+// Last returns the incarnation of the last start; 0: there was none.
+func (l Lineage) Last() uint64 {
+	if len(l.Starts) == 0 {
+		return 0
+	}
+	return l.Starts[len(l.Starts)-1].Incarnation
+}
+
 // HasPast reports whether there was a start before the present one, which is the last one.
 func (l Lineage) HasPast() bool { return len(l.Starts) > 1 }
 

@@ -187,7 +187,7 @@ func (s *Shard) PlanStart(now causal.Now, cfg middleman.Config, h History) (Star
 	if h.Starts == 0 || s.beginsAnew() {
 		lineage = causal.Lineage{}
 	}
-	h.Starts = max(h.Starts, s.past.Starts)
+	h.Starts = max(h.Starts, s.past.Starts, lineage.Last())
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, s.nextIncarnation(now, h.Starts),
 		h.Horizon, h.Fences, s.isLost()
 	cfg.DataKept = s.past.Loss == LossKept
