@@ -29,8 +29,7 @@ func (c *Coordinator) noteReaches() {
 // counts: what it had before is an older copy, too.
 func (c *Coordinator) reachOf(l *lane) causal.Reach {
 	s := &c.log.pending
-	s.noteReach(l.mm, l.reached)
-	return s.reachOf(l.mm).Max(causal.Reach{Incarnation: s.mark(l.mm).Lost})
+	return s.reachOf(l.mm).Max(l.reached).Max(causal.Reach{Incarnation: s.mark(l.mm).Lost})
 }
 
 // isUnsureOf reports whether an earlier life of this coordinator may have heard that the shard had come further: of
