@@ -119,6 +119,7 @@ func (d *disk) set(key string, rec causal.Record) {
 func (d *disk) hasWritesOf(o topology.Origin) bool { return d.origins[o] }
 
 func (d *disk) apply(op middleman.StorageOp) {
+	d.changes++
 	switch op.Kind {
 	case middleman.StorageWrite:
 		d.set(op.Key, op.Record)
@@ -270,7 +271,7 @@ func (w *World) writeStorage(n *node, op middleman.StorageOp) {
 		case w.rng.IntN(2) == 0:
 			n.disk.applyVolatile(op)
 		}
-		answer(middleman.StorageResult{ID: op.ID, Failed: failed})
+		answer(middleman.StorageResult{ID: op.ID, Failed: failed, Changes: n.disk.position().Changes})
 	})
 }
 

@@ -28,11 +28,12 @@ type faultInjector struct {
 	// shardMembers are the processes of shards that have a register.
 	shardMembers []*node
 	scaler       *scaler
-	logLost      bool // a leader has lost its log; one is enough
+	copies       map[*node]*content // of storages of middlemen, from earlier
+	logLost      bool               // a leader has lost its log; one is enough
 }
 
 func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
-	c := &faultInjector{w: w, every: every, weights: ws}
+	c := &faultInjector{w: w, every: every, weights: ws, copies: map[*node]*content{}}
 	for _, x := range ws {
 		c.total += x
 	}
@@ -96,8 +97,8 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CrashUnanswered: (*faultInjector).crashUnanswered, HungStorage: (*faultInjector).hangStorage,
 	CrashApplying: (*faultInjector).crashApplying,
 	LeaveApplying: (*faultInjector).leaveApplying, LogGivenUp: (*faultInjector).giveUpLog,
-	ShardLost: (*faultInjector).loseShard,
-	Silence:   (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
+	ShardLost: (*faultInjector).loseShard, OldStorage: (*faultInjector).rollBack,
+	Silence: (*faultInjector).silenceOrigins, MembersLost: (*faultInjector).loseMembers,
 	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant,
 	CacheRestart: (*faultInjector).restartCache,
 	Exclude:      (*faultInjector).excludeDC, DamagedTwice: (*faultInjector).damageShards,

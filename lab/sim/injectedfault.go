@@ -66,6 +66,7 @@ const (
 	LogGivenUp  // a coordinator comes back with an empty disk, and somebody gives up its log
 	// a middleman of the first ring comes back with an empty storage, or with a part of it
 	ShardLost
+	OldStorage // a middleman of the first ring comes back with its storage as it was earlier
 	// the coordinators of a data center stop for seconds, with writes that some rings lack
 	Silence
 	// all members of a shard of the first ring come back without their logs or volumes
@@ -90,7 +91,8 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"crash-unheard", "leader-cut", "forged-vectors", "crash-unanswered",
 	"cut-register", "hung-disk", "group-resize", "bit-flip", "pause", "volume-swap", "register-restore", "unknown-swap",
 	"cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying",
-	"hung-storage", "log-given-up", "shard-lost", "silence", "members-lost", "volume-returned", "near-cut", "near-lag",
+	"hung-storage", "log-given-up", "shard-lost", "old-storage", "silence", "members-lost", "volume-returned",
+	"near-cut", "near-lag",
 	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }

@@ -117,6 +117,9 @@ var profiles = []Profile{
 	{"lost-shards",
 		"all members of shards of one ring lose what they have; some are given up, and some of the volumes come back",
 		lostShards, nil},
+	{"old-storages",
+		"storages of shards of one ring come back as they were earlier, while nodes crash and messages are late",
+		oldStorages, nil},
 	{"exclusions",
 		"data centers that are away, cut off, or only slow are excluded, and come back, while nodes crash and " +
 			"messages are late; " +

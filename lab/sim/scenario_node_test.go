@@ -20,6 +20,8 @@ import (
 //	former-disk NODE              gives a node that is down the disk that it had before
 //	damage NODE [KEY...]          makes the storage of a shard that is down lack these keys, and say so; without keys, say that nothing tells what it lacks
 //	go-on NODE                    makes the storage of a shard that is down go on with what it has, because a person says so
+//	copy-storage NODE             takes a copy of the storage of a shard, as it is
+//	old-storage NODE              gives a shard that is down the copy that was taken last; that is still there afterwards
 //	accept-loss NODE              gives up the log of a coordinator, or the members of a shard, which are lost
 func init() {
 	verbs["crash"] = func(s *scenario, args []string) (string, error) {
@@ -51,6 +53,12 @@ func init() {
 	}
 	verbs["go-on"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.acceptLoss() })
+	}
+	verbs["copy-storage"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { s.copies[n] = n.disk.content.copy() })
+	}
+	verbs["old-storage"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.content = *s.copies[n].copy() })
 	}
 	verbs["accept-loss"] = func(s *scenario, args []string) (string, error) {
 		var refused []error

@@ -88,7 +88,8 @@ type scenario struct {
 	sessions map[string]*process
 	tokens   map[string]string
 	holds    map[string]*hold
-	former   map[*node]*disk // disks that were replaced
+	former   map[*node]*disk    // disks that were replaced
+	copies   map[*node]*content // of storages
 	scaler   *scaler
 	trace    *trace
 	below    []string // lines to show below the current command: answers of background commands, and messages
@@ -105,7 +106,7 @@ func play(script string, broken causal.Faults) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
 		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
-		former:   map[*node]*disk{},
+		former: map[*node]*disk{}, copies: map[*node]*content{},
 		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
 	}
 	s.trace = newScenarioTrace(s)

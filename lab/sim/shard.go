@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/topology"
@@ -97,7 +98,7 @@ func (w *World) reconcile(n *node) {
 
 // serve starts the middleman under the current slot map, if the shard may serve.
 func (w *World) serve(n *node, s *shard.Shard) {
-	plan, ok := s.PlanStart(w.middlemanConfig(n), n.disk.history())
+	plan, ok := s.PlanStart(w.clock(n), w.middlemanConfig(n), n.disk.history())
 	if !ok {
 		return
 	}
@@ -106,7 +107,8 @@ func (w *World) serve(n *node, s *shard.Shard) {
 		clear(n.disk.records)
 	}
 	n.disk.exclusions = plan.Config.Exclusions
-	n.disk.starts, n.disk.loss = plan.Config.Incarnation, plan.Loss
+	n.disk.starts, n.disk.lineage, n.disk.loss = plan.Config.Incarnation, plan.Config.Lineage, plan.Loss
+	n.disk.changes++
 	mm := middleman.New(plan.Config, w.clock(n))
 	s.Start(mm, plan)
 	n.disk.eachTombstone(mm.NoteTombstone)
@@ -140,8 +142,16 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 }
 
 func (d *disk) history() shard.History {
-	return shard.History{Starts: d.starts, Caches: d.caches, Horizon: d.horizon, Fences: d.fences,
-		Exclusions: d.exclusions}
+	return shard.History{Lineage: d.lineage, Position: d.position(), Starts: d.starts, Caches: d.caches,
+		Horizon: d.horizon, Fences: d.fences, Exclusions: d.exclusions}
+}
+
+// position returns how far the storage has come: by the log of its group if it has one.
+func (d *disk) position() causal.Position {
+	if d.marker != (member.Applied{}) {
+		return causal.Position{Storage: d.marker.Group, Changes: d.marker.Position}
+	}
+	return causal.Position{Changes: d.changes}
 }
 
 // runMoveOp executes a mover's storage request, after the delay of the disk.
@@ -167,6 +177,9 @@ func (w *World) runMoveOp(n *node, mover *shard.Mover, op shard.MoveOp) {
 
 // runMoveOp executes a mover's storage request and fills in its result.
 func (d *disk) runMoveOp(op shard.MoveOp, r *shard.MoveResult) {
+	if op.Kind >= shard.MoveApply {
+		d.changes++
+	}
 	switch op.Kind {
 	case shard.MoveList:
 		for _, key := range slices.Sorted(maps.Keys(d.records)) {

@@ -230,7 +230,7 @@ func (w *World) reconcileReplicated(n *node, m *shardMember) {
 
 // serveReplicated starts the middleman under the current slot map, if the shard may serve.
 func (w *World) serveReplicated(n *node, m *shardMember) {
-	plan, ok := m.shard.PlanStart(w.middlemanConfig(n), n.disk.history())
+	plan, ok := m.shard.PlanStart(w.clock(n), w.middlemanConfig(n), n.disk.history())
 	if !ok {
 		return
 	}
@@ -245,7 +245,7 @@ func (w *World) serveReplicated(n *node, m *shardMember) {
 		}
 	}
 	meta = append(meta, metaUint(metaDataLost, uint64(plan.Loss)), exclusionsMeta(plan.Config.Exclusions))
-	meta = append(meta, metaUint(metaStarts, plan.Config.Incarnation))
+	meta = append(meta, metaUint(metaStarts, plan.Config.Incarnation), lineageMeta(plan.Config.Lineage))
 	m.busy = true
 	var try func()
 	try = func() {
@@ -294,7 +294,7 @@ func (w *World) proposeWrite(n *node, m *shardMember, op middleman.StorageOp) {
 	finish := func(failed bool) {
 		s.NoteWrite(op)
 		if n.serving == serving {
-			w.hold(n, m, middleman.StorageResult{ID: op.ID, Failed: failed})
+			w.hold(n, m, middleman.StorageResult{ID: op.ID, Failed: failed, Changes: n.disk.position().Changes})
 		}
 	}
 	w.propose(n, m, c, func() { finish(false) }, func() { finish(true) })

@@ -27,6 +27,7 @@ const (
 	metaFences     = "fences"
 	metaExclusions = "exclusions"
 	metaMissing    = "missing"
+	metaLineage    = "lineage"
 )
 
 func metaUint(name string, v uint64) member.Meta {
@@ -59,6 +60,10 @@ func fencesMeta(f causal.Fences) member.Meta {
 	return member.Meta{Name: metaFences, Value: f.Encode(maxOrigins)}
 }
 
+func lineageMeta(l causal.Lineage) member.Meta {
+	return member.Meta{Name: metaLineage, Value: l.Encode()}
+}
+
 func exclusionsMeta(x causal.Exclusions) member.Meta {
 	return member.Meta{Name: metaExclusions, Value: x.Encode()}
 }
@@ -73,8 +78,10 @@ type content struct {
 	fences     causal.Fences            // never changed in place
 	exclusions causal.Exclusions
 	loss       shard.Loss
-	missing    causal.KeyRanges     // of the loss; never changed in place
-	moves      uint64               // counts movers
+	missing    causal.KeyRanges // of the loss; never changed in place
+	moves      uint64           // counts movers
+	lineage    causal.Lineage
+	changes    uint64               // counts durable changes, of a storage with one member
 	caches     topology.CacheLayout // saved once the leases from before have expired
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
 	marker member.Applied
@@ -105,7 +112,7 @@ func (c *content) meta() []member.Meta {
 		metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
 		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins),
 		fencesMeta(c.fences), exclusionsMeta(c.exclusions),
-		{Name: metaMissing, Value: c.missing.Encode()}}
+		{Name: metaMissing, Value: c.missing.Encode()}, lineageMeta(c.lineage)}
 }
 
 func (c *content) setMeta(m member.Meta) {
@@ -141,6 +148,12 @@ func (c *content) setMeta(m member.Meta) {
 			panic(err) // it was made by Encode
 		}
 		c.missing = missing
+	case metaLineage:
+		l, err := causal.ParseLineage(m.Value)
+		if err != nil {
+			panic(err) // it was made by lineageMeta
+		}
+		c.lineage = l
 	case metaOrigins:
 		clear(c.origins)
 		for b := m.Value; len(b) > 0; {

@@ -224,7 +224,9 @@ func (t *trace) writeFields(l *fieldList, m *causal.Message) {
 	case causal.KindComplete:
 		l.add("%s", t.versions(m.Complete().Versions...))
 	case causal.KindPutAck:
-		l.add("%s", t.versions(m.PutAck().Versions...))
+		ack := m.PutAck()
+		l.addIf(len(ack.Versions) > 0, "%s", t.versions(ack.Versions...))
+		l.addIf(len(ack.Versions) == 0, "how far the storage has come")
 	case causal.KindStable:
 		marks := m.StableMarks()
 		l.add("up to %s", t.newest(marks.SV, t.world.topo.OriginOf(m.From)))

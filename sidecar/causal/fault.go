@@ -243,6 +243,12 @@ const (
 	ExcludedCopiesStay // cache: keeps copies that it has from excluded shards
 	// shard: forgets its data when its data center was excluded, whether or not another ring has them
 	EmptiesUnasked
+	// middleman: it serves a storage of which a coordinator remembers more than it has
+	ServeOldCopy
+	// middleman: after a restart it serves before a coordinator has said what it remembers
+	ServeUnheard
+	// middleman: it tells a coordinator how far it has come before that has said what it remembers
+	ReachUnheard
 	// coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	CompleteNowhere
 	ExcludedOnce // shard: goes on with its data when its data center is excluded another time
@@ -429,6 +435,9 @@ var faultNames = [faultEnd]string{
 	ExcludedOnce:              "excluded-once",
 	EmptiesDamaged:            "empties-damaged",
 	VouchesForLost:            "vouches-for-lost",
+	ServeOldCopy:              "serve-old-copy",
+	ServeUnheard:              "serve-unheard",
+	ReachUnheard:              "reach-unheard",
 }
 
 func (f Fault) String() string { return faultNames[f] }

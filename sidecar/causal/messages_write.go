@@ -203,17 +203,21 @@ type PutAck struct {
 	Incarnation uint64
 	// GivenUpBelow, if it is not 0, says that a log of a lower generation was given up: puts of it are refused.
 	GivenUpBelow uint64
+	// Changes is up to which of its changes the storage is durable, and has all that was ever acknowledged; 0: the
+	// coordinator is not to remember it. A message without versions says only that.
+	Changes uint64
 }
 
 // Message returns a as a message.
 func (a PutAck) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPutAck, From: from, To: to,
-		fields: Fields{Versions: a.Versions, Epoch: a.Incarnation, Seq: a.GivenUpBelow}}
+		fields: Fields{Versions: a.Versions, Epoch: a.Incarnation, Seq: a.GivenUpBelow, Hash: a.Changes}}
 }
 
 // PutAck returns the content of a message of KindPutAck.
 func (m *Message) PutAck() PutAck {
-	return PutAck{Versions: m.fields.Versions, Incarnation: m.fields.Epoch, GivenUpBelow: m.fields.Seq}
+	return PutAck{Versions: m.fields.Versions, Incarnation: m.fields.Epoch, GivenUpBelow: m.fields.Seq,
+		Changes: m.fields.Hash}
 }
 
 // StableMarks tells a middleman which writes of an origin are complete.
@@ -279,23 +283,30 @@ type LaneSync struct {
 	// is said then: the middleman has to begin again above that.
 	Surpassed uint64
 	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes
-	// that it has salvaged are not complete.
+	// that it has salvaged are not complete. Or that the log is lost.
 	Generation uint64
 	Adopting   bool
+	// Reached is what the coordinator remembers of how far the storage of the shard had come. Unsure says that it has
+	// restarted since, and may have forgotten what it had heard last: of writes up to Newest, which it sends again.
+	Reached Reach
+	Unsure  bool
 }
 
 // Message returns s as a message.
 func (s LaneSync) Message(from, to topology.Node) Message {
 	return Message{Kind: KindLaneSync, From: from, To: to,
 		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away,
-			Session: s.Surpassed, Hash: s.Generation, Hit: s.Adopting}}
+			Session: s.Surpassed, Hash: s.Generation, Hit: s.Adopting, Versions: encodeReach(s.Reached),
+			Clean: s.Unsure}}
 }
 
 // LaneSync returns the content of a message of KindLaneSync.
 func (m *Message) LaneSync() LaneSync {
 	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut,
 		Map: m.fields.Map, Away: m.fields.Seq,
-		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit}
+		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit,
+		Reached: decodeReach(m.fields.Versions),
+		Unsure:  m.fields.Clean}
 }
 
 // LogGet asks a coordinator for a write that is in its log.

@@ -179,6 +179,8 @@ func (r rule) holds(f *Fields, t *topology.Topology) bool {
 		return true
 	case shardMarks:
 		return areMarks(f.Versions, t)
+	case reach:
+		return isReach(f.Versions)
 	case vectors:
 		return areVectors(f.Vectors, t)
 	case lanes:

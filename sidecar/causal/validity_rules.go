@@ -42,6 +42,7 @@ const (
 	versions     // writes
 	oneVersion   // exactly one write
 	shardMarks   // marks of shards, as versions
+	reach        // a Reach, as versions
 	vectors      // vectors of origins
 	lanes        // lanes of a Frontier
 	roundTrips   // two numbers for each data center
@@ -86,12 +87,12 @@ var rules = [NumKinds]kindRules{
 	KindPutAfter: {Key: anything, Record: written, Deps: dependencies, Hash: depCount, Seq: laneCount, ID: metLaneCount,
 		HLC: anything, Cut: anything,
 		Clean: anything, Map: anything, Epoch: counter, Session: anything},
-	KindPutAck:    {Versions: versions, Epoch: counter, Seq: counter},
+	KindPutAck:    {Versions: versions, Epoch: counter, Seq: counter, Hash: counter},
 	KindStable:    {HLC: anything, Versions: versions},
 	KindLaneHello: {Epoch: counter, Map: anything, Clean: anything, Hit: anything, ID: anything},
 	KindLaneSync: {Epoch: counter, ID: anything, HLC: anything, Cut: anything, Map: anything, Seq: coordinatorSet,
 		Session: counter, Hash: counter,
-		Hit: anything},
+		Hit: anything, Versions: reach, Clean: anything},
 	KindLogGet:   {ID: anything, Record: written},
 	KindLogReply: {ID: anything, Record: writtenOrNone, Err: knownErr},
 

@@ -176,7 +176,7 @@ func TestClosingACoordinatorMakesAcceptedPutsDurable(t *testing.T) {
 	again.wait(t, causal.KindPutAfter, 51)
 }
 
-// slowStore blocks each Apply until the test unblocks it with a result.
+// slowStore blocks each Apply with writes until the test unblocks it with a result.
 type slowStore struct {
 	storage.Store
 	applying chan []storage.Write
@@ -184,6 +184,9 @@ type slowStore struct {
 }
 
 func (s *slowStore) Apply(ctx context.Context, writes []storage.Write, meta ...storage.Meta) error {
+	if len(writes) == 0 {
+		return s.Store.Apply(ctx, writes, meta...)
+	}
 	s.applying <- writes
 	if err := <-s.unblock; err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
@@ -92,7 +93,8 @@ var ErrNoLoss = errors.New("the storage has lost nothing that could be given up"
 
 // AcceptStorageLoss makes a shard go on with what its storage has, because a person has accepted what is missing. What
 // other rings have of it comes from them. If any key may be missing, or older than it was, keep is called first, which
-// makes the storage have what is left of it.
+// makes the storage have what is left of it. One that tells of no loss may be an older copy, and counts as what the
+// shard had from then on.
 func AcceptStorageLoss(ctx context.Context, s storage.Store, keep func() error) error {
 	loss, err := readLoss(ctx, s)
 	if err != nil {
@@ -104,11 +106,53 @@ func AcceptStorageLoss(ctx context.Context, s storage.Store, keep func() error) 
 		missing, err = readMissing(ctx, s)
 	case shard.LossFound, shard.LossCleared:
 		err = keep()
+	case shard.NoLoss:
+		return AcceptOldCopy(ctx, s)
 	default:
 		err = ErrNoLoss
 	}
 	if err != nil {
 		return err
 	}
-	return s.Apply(ctx, nil, lossMeta(shard.LossAccepted, missing)...)
+	return s.Apply(ctx, nil, append(lossMeta(shard.LossAccepted, missing), newLineageMeta())...)
+}
+
+// AcceptOldCopy makes the history of a storage begin anew: what coordinators remember of it until now counts no more,
+// because a person has accepted what is missing.
+func AcceptOldCopy(ctx context.Context, s storage.Store) error {
+	if err := s.Apply(ctx, nil, newLineageMeta()); err != nil {
+		return fmt.Errorf("write %s to storage: %w", metaLineage, err)
+	}
+	return nil
+}
+
+func newLineageMeta() storage.Meta {
+	return storage.Meta{Name: metaLineage, Value: causal.Lineage{}.Encode()}
+}
+
+// readLineage reads the lineage of a storage. That of an earlier version has none, and begins with its last start.
+func readLineage(ctx context.Context, s storage.Store, starts uint64) (causal.Lineage, error) {
+	b, found, err := s.Meta(ctx, metaLineage)
+	if err != nil {
+		return causal.Lineage{}, fmt.Errorf("read %s from storage: %w", metaLineage, err)
+	}
+	if !found {
+		return causal.Lineage{}.With(starts, s.Position()), nil
+	}
+	l, err := causal.ParseLineage(b)
+	if err != nil {
+		return l, fmt.Errorf("read %s from storage: %w", metaLineage, err)
+	}
+	return l, nil
+}
+
+// saveStart makes durable that a middleman starts, with the lineage that has it.
+func (mm *Middleman) saveStart(ctx context.Context, c middleman.Config) error {
+	err := mm.store.Apply(ctx, nil, storage.Meta{Name: metaIncarnation,
+		Value: binary.AppendUvarint(nil, c.Incarnation)},
+		storage.Meta{Name: metaLineage, Value: c.Lineage.Encode()})
+	if err != nil {
+		return fmt.Errorf("write %s to storage: %w", metaIncarnation, err)
+	}
+	return nil
 }

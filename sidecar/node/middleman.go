@@ -66,6 +66,7 @@ type MiddlemanOptions struct {
 // The names of a middleman's metadata in its store.
 const (
 	metaIncarnation = "incarnation"
+	metaLineage     = "lineage" // causal.Lineage
 	metaHorizon     = "tombstone-horizon"
 	metaState       = "stand"      // a shard.MigrationState
 	metaMoves       = "moves"      // the number of movers so far
@@ -79,7 +80,7 @@ const (
 
 // middlemanMeta are the names of all metadata of a middleman.
 var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences,
-	metaExclusions, metaDataLost, metaMissing}
+	metaExclusions, metaLineage, metaDataLost, metaMissing}
 
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
@@ -165,7 +166,7 @@ func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
 func (mm *Middleman) isWhole() (whole bool) {
 	mm.host.Inspect(func(s *shard.Shard) {
 		lost, _ := s.DataLost()
-		whole = s.Serving() != nil && !lost
+		whole = s.Serving() != nil && !lost && s.Serving().IsChecked()
 	})
 	return whole
 }
@@ -181,6 +182,19 @@ func (mm *Middleman) Serves() (serves bool) {
 func (mm *Middleman) Withdrawn() (w shard.Withdrawn, ok bool) {
 	mm.host.Inspect(func(s *shard.Shard) { w, ok = s.Withdrawn() })
 	return w, ok
+}
+
+// OldCopy reports whether the store is an older copy, so that the shard keeps its data without answering anything, and
+// which coordinator remembers more.
+func (mm *Middleman) OldCopy() (isOld bool, coordinator topology.Node) {
+	mm.host.Inspect(func(s *shard.Shard) { isOld, coordinator = s.OldCopy() })
+	return isOld, coordinator
+}
+
+// Unheard returns the coordinators that have not said what they remember of the store; none once enough have.
+func (mm *Middleman) Unheard() (nodes []topology.Node) {
+	mm.Inspect(func(m *middleman.Middleman) { nodes = m.Unheard() })
+	return nodes
 }
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
@@ -219,9 +233,12 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	if history.Exclusions, err = readExclusions(ctx, mm.store); err != nil {
 		return err
 	}
-	history.Caches = topology.CacheLayout(caches)
+	if history.Lineage, err = readLineage(ctx, mm.store, history.Starts); err != nil {
+		return err
+	}
+	history.Caches, history.Position = topology.CacheLayout(caches), mm.store.Position()
 	mm.mu.Lock()
-	plan, ok := mm.m.PlanStart(mm.options.Config, history)
+	plan, ok := mm.m.PlanStart(mm.clock(), mm.options.Config, history)
 	mm.mu.Unlock()
 	if !ok {
 		return nil
@@ -234,7 +251,7 @@ func (mm *Middleman) startServing(ctx context.Context) error {
 	if err := mm.saveLoss(ctx, plan); err != nil {
 		return err
 	}
-	if err := setMetaUint(ctx, mm.store, metaIncarnation, plan.Config.Incarnation); err != nil {
+	if err := mm.saveStart(ctx, plan.Config); err != nil {
 		return err
 	}
 	m := middleman.New(plan.Config, mm.clock())

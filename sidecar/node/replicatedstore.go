@@ -52,6 +52,15 @@ func (s *replicatedStore) SetMeta(ctx context.Context, name string, value []byte
 	return s.Apply(ctx, nil, storage.Meta{Name: name, Value: value})
 }
 
+// Position implements storage.Store. The positions of a group count what all of its members have.
+func (s *replicatedStore) Position() (p causal.Position) {
+	s.sm.host.Inspect(func(m *member.Storage) {
+		applied := m.Applied()
+		p = causal.Position{Storage: applied.Group, Changes: applied.Position}
+	})
+	return p
+}
+
 // Clear implements storage.Store. Nothing removes what all members have.
 func (s *replicatedStore) Clear(context.Context, ...storage.Meta) error {
 	return errors.New("a replicated storage is not cleared")

@@ -340,8 +340,14 @@ func (s *servingMiddleman) write(group []middleman.StorageOp,
 		s.noteFailures(len(group), err)
 		s.pause()
 	}
+	changes := uint64(0)
+	if err == nil {
+		changes = s.mm.store.Position().Changes
+	}
 	for _, op := range group {
-		results = append(results, s.result(op.ID, causal.Record{}, false, err))
+		r := s.result(op.ID, causal.Record{}, false, err)
+		r.Changes = changes
+		results = append(results, r)
 	}
 	return results
 }

@@ -116,6 +116,22 @@ func (sm *ShardMember) Unanswered() []topology.Node {
 	return nil
 }
 
+// OldCopy is as for Middleman.
+func (sm *ShardMember) OldCopy() (isOld bool, coordinator topology.Node) {
+	if mm := sm.Serving(); mm != nil {
+		return mm.OldCopy()
+	}
+	return false, coordinator
+}
+
+// Unheard is as for Middleman.
+func (sm *ShardMember) Unheard() []topology.Node {
+	if mm := sm.Serving(); mm != nil {
+		return mm.Unheard()
+	}
+	return nil
+}
+
 // Withdrawn is as for Middleman.
 func (sm *ShardMember) Withdrawn() (w shard.Withdrawn, ok bool) {
 	if mm := sm.Serving(); mm != nil {

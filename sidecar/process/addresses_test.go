@@ -130,6 +130,23 @@ func TestEachMemberOfAShardHasAnAddress(t *testing.T) {
 		!strings.Contains(err.Error(), "is storage.embedded.dir as well") {
 		t.Errorf("with one folder for log and storage: %v", err)
 	}
+	for _, dirs := range [][2]string{{"/data", "/data/x/storage"}, {"/data/x/log/", "/data/x"}, {"a/log", "a/."}} {
+		c.DataDir, c.Storage.Embedded.Dir = dirs[0], dirs[1]
+		for _, part := range []topology.Part{topology.Middleman, topology.Coordinator} {
+			if part == topology.Coordinator {
+				c.Index, c.Member = 0, 0
+			} else {
+				c.Index, c.Member = 1, 2
+			}
+			if _, err := check(c, part); err == nil || !strings.Contains(err.Error(), "one inside the other") {
+				t.Errorf("%v of a %s: %v", dirs, part, err)
+			}
+		}
+	}
+	c.Index, c.Member, c.DataDir, c.Storage.Embedded.Dir = 1, 2, "/data/x", "/data/x2"
+	if _, err := check(c, topology.Middleman); err != nil {
+		t.Errorf("with folders beside each other: %v", err)
+	}
 }
 
 func TestMembersThatCannotBeAreRefused(t *testing.T) {

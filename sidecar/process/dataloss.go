@@ -82,6 +82,25 @@ func describeRanges(rs causal.KeyRanges) string {
 	return fmt.Sprintf("the keys of %d ranges, from %.60q %s", len(rs), rs[0].From, end)
 }
 
+// explainOldCopy says why a middleman keeps an older copy of its data and answers nothing.
+func explainOldCopy(t *topology.Topology, coordinator topology.Node, missing []topology.Node) error {
+	return fmt.Errorf(
+		"data lost: the storage is an older copy of what the shard had, as %s remembers. It is kept, and nothing is "+
+			"answered, until shards of other "+
+			"rings have said that they serve and have all data, from which the shard then gets them; waiting for %s. "+
+			"If no ring has them, put back the storage as it was when "+
+			"the process stopped, or accept what is missing; see docs/disasters.md, An older copy of a storage",
+		nameParts(t, []topology.Node{coordinator}), nameParts(t, missing))
+}
+
+// explainUnheard says why a middleman that has just started answers no read yet.
+func explainUnheard(t *topology.Topology, nodes []topology.Node) error {
+	return fmt.Errorf(
+		"starting: it is not known yet whether the storage is an older copy: waiting for what %s remembers of it. "+
+			"One of them has to answer, "+
+			"and all others are waited for during 3 s", nameParts(t, nodes))
+}
+
 // explainKept says why a middleman whose data count though its data center was excluded refuses reads.
 func explainKept(t *topology.Topology, b middleman.BackfillProgress) error {
 	next := b.Stage

@@ -19,6 +19,7 @@ import (
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/redis"
 	"github.com/causalstore/causalstore/sidecar/transport"
@@ -188,11 +189,12 @@ func startRedis(t *testing.T) (*redisserver.Server, *goredis.Client) {
 }
 
 // markUsed makes a storage look as after an earlier start, so that the middleman does not ask all coordinators whether
-// it is new.
+// it is new, and of which nobody can remember more.
 func markUsed(t *testing.T, s storage.Store, err error) {
 	t.Helper()
 	if err == nil {
-		err = errors.Join(s.SetMeta(t.Context(), "incarnation", []byte{1}), s.Close())
+		err = errors.Join(s.SetMeta(t.Context(), "incarnation", []byte{1}),
+			node.AcceptOldCopy(t.Context(), s), s.Close())
 	}
 	if err != nil {
 		t.Fatal(err)

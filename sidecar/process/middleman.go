@@ -31,6 +31,8 @@ type shardHost interface {
 	Inspect(f func(*middleman.Middleman))
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
+	Unheard() []topology.Node
+	OldCopy() (isOld bool, coordinator topology.Node)
 	Withdrawn() (w shard.Withdrawn, ok bool)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
@@ -221,9 +223,14 @@ func (m *middlemanPart) ready() error {
 	m.mu.Lock()
 	pingErr := m.storageErr
 	m.mu.Unlock()
-	if w, withdrawn := m.m.Withdrawn(); withdrawn && w.Excluded {
-		return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, w.Without))
-	} else if withdrawn {
+	if w, withdrawn := m.m.Withdrawn(); withdrawn {
+		isOld, coordinator := m.m.OldCopy()
+		switch {
+		case isOld:
+			return inState(contract.StateDataLost, explainOldCopy(m.topo(), coordinator, w.Without))
+		case w.Excluded:
+			return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, w.Without))
+		}
 		return inState(contract.StateDataLost, explainKeptDamage(m.topo(), w))
 	}
 	if lost, known := m.m.DataLost(); lost {
@@ -254,6 +261,9 @@ func (m *middlemanPart) ready() error {
 	}
 	if nodes := m.m.Unanswered(); len(nodes) > 0 {
 		return explainUnanswered(m.topo(), "storage", nodes)
+	}
+	if nodes := m.m.Unheard(); len(nodes) > 0 {
+		return explainUnheard(m.topo(), nodes)
 	}
 	return nil
 }

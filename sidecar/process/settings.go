@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -391,7 +392,29 @@ func readPassword(field, given, file string, p *problems) string {
 	return given
 }
 
+// checkFolders refuses a dataDir inside the folder of an embedded storage, and the other way round: what begins anew
+// would take the other one with it. They may be the same folder in one file for several parts, of which each has a disk
+// of its own.
+func (s *Settings) checkFolders(p *problems) {
+	c := &s.Config
+	if c.Storage.Engine != contract.EngineEmbedded || c.DataDir == "" || c.Storage.Embedded.Dir == "" {
+		return
+	}
+	if data, stored := filepath.Clean(c.DataDir), filepath.Clean(c.Storage.Embedded.Dir); data != stored &&
+		(isInside(data, stored) || isInside(stored, data)) {
+		p.add("dataDir", "%s and storage.embedded.dir, %s, are one inside the other; give folders beside each other",
+			c.DataDir, c.Storage.Embedded.Dir)
+	}
+}
+
+// isInside reports whether a folder is below another one. Both are clean.
+func isInside(inner, outer string) bool {
+	rel, err := filepath.Rel(outer, inner)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 func (s *Settings) checkCoordinator(p *problems) {
+	s.checkFolders(p)
 	c := &s.Config
 	if c.DataDir == "" {
 		p.add("dataDir", "missing; give a folder on a durable volume, for the write buffer log")
@@ -431,4 +454,5 @@ func (s *Settings) checkStorage(p *problems) {
 		p.add("storage.engine", "%q given; give embedded or redis", st.Engine)
 	}
 	st.Engine = contract.Engine(strings.ToLower(string(st.Engine)))
+	s.checkFolders(p)
 }

@@ -54,6 +54,10 @@ type Store interface {
 	// SetMeta makes a piece of metadata durable. It is meant for small values that change rarely.
 	SetMeta(ctx context.Context, name string, value []byte) error
 
+	// Position returns how far the store has come. Every change that was acknowledged before the call is included, also
+	// one of an earlier process; it never goes back, and does not read.
+	Position() causal.Position
+
 	// Len returns the number of keys, tombstones and expired values included. It is cheap. An engine that has no number
 	// of its own keeps one from Write.KeyExists, and is then as exact as its caller; it does not know of foreign
 	// values.

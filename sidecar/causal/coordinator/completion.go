@@ -23,6 +23,9 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		l.marked = a.Incarnation
 		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.Incarnation, HasData: true})
 	}
+	if a.Changes != 0 {
+		l.reached = l.reached.Max(causal.Reach{Incarnation: a.Incarnation, Changes: a.Changes})
+	}
 	for _, v := range a.Versions {
 		w := c.incomplete[v.HLC]
 		// Only the owner of its slot can tell. If a resharding has moved that, the put is sent to the new one.

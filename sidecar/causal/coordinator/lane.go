@@ -29,6 +29,7 @@ type lane struct {
 	incarnation uint64            // of the middleman; 0: it has not been heard of
 	stableMarks []causal.Version  // to be sent with the next publication
 	marked      uint64            // the incarnation of which an acknowledgement was noted
+	reached     causal.Reach      // how far its storage has come, as the shard has said since the start
 	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
 	goesBy      causal.Exclusions // that the shard has said to go by
 	// the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
@@ -225,12 +226,19 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isEstablished() ||
-		!c.isPlausibleIncarnation(now, h.Incarnation) {
-		return // a log that may be lost knows nothing of what was sent
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isPlausibleIncarnation(now, h.Incarnation) {
+		return
+	}
+	if !c.isEstablished() { // a log that may be lost knows nothing of what was sent
+		if len(c.past.lostTo) > 0 && !h.Lost { // and the shard is not to wait for it
+			c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
+				Adopting: true}.Message(c.cfg.Self, l.mm))
+		}
+		return
 	}
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
 	if h.Lost {
+		c.noteLostReach(l, h.Incarnation)
 		mark.Lost = h.Incarnation
 		c.noteRejoined(from, m.Exclusions())
 	}
@@ -253,12 +261,11 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 		l.incarnation = h.Incarnation
 	}
 	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
-		Generation: c.log.durable.Generation}
+		Generation: c.log.durable.Generation,
+		Reached:    c.reachOf(l, h.Incarnation), Unsure: c.isUnsureOf(l)}
 	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
-		if h.Lost {
-			reply.Adopting = true
-			c.Send(reply.Message(c.cfg.Self, l.mm))
-		}
+		reply.Adopting = true
+		c.Send(reply.Message(c.cfg.Self, l.mm))
 		return
 	}
 	acked := c.ackedUpTo(l)

@@ -20,6 +20,7 @@ type logState struct {
 
 	truncateBefore uint64
 	full           bool
+	replayed       bool // writes that may be incomplete were in it at the start
 }
 
 // loggedCheckpoint is a checkpoint that was handed to the log.
@@ -59,7 +60,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
 	}
-	c.log.pending = c.log.durable
+	c.log.pending, c.log.replayed = c.log.durable, len(c.writes) > 0
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
 		// PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
@@ -185,6 +186,7 @@ func (c *Coordinator) renewCeiling(now causal.Now) {
 
 // writeCheckpoint makes the pending state durable, with a renewed ceiling.
 func (c *Coordinator) writeCheckpoint(now causal.Now) {
+	c.noteReaches()
 	s := &c.log.pending
 	// Counted from the wall clock: after a restart the clock is at the old ceiling, and must not drift away with each
 	// restart.

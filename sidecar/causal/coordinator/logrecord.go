@@ -69,6 +69,9 @@ type State struct {
 	// Shards are the marks of all shards that were heard of, by data center and index. The list is never changed in
 	// place.
 	Shards []causal.ShardMark
+	// Reaches are how far the storages of shards had come, by data center and index. The list is never changed in
+	// place.
+	Reaches []ShardReach
 	// Exclusions are those that this coordinator goes by.
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
@@ -81,16 +84,19 @@ const logFormat = 6
 const (
 	recordWrite byte = iota + 1
 	recordCheckpoint
-	recordCheckpointOfLoss // with LostUpTo
+	recordCheckpointOfLoss  // with LostUpTo
+	recordCheckpointOfReach // with LostUpTo, and how far the storages of shards had come
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration, but for LostUpTo, which is last, and for which there is a kind of its own: it is mostly 0. HLCs
+// of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them. HLCs
 // take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
-		if c.LostUpTo != 0 {
+		if len(c.Reaches) > 0 {
+			kind = recordCheckpointOfReach
+		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
 		}
 		dst = append(dst, logFormat, kind)
@@ -118,8 +124,11 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 				dst = binary.AppendUvarint(dst, n)
 			}
 		}
-		if c.LostUpTo != 0 {
+		if kind != recordCheckpoint {
 			dst = appendHLC(dst, c.LostUpTo)
+		}
+		if kind == recordCheckpointOfReach {
+			dst = appendReaches(dst, c.Reaches)
 		}
 		return dst
 	}
@@ -146,7 +155,7 @@ func (r *LogRecord) SizeHint() int {
 	const fixed, perDep, perShard = 96, 16, 32
 	n := fixed
 	if r.Checkpoint != nil {
-		return n + perShard*len(r.Checkpoint.Shards)
+		return n + perShard*(len(r.Checkpoint.Shards)+len(r.Checkpoint.Reaches))
 	}
 	return n + len(r.Write.Key) + len(r.Write.Record.Value.Data) + perDep*(len(r.Write.Deps)+len(r.Write.OwnDeps))
 }
@@ -162,6 +171,16 @@ func appendHLC(dst []byte, h causal.HLC) []byte { return binary.BigEndian.Append
 
 func appendVersion(dst []byte, v causal.Version) []byte {
 	return binary.AppendUvarint(appendHLC(dst, v.HLC), uint64(v.Origin))
+}
+
+func appendReaches(dst []byte, reaches []ShardReach) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(reaches)))
+	for _, r := range reaches {
+		for _, n := range [...]uint64{uint64(r.DC), r.Index, r.Reach.Incarnation, r.Reach.Changes} {
+			dst = binary.AppendUvarint(dst, n)
+		}
+	}
+	return dst
 }
 
 func appendDeps(dst []byte, deps []causal.Dep) []byte {
@@ -193,10 +212,13 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	switch b[1] {
 	case recordWrite:
 		r.Write = d.write()
-	case recordCheckpoint, recordCheckpointOfLoss:
+	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
 		r.Checkpoint = d.checkpoint()
-		if b[1] == recordCheckpointOfLoss {
+		if b[1] != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
+		}
+		if b[1] == recordCheckpointOfReach {
+			r.Checkpoint.Reaches = d.reaches()
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of unknown kind %d", b[1])
@@ -236,6 +258,17 @@ func (d *recordReader) deps() (deps []causal.Dep) {
 		deps = append(deps, causal.Dep{Version: d.version(), Slot: topology.Slot(d.Uvarint())})
 	}
 	return deps
+}
+
+// reachMinBytes is the size of the smallest ShardReach: it bounds how long a list can be.
+const reachMinBytes = 4
+
+func (d *recordReader) reaches() (rs []ShardReach) {
+	for range d.Count(reachMinBytes) {
+		rs = append(rs, ShardReach{DC: topology.DC(d.Uvarint()), Index: d.Uvarint(),
+			Reach: causal.Reach{Incarnation: d.Uvarint(), Changes: d.Uvarint()}})
+	}
+	return rs
 }
 
 func (d *recordReader) write() (w LoggedWrite) {

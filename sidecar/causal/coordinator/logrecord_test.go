@@ -35,6 +35,12 @@ func drawRecord(t *rapid.T) LogRecord {
 				Index:       rapid.Uint64().Draw(t, "index"),
 				Incarnation: rapid.Uint64().Draw(t, "incarnation"), HasData: rapid.Bool().Draw(t, "data")})
 		}
+		for range rapid.IntRange(0, 3).Draw(t, "reaches") {
+			c.Reaches = append(c.Reaches, ShardReach{DC: topology.DC(rapid.Uint16().Draw(t, "dc")),
+				Index: rapid.Uint64().Draw(t, "index"),
+				Reach: causal.Reach{Incarnation: rapid.Uint64().Draw(t, "start"),
+					Changes: rapid.Uint64().Draw(t, "changes")}})
+		}
 		return LogRecord{Checkpoint: c}
 	}
 	deps := func() (ds []causal.Dep) {

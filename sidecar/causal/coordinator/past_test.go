@@ -72,9 +72,12 @@ func TestALogThatOthersKnowOfIsNotStartedAnew(t *testing.T) {
 		if len(sent) != 1 || !sent[0].PastReply().HadData {
 			t.Errorf("a shard with an empty storage is told %v", sent)
 		}
-		if sent := h.step(causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
-			h.cfg.Self)); len(sent) > 0 {
-			t.Errorf("a shard is told that its lane is empty: %v", sent)
+		for _, lost := range []bool{false, true} { // but one that waits to hear something is not to wait for ever
+			hello := causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0), Lost: lost}
+			sent := h.step(hello.Message(shardsA, h.cfg.Self))
+			if len(sent) > 1 || (len(sent) == 1) == lost || len(sent) == 1 && !sent[0].LaneSync().Adopting {
+				t.Errorf("a shard, lost %v, is told that its lane is empty: %v", lost, sent)
+			}
 		}
 	}
 }

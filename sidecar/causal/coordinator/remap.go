@@ -38,6 +38,7 @@ func (c *Coordinator) PendingRings() topology.RingSet { return c.maps.Pending() 
 // acknowledgements. A write named, for each old lane, up to where the lane carries its past. For each new lane it names
 // the newest write at or below the newest of these: perhaps more than its past, never less, and never itself.
 func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
+	c.noteReaches()
 	c.cfg.Topology = c.maps.View()
 	before := c.laneOrder
 	oldIndex := make([]int, len(before)) // of the lanes to the other rings, by their new index

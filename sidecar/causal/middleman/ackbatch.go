@@ -12,6 +12,9 @@ type ackBatches struct {
 	usual    int // how many the last batch had, at most maxAckRoom
 }
 
+// maxHeldAcks bounds the acknowledgements to one coordinator that wait: what is not acknowledged is sent again.
+const maxHeldAcks = 1 << 16
+
 // maxAckRoom bounds the room for which a batch begins.
 const maxAckRoom = 64
 
@@ -23,7 +26,9 @@ func (a *ackBatches) add(coordinator topology.Node, v causal.Version) {
 		a.order = append(a.order, coordinator)
 		versions = make([]causal.Version, 0, max(1, a.usual))
 	}
-	a.versions[coordinator] = append(versions, v)
+	if len(versions) < maxHeldAcks {
+		a.versions[coordinator] = append(versions, v)
+	}
 }
 
 // flush passes each coordinator's batch to send, in the order of their first acknowledgements, and empties a.

@@ -13,6 +13,10 @@ type Config struct {
 	Self     topology.Node
 	// Incarnation is greater than zero and differs from that of every earlier start.
 	Incarnation uint64
+	// Lineage is that of the storage, with this start as the last one; the zero Lineage: nothing is compared. Changes
+	// is how far the storage has come.
+	Lineage causal.Lineage
+	Changes uint64
 	// Horizon is the durable tombstone horizon: every put at or below it has been processed.
 	Horizon causal.HLC
 	// Fences are durable: puts of an origin whose log is of a lower generation are refused.

@@ -217,15 +217,25 @@ func TestADependencyIsAskedForAgainWhenAnotherMemberServesItsShard(t *testing.T)
 
 // A shard of another ring tells what it has of the write. Only that the write is complete says something of this ring.
 func TestADependencyOfAnExcludedShardIsMetElsewhereOnlyIfItIsComplete(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Exclusions = causal.Exclusions{0, 1} })
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 2, Caches: 1, Shards: 2},
+		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}, {Name: "c", Coordinators: 1, Caches: 1, Shards: 1}}
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0, 1}},
+		{Name: "s", DCs: []topology.DC{2}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(c *Config) { c.Topology, c.Exclusions = topo, causal.Exclusions{0, 1} })
+	r.topo = topo
 	key, dep := r.key(self, 0), r.key(topology.Node{DC: 1, Part: topology.Middleman}, 0)
+	other := topo.Owner(1, topology.SlotOf(dep))
 	r.put(key, record(version(10)), after(version(5), dep))
-	for _, s := range []causal.DepStatus{{Version: version(5), Ring: 1}, {Version: version(5), Ring: 1, Clean: true}} {
-		if r.step(s.Message(leader1, self)); len(r.writes) > 0 {
+	for _, s := range []causal.DepStatus{{Version: version(5), Ring: 1}, {Version: version(5), Ring: 1, Clean: true},
+		{Version: version(5), Ring: 2, Complete: true}} {
+		if r.step(s.Message(other, self)); len(r.writes) > 0 {
 			t.Fatalf("the put was written after %+v", s)
 		}
 	}
-	r.step(causal.DepStatus{Version: version(5), Ring: 1, Complete: true}.Message(leader1, self))
+	r.step(causal.DepStatus{Version: version(5), Ring: 1, Complete: true}.Message(other, self))
 	if _, written := r.records[key]; !written {
 		t.Error("the put was not written though its dependency is complete")
 	}

@@ -62,7 +62,7 @@ func (m *Middleman) askOtherRings(d *dependency) {
 func (m *Middleman) takeDepStatus(now causal.Now, from topology.Node, s causal.DepStatus) {
 	d := m.deps.awaited[s.Version]
 	switch {
-	case d == nil, from != m.cfg.Topology.Owner(s.Ring, d.slot):
+	case d == nil, int(s.Ring) >= len(m.cfg.Topology.Rings), from != m.cfg.Topology.Owner(s.Ring, d.slot):
 	case s.Ring == m.ring:
 		m.resolveDep(now, s.Version, s.Clean)
 	case s.Complete && m.exclusion.active.Of(m.cfg.Topology.Owner(m.ring, d.slot).DC) > 0:

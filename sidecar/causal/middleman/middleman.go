@@ -37,7 +37,8 @@ type Middleman struct {
 	held        heldPuts
 	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
-	backfill    *backfill         // nil unless the storage has lost its data and other rings have it
+	history     ownHistory
+	backfill    *backfill // nil unless the storage has lost its data and other rings have it
 
 	exclusion exclusionState
 	limit     causal.TimeLimit
@@ -76,6 +77,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		tombstones: tombstones{horizon: cfg.Horizon},
 		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
 		heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
+		history: newOwnHistory(&cfg, now),
 	}
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
@@ -133,7 +135,9 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindScan:
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
-		m.salvage(now, msg.From, msg.Salvage())
+		if m.IsChecked() || m.cfg.DataLost { // else it is asked again
+			m.salvage(now, msg.From, msg.Salvage())
+		}
 	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
 		m.handleAdopter(now, msg)
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
@@ -154,6 +158,8 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.sendProbes(now)
 	m.sendLaneHellos(now)
 	m.sendFrontiers(now)
+	m.checkHistory(now)
+	m.reportChanges(now)
 	m.retryWrites()
 	if m.backfill != nil {
 		m.backfill.tick(now)
@@ -188,6 +194,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	switch n.Part {
 	case topology.Coordinator:
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
+		m.reportAgain(now, n)
 	case topology.Middleman:
 		m.repeatDepChecks(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
@@ -199,7 +206,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.isBusy() {
 		return now.Mono
 	}
-	next := m.lanes.nextHello()
+	next := min(m.lanes.nextHello(), m.nextReport())
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
@@ -242,10 +249,14 @@ func (m *Middleman) usesSlotMap(id topology.MapID) bool {
 }
 
 // Take appends the messages to send to dst and empties the outbox. Acknowledgements are sent as one message per
-// coordinator.
+// coordinator. They wait until the storage is known to be no older copy.
 func (m *Middleman) Take(dst []causal.Message) []causal.Message {
+	if !m.history.checked {
+		return m.Outbox.Take(dst)
+	}
 	m.acks.flush(func(coordinator topology.Node, versions []causal.Version) {
-		m.Send(causal.PutAck{Versions: versions, Incarnation: m.cfg.Incarnation}.Message(m.cfg.Self, coordinator))
+		m.Send(causal.PutAck{Versions: versions, Incarnation: m.cfg.Incarnation,
+			Changes: m.changesFor(m.cfg.Topology.OriginOf(coordinator))}.Message(m.cfg.Self, coordinator))
 	})
 	return m.Outbox.Take(dst)
 }

@@ -60,8 +60,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return
 	}
 	w := m.writes.find(v)
+	isClean := m.isCleanWrite(w, v, topology.SlotOf(a.Key)) && (w != nil && w.clean || !m.isInDoubt(v))
 	if !m.staged.hasRoom(v.Origin, stagedSize(a.Key, &a.Record, a.Deps.Len()), maxStagedBytes) && !a.Complete &&
-		m.writes.pendingPut(v) == nil && !m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
+		m.writes.pendingPut(v) == nil && !isClean {
 		m.stats.Crowded++
 		return // without an acknowledgement it is sent again
 	}
@@ -76,7 +77,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		m.stats.Crowded++
 		return // it is sent again
 	}
-	if a.Complete || m.isCleanWrite(w, v, topology.SlotOf(a.Key)) {
+	if a.Complete || isClean {
 		if !a.Complete {
 			m.acks.add(from, v)
 		}
@@ -97,7 +98,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if m.backfill != nil {
 		m.backfill.notePut(a.Key, l, v.HLC)
 	}
-	m.writes.stage(w, p)
+	m.writes.stage(m.writes.get(v), p)
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)
 	m.noteLaneProgress(now, v.Origin)

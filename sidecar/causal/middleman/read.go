@@ -58,6 +58,14 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: causal.ErrDataLost})
 		return
 	}
+	if !m.IsChecked() {
+		err := causal.ErrStarting
+		if r.fill {
+			err = causal.ErrDataLost // so that the cache asks another ring, and not at once here again
+		}
+		m.reply(now, &r, causal.GetReply{ID: r.id, Ring: m.ring, Key: r.key, Err: err})
+		return
+	}
 	if !r.ahead && m.deferRead(now, &r) { // nobody waits for what is fetched ahead
 		return
 	}

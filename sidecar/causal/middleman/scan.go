@@ -44,6 +44,8 @@ func (m *Middleman) count(from topology.Node, c causal.Count) {
 	switch {
 	case m.cfg.DataLost:
 		reply.Err = causal.ErrDataLost
+	case !m.IsChecked():
+		reply.Err = causal.ErrStarting
 	case m.admitScan(t, 0):
 		m.tasks.request(StorageOp{Kind: StorageCount}, t)
 		return
@@ -58,7 +60,7 @@ func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 		reply.Err = causal.ErrMoved
 	case m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) && !m.gives(from, s.Wanted):
 		reply.Err, reply.Lacks = causal.ErrDataLost, m.cfg.Missing
-	case s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
+	case !m.IsChecked(), s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
 		reply.Err = causal.ErrStarting
 	default:
 		t := &task{kind: taskScan, read: readRequest{from: from, id: s.ID}}

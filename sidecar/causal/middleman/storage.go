@@ -55,6 +55,8 @@ type StorageResult struct {
 	Foreign bool
 	// Count is the result of StorageCount.
 	Count int64
+	// Changes, of a request whose effects are durable, is how far the storage has come with it, or a little further.
+	Changes uint64
 	// Keys and Next are the result of StorageScan. With BadCursor it cannot continue where it was, and must begin
 	// again.
 	Keys      []string
@@ -69,6 +71,7 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		return
 	}
 	m.endScan(t)
+	m.noteChanges(now, &r)
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
 		if m.backfill != nil && !r.Failed { // else at the next tick

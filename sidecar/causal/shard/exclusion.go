@@ -56,7 +56,7 @@ func (s *Shard) withdraw(now causal.Now, x causal.Exclusions) {
 	s.exclusion, s.excluded = x, s.serving != nil
 	if s.inquiry != nil && s.past.Loss == NoLoss || s.past.Broken.Has(causal.EmptiesUnasked) { // it is empty
 		s.inquiry = nil
-		s.beginAgain(now, LossFound)
+		s.beginAgain(LossFound)
 		return
 	}
 	if s.withdrawal == nil {
@@ -71,5 +71,5 @@ func (s *Shard) withdraw(now causal.Now, x causal.Exclusions) {
 func (s *Shard) keepsData() bool {
 	n := s.exclusion.Of(s.self.DC)
 	return s.withdrawal.excluded && (s.past.Loss == NoLoss || s.past.Loss == LossKept) && n > 0 &&
-		s.topo.DCs[s.self.DC].KeepsData == int(n)
+		s.withdrawal.old == nil && s.topo.DCs[s.self.DC].KeepsData == int(n)
 }

@@ -51,7 +51,7 @@ func (w *withdrawing) hears(n uint32) (question uint64) {
 			question = m.PastQuery().ID
 		}
 	}
-	if withdrawn, _ := w.s.Withdrawn(); !withdrawn || question == 0 {
+	if _, withdrawn := w.s.Withdrawn(); !withdrawn || question == 0 {
 		w.t.Fatalf("it has withdrawn: %v, and asks with %d", withdrawn, question)
 	}
 	return question
@@ -66,11 +66,11 @@ func TestOnlyAShardThatGoesByTheExclusionHasACopy(t *testing.T) {
 	question := w.hears(1)
 	copied := causal.PastReply{ID: question, HasAll: true, Map: topo.Map(1)}.Message(w.other, w.s.self)
 	w.from(copied, nil)
-	if withdrawn, _ := w.s.Withdrawn(); !withdrawn {
+	if _, withdrawn := w.s.Withdrawn(); !withdrawn {
 		t.Error("it has given up its data for those of a shard that does not know of the exclusion")
 	}
 	w.from(copied, causal.Exclusions{1})
-	if withdrawn, _ := w.s.Withdrawn(); withdrawn {
+	if _, withdrawn := w.s.Withdrawn(); withdrawn {
 		t.Error("it keeps its data though another shard has said that it has them")
 	}
 }
@@ -87,7 +87,7 @@ func TestAnAnswerAboutAnEarlierExclusionDoesNotCount(t *testing.T) {
 		t.Errorf("it asks with %d again", second)
 	}
 	w.from(causal.PastReply{ID: first, HasAll: true, Map: topo.Map(1)}.Message(w.other, w.s.self), causal.Exclusions{2})
-	if withdrawn, _ := w.s.Withdrawn(); !withdrawn {
+	if _, withdrawn := w.s.Withdrawn(); !withdrawn {
 		t.Error("it has given up its data for an answer to what it has asked before")
 	}
 }
@@ -98,7 +98,7 @@ func TestAMiddlemanWithDataFromBeforeAnExclusionGetsNothing(t *testing.T) {
 	w := &withdrawing{t: t, now: causal.Now{Mono: int64(time.Hour)},
 		other: topology.Node{DC: 1, Part: topology.Middleman}}
 	w.s = New(topo, self, nil, Past{Starts: 1, ID: 7})
-	plan, ok := w.s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1})
+	plan, ok := w.s.PlanStart(w.now, middleman.DefaultConfig(topo, self), History{Starts: 1})
 	if !ok {
 		t.Fatal("it does not start")
 	}
@@ -119,7 +119,7 @@ func TestAShardGoesByTheExclusionsOfTheMiddlemanThatItHasStopped(t *testing.T) {
 	topo, self := excludedRings(t, 1), topology.Node{DC: 1, Part: topology.Middleman}
 	s := New(topo, self, nil, Past{Starts: 1, ID: 7})
 	x := causal.Exclusions{1}
-	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1, Exclusions: x})
+	plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 1, Exclusions: x})
 	if !ok {
 		t.Fatal("it does not start")
 	}

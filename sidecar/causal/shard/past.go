@@ -109,9 +109,14 @@ func (s *Shard) Unanswered() (nodes []topology.Node) {
 	return nodes
 }
 
-// DataLost reports whether the storage has lost its data, and which coordinators have acknowledgements of what it lost,
-// if this start has asked them.
-func (s *Shard) DataLost() (lost bool, known []topology.Node) { return s.isLost(), s.knownBy }
+// DataLost reports whether the storage has lost its data, and which coordinators know of what it lost, if this start
+// has heard them.
+func (s *Shard) DataLost() (lost bool, known []topology.Node) {
+	if isOld, coordinator := s.OldCopy(); isOld {
+		return true, []topology.Node{coordinator}
+	}
+	return s.isLost(), s.knownBy
+}
 
 func (s *Shard) isLost() bool { return s.past.Loss != NoLoss }
 
@@ -141,33 +146,38 @@ func (s *Shard) handlePastReply(now causal.Now, from topology.Node, r causal.Pas
 	if r.HadData && !slices.Contains(q.hadData, from) {
 		q.hadData = append(q.hadData, from)
 	}
-	s.finishInquiry(now)
+	s.finishInquiry()
 }
 
 // finishInquiry ends the inquiry once one coordinator knows of data, or all have answered.
-func (s *Shard) finishInquiry(now causal.Now) {
+func (s *Shard) finishInquiry() {
 	q := s.inquiry
 	if len(q.hadData) == 0 && len(s.Unanswered()) > 0 {
 		return
 	}
 	s.past.Starts, s.knownBy = q.incarnation, q.hadData
 	if len(q.hadData) > 0 {
-		s.noteLoss(now)
+		s.noteLoss()
 	}
 	s.inquiry = nil
 }
 
-// noteLoss takes note that the storage is without its data. Not all coordinators may have been heard, so the next
-// incarnation is also one that no earlier start can have had: its number has the time and a random part.
-func (s *Shard) noteLoss(now causal.Now) {
+// noteLoss takes note that the storage is without its data.
+func (s *Shard) noteLoss() {
 	if s.past.Loss == NoLoss || s.past.Loss == LossPartial {
 		s.past.Loss = LossFound
 	}
+}
+
+// nextIncarnation returns the number of the next start. It is above those that the storage knows of, and no other start
+// has it, neither one before a loss, of which the storage does not know any more, nor one on a copy of the storage: it
+// is made of the time and a random part.
+func (s *Shard) nextIncarnation(now causal.Now, starts uint64) uint64 {
 	if s.past.Broken.Has(causal.IncarnationReused) {
-		return
+		return starts + 1
 	}
-	s.past.Starts = max(s.past.Starts, uint64(now.WallMs)<<causal.IncarnationBits|
-		s.past.ID&(1<<causal.IncarnationBits-1))
+	random := s.past.ID & (1<<causal.IncarnationBits - 1)
+	return max(starts+1+random, uint64(max(now.WallMs, 0))<<causal.IncarnationBits|random)
 }
 
 // handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to
@@ -191,7 +201,8 @@ func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 // tellCopies tells a shard of another ring what this one has.
 func (s *Shard) tellCopies(id uint64) causal.PastReply {
 	r := causal.PastReply{ID: id, HasAll: s.hasAll(), Map: s.servedMap()}
-	if s.past.Loss.hasRest() && !s.excluded && (s.withdrawal == nil || !s.withdrawal.excluded) {
+	if s.past.Loss.hasRest() && !s.excluded && (s.withdrawal == nil || !s.withdrawal.givesAllUp()) &&
+		(s.serving == nil || s.serving.IsChecked()) {
 		r.Vouches, r.Lacks, r.Accepted = true, s.past.Missing, s.past.Loss == LossAccepted
 		if s.past.Broken.Has(causal.VouchesForLost) {
 			r.Lacks = nil
@@ -201,7 +212,9 @@ func (s *Shard) tellCopies(id uint64) causal.PastReply {
 }
 
 // hasAll reports whether the shard serves and has all that its ring has acknowledged of its slots, by servedMap.
-func (s *Shard) hasAll() bool { return s.serving != nil && !s.isLost() && !s.excluded }
+func (s *Shard) hasAll() bool {
+	return s.serving != nil && !s.isLost() && !s.excluded && s.serving.IsChecked()
+}
 
 // servedMap returns the slot map under which the shard serves, or would if it had all data; 0: there is none.
 func (s *Shard) servedMap() topology.MapID {

@@ -44,17 +44,18 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 		{name: "answers to an earlier start",
 			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 6, HadData: true}, second: {ID: 6}},
 			inquire: true},
+		// from the time, which is 0, and the ID
 		{name: "nobody knows of it", replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7}, second: {ID: 7}},
-			plans: true, fresh: true, incarnation: 1},
+			plans: true, fresh: true, incarnation: 8},
 		{name: "the leader says that the other one is away",
 			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Away: 1 << 1}}, plans: true, fresh: true,
-			incarnation: 1},
+			incarnation: 8},
 		{name: "it has started before, and acknowledged nothing",
 			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4}, second: {ID: 7}},
-			plans:   true, incarnation: 5},
+			plans:   true, incarnation: 12},
 		{name: "one has acknowledgements of it",
 			replies: map[topology.Node]causal.PastReply{leaderA: {ID: 7, Incarnation: 4, HadData: true}},
-			plans:   true, lost: true, incarnation: 8}, // from the time, which is 0, and the ID
+			plans:   true, lost: true, incarnation: 12},
 	} {
 		s := New(twoCoordinators(t), self, nil, Past{ID: 7})
 		for from, r := range c.replies {
@@ -68,7 +69,7 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 				asked++
 			}
 		}
-		plan, ok := s.PlanStart(middleman.DefaultConfig(twoCoordinators(t), self), History{})
+		plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(twoCoordinators(t), self), History{})
 		lost, _ := s.DataLost()
 		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost ||
 			(plan.Loss != NoLoss) != c.lost || lost != c.lost ||
@@ -128,7 +129,7 @@ func TestAShardThatHasLostItsDataStaysSoAndGivesNoSlots(t *testing.T) {
 	cfg := DefaultMoverConfig(topo, self)
 	cfg.Life, cfg.State, cfg.Notice = 1, MigrationState{Map: oneRing(t, 1, 0).Map(0)}, 0
 	s := New(topo, self, NewMover(cfg), Past{Starts: 3, Loss: LossFound})
-	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 3})
+	plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 3})
 	if !ok || !plan.Config.DataLost {
 		t.Fatalf("plan %v %+v", ok, plan)
 	}
@@ -162,7 +163,7 @@ func TestACoordinatorWithAnEmptyLogLearnsFromShardsThatItHadWrites(t *testing.T)
 			fences = fences.With(topo.OriginOf(leaderA), 5)
 		}
 		s := New(topo, self, nil, Past{Starts: 1, HasWritesOf: func(topology.Origin) bool { return false }})
-		plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1, Fences: fences})
+		plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 1, Fences: fences})
 		if !ok {
 			t.Fatal("it does not start")
 		}

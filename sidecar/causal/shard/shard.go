@@ -36,9 +36,10 @@ type Shard struct {
 	limit     causal.TimeLimit
 	known     causal.Exclusions // that the configuration declares
 	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
-	excluded  bool              // its data center was excluded, and the middleman that serves has data from before
-	// withdrawal is not nil while its data center is excluded, or its storage has lost data, and no other ring is known
-	// to have them.
+	// the middleman that serves has data that count no more: its data center was excluded, or they are an old copy
+	excluded bool
+	// withdrawal is not nil while its data center is excluded, or its storage has lost data or is an older copy, and no
+	// other ring is known to have them.
 	withdrawal *withdrawal
 
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
@@ -164,6 +165,9 @@ type History struct {
 	Starts uint64
 	// Caches names the numbers of caches that were known when leases were last waited for.
 	Caches topology.CacheLayout
+	// Lineage is the durable one, and Position is how far the storage has come.
+	Lineage  causal.Lineage
+	Position causal.Position
 	// Horizon is the durable tombstone horizon.
 	Horizon causal.HLC
 	// Fences are the durable ones.
@@ -188,17 +192,22 @@ type Start struct {
 }
 
 // PlanStart returns how a middleman is to start, or false if none is to. The caller makes Config.Incarnation durable as
-// History.Starts, and then starts the middleman. Until then slots are not handed over either: they might be written
-// once more.
-func (s *Shard) PlanStart(cfg middleman.Config, h History) (Start, bool) {
+// History.Starts, together with Config.Lineage, and then starts the middleman. Until then slots are not handed over
+// either: they might be written once more.
+func (s *Shard) PlanStart(now causal.Now, cfg middleman.Config, h History) (Start, bool) {
 	view, ok := s.servingTopology()
 	if !ok || s.draining || s.serving != nil {
 		return Start{}, false
 	}
 	s.planned = true
-	h.Starts = max(h.Starts, s.past.Starts)
-	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, h.Starts+1, h.Horizon,
-		h.Fences, s.isLost()
+	lineage := h.Lineage
+	if h.Starts == 0 || s.beginsAnew() {
+		lineage = causal.Lineage{}
+	}
+	h.Starts = max(h.Starts, s.past.Starts, lineage.Last())
+	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, s.nextIncarnation(now, h.Starts),
+		h.Horizon, h.Fences, s.isLost()
+	cfg.Lineage, cfg.Changes = lineage.With(cfg.Incarnation, h.Position), h.Position.Changes
 	cfg.DataKept = s.past.Loss == LossKept || s.past.Loss == LossAccepted && len(view.Rings) == 1
 	if s.past.Loss.hasRest() {
 		cfg.Missing, cfg.AcceptLoss = append(causal.KeyRanges{}, s.past.Missing...), s.past.Loss == LossAccepted
@@ -252,6 +261,7 @@ func (s *Shard) Step(now causal.Now, msg *causal.Message) {
 	default:
 		if s.serving != nil && !s.excluded {
 			s.serving.Step(now, msg)
+			s.leaveOldCopy(now)
 		} else if msg.Kind == causal.KindScan || msg.Kind == causal.KindGet {
 			s.refuse(msg)
 		}
@@ -309,7 +319,8 @@ func (s *Shard) NextTick(now causal.Now) int64 {
 // canMove reports whether slots may be taken or given: not without knowing that the storage has what it should have.
 func (s *Shard) canMove() bool {
 	return s.mover != nil && s.inquiry == nil && s.withdrawal == nil &&
-		(!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots))
+		(!s.isLost() || s.past.Broken.Has(causal.LostGivesSlots)) &&
+		(s.serving == nil || s.serving.IsChecked())
 }
 
 // Take appends the messages to be sent to dst and empties the outbox.

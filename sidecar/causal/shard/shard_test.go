@@ -93,7 +93,7 @@ func (h *host) reconcile(now causal.Now) []causal.Message {
 		h.s.Stop()
 		h.s.Drained()
 		history := History{Starts: h.disk.starts, Caches: h.disk.caches, Horizon: h.disk.horizon}
-		if plan, ok := h.s.PlanStart(middleman.DefaultConfig(h.topo, h.id), history); ok {
+		if plan, ok := h.s.PlanStart(causal.Now{}, middleman.DefaultConfig(h.topo, h.id), history); ok {
 			h.disk.starts, h.plan = plan.Config.Incarnation, plan
 			h.s.Start(middleman.New(plan.Config, now), plan)
 		}
@@ -346,17 +346,17 @@ func TestOldRecordsOfSlotsThatAreTakenInAreRemoved(t *testing.T) {
 func TestNothingIsServedWhileStorageMayStillCarryOutEarlierRequests(t *testing.T) {
 	topo, self := oneRing(t, 1, 0), topology.Node{Part: topology.Middleman}
 	s := New(topo, self, nil, Past{Starts: 1})
-	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{})
+	plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{})
 	if !ok || s.IsCurrent() {
 		t.Fatalf("nothing serves yet: plan %v, current %v", ok, s.IsCurrent())
 	}
 	s.Start(middleman.New(plan.Config, causal.Now{}), plan)
 	s.Stop()
-	if _, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1}); ok {
+	if _, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 1}); ok {
 		t.Error("a start is planned before the storage has drained")
 	}
 	s.Drained()
-	if _, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1}); !ok {
+	if _, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 1}); !ok {
 		t.Error("no start is planned after the storage has drained")
 	}
 }
@@ -369,7 +369,7 @@ func TestSlotsAreNotHandedOverWhileAMiddlemanIsAboutToStart(t *testing.T) {
 	cfg.Life = 1
 	mover := NewMover(cfg)
 	s := New(topo, self, mover, Past{Starts: 1})
-	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 1})
+	plan, ok := s.PlanStart(causal.Now{}, middleman.DefaultConfig(topo, self), History{Starts: 1})
 	if !ok {
 		t.Fatal("nothing is to be served before slots move")
 	}
@@ -410,8 +410,8 @@ func TestAMiddlemanStartsWithWhatItsStorageKnowsOfItsPast(t *testing.T) {
 			cfg.Life = 1
 			mover = NewMover(cfg)
 		}
-		p, ok := answered(New(topo, self, mover, Past{Starts: c.h.Starts})).PlanStart(middleman.DefaultConfig(topo,
-			self), c.h)
+		p, ok := answered(New(topo, self, mover, Past{Starts: c.h.Starts})).PlanStart(causal.Now{},
+			middleman.DefaultConfig(topo, self), c.h)
 		if ok != c.starts || p.Config.Fresh != c.fresh || p.Config.Inherited != c.inherited ||
 			p.SaveCaches != c.saveCaches ||
 			p.Config.Incarnation != c.h.Starts+1 || p.Config.Horizon != c.h.Horizon {

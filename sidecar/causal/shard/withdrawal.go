@@ -7,9 +7,9 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// withdrawal is what a shard does whose data center was excluded, or whose storage has lost data: it keeps what it has
-// and answers nothing, until for each of its slots a shard of another ring has said that it has what this one gives up
-// (PROTOCOL, A shard that withdraws). Only then it begins again:
+// withdrawal is what a shard does whose data center was excluded, or whose storage has lost data or is an older copy:
+// it keeps what it has and answers nothing, until for each of its slots a shard of another ring has said that it has
+// what this one gives up (PROTOCOL, A shard that withdraws). Only then it begins again:
 //
 //   - with nothing, if its data center was excluded, or nothing tells what was lost; another shard has to serve, and
 //     have all data;
@@ -18,8 +18,9 @@ import (
 // That its data center was excluded is not durable. After a restart the shard goes by what it went by before, so it
 // answers nobody who goes by the exclusion, until it hears of that again.
 type withdrawal struct {
-	excluded bool  // its data center was; else it has lost data
-	since    int64 // monotonic
+	excluded bool     // its data center was; else it has lost data
+	old      *oldCopy // not nil: its storage is an older copy, so that all of it counts as lost
+	since    int64    // monotonic
 	round    uint64
 	until    int64 // when the round ends
 	askAt    int64
@@ -38,6 +39,9 @@ const (
 // begin makes the words of others count no more.
 func (w *withdrawal) begin(now causal.Now) { w.since, w.until, w.words = now.Mono, 0, nil }
 
+// givesAllUp reports whether all data count as lost, whatever the storage says that it has lost.
+func (w *withdrawal) givesAllUp() bool { return w.excluded || w.old != nil }
+
 // keepDamaged makes a shard that has lost data withdraw, if another ring may have them.
 func (s *Shard) keepDamaged() {
 	if len(s.topo.Rings) > 1 && !s.past.Broken.Has(causal.EmptiesDamaged) {
@@ -47,10 +51,10 @@ func (s *Shard) keepDamaged() {
 
 // beginAgain ends a withdrawal. If all data count as lost, what an earlier backfill has brought is of no use either:
 // that may be from before an exclusion.
-func (s *Shard) beginAgain(now causal.Now, l Loss) {
+func (s *Shard) beginAgain(l Loss) {
 	s.withdrawal = nil
 	if l != LossPartial {
-		s.noteLoss(now)
+		s.noteLoss()
 		s.past.Loss = l
 	}
 }
@@ -60,7 +64,7 @@ func (s *Shard) askForCopies(now causal.Now) {
 	w := s.withdrawal
 	if now.Mono >= w.until {
 		if s.keepsData() && now.Mono-w.since >= int64(keepAfter) {
-			s.beginAgain(now, LossKept)
+			s.beginAgain(LossKept)
 			return
 		}
 		w.round, w.until, w.askAt, w.words = w.round+1, now.Mono+int64(copyRound), now.Mono,
@@ -135,10 +139,10 @@ func (s *Shard) noteCopy(now causal.Now, m *causal.Message) {
 	if w.words[from] = r; len(s.withoutCopy()) > 0 {
 		return
 	}
-	if s.past.Loss == LossPartial && !w.excluded {
-		s.beginAgain(now, LossPartial)
+	if s.past.Loss == LossPartial && !w.givesAllUp() {
+		s.beginAgain(LossPartial)
 	} else {
-		s.beginAgain(now, LossFound)
+		s.beginAgain(LossFound)
 	}
 }
 
@@ -147,7 +151,7 @@ func (s *Shard) suffices(word causal.PastReply) bool {
 	if word.HasAll {
 		return true
 	}
-	if !word.Vouches || s.past.Loss != LossPartial || s.withdrawal.excluded {
+	if !word.Vouches || s.past.Loss != LossPartial || s.withdrawal.givesAllUp() {
 		return false
 	}
 	return word.Accepted || len(word.Lacks.Overlap(s.past.Missing)) == 0
@@ -165,7 +169,7 @@ func (s *Shard) refuse(m *causal.Message) {
 		return
 	}
 	r := causal.ScanReply{ID: m.Scan().ID, Map: s.servedMap(), Err: causal.ErrDataLost}
-	if s.past.Loss == LossPartial {
+	if s.past.Loss == LossPartial && s.withdrawal.old == nil {
 		r.Lacks = s.past.Missing
 	}
 	s.out.Send(r.Message(s.self, m.From))
@@ -214,7 +218,7 @@ func (s *Shard) Withdrawn() (w Withdrawn, ok bool) {
 		return w, false
 	}
 	w = Withdrawn{Excluded: s.withdrawal.excluded, Without: s.withoutCopy()}
-	if s.past.Loss == LossPartial {
+	if s.past.Loss == LossPartial && !s.withdrawal.givesAllUp() {
 		w.Missing = s.past.Missing
 		for _, n := range w.Without {
 			if word := s.withdrawal.words[n]; word.Vouches {

@@ -48,7 +48,7 @@ func TestADamagedShardKeepsWhatItHasUntilAnotherRingHasWhatItLacks(t *testing.T)
 		s := New(topo, self, nil, Past{Starts: 4, Loss: c.loss, Missing: x, ID: 7,
 			HasWritesOf: func(topology.Origin) bool { return false }})
 		now := causal.Now{Mono: 1, WallMs: 1000}
-		if _, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 4}); ok {
+		if _, ok := s.PlanStart(now, middleman.DefaultConfig(topo, self), History{Starts: 4}); ok {
 			t.Fatalf("%s: it serves before it has asked", c.what)
 		}
 		ask := func() (asked []causal.Message) {
@@ -80,14 +80,14 @@ func TestADamagedShardKeepsWhatItHasUntilAnotherRingHasWhatItLacks(t *testing.T)
 		if got := len(w.Nowhere) > 0; got != (c.loss == LossPartial && c.word.Vouches && !c.begins) {
 			t.Errorf("%s: lost everywhere are %q", c.what, w.Nowhere)
 		}
-		plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 4})
+		plan, ok := s.PlanStart(now, middleman.DefaultConfig(topo, self),
+			History{Starts: 4, Lineage: causal.Lineage{}.With(4, causal.Position{})})
 		if ok != c.begins || ok && (plan.Clear != c.clears || !plan.Config.DataLost ||
 			plan.Config.Missing.Has("x") == c.clears) {
 			t.Errorf("%s: it begins: %v, %+v", c.what, ok, plan)
 		}
-		if ok && !c.clears && plan.Config.Incarnation != 5 {
-			// above that, coordinators would not notice that it is an older copy
-			t.Errorf("%s: the incarnation is %d", c.what, plan.Config.Incarnation)
+		if ok && plan.Config.Lineage.HasPast() == c.clears { // without, nobody would notice that it is an older copy
+			t.Errorf("%s: the lineage is %v", c.what, plan.Config.Lineage)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestADamagedOlderCopyCountsAsLost(t *testing.T) {
 	reply := causal.PastReply{ID: s.Take(nil)[0].PastQuery().ID, HasAll: true,
 		Map: topo.Map(1)}.Message(topology.Node{DC: 1, Part: topology.Middleman}, self)
 	s.Step(now, &reply)
-	plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 4})
+	plan, ok := s.PlanStart(now, middleman.DefaultConfig(topo, self), History{Starts: 4})
 	if !ok {
 		t.Fatal("it does not begin")
 	}
@@ -172,7 +172,7 @@ func TestADamagedOlderCopyCountsAsLost(t *testing.T) {
 	}
 	s.Stop()
 	s.Drained()
-	if _, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 5}); ok {
+	if _, ok := s.PlanStart(now, middleman.DefaultConfig(topo, self), History{Starts: 5}); ok {
 		t.Error("it begins before another ring has all data")
 	}
 	s.Tick(now)
@@ -183,7 +183,7 @@ func TestADamagedOlderCopyCountsAsLost(t *testing.T) {
 			s.Step(now, &reply)
 		}
 	}
-	if plan, ok := s.PlanStart(middleman.DefaultConfig(topo, self), History{Starts: 5}); !ok || !plan.Clear ||
+	if plan, ok := s.PlanStart(now, middleman.DefaultConfig(topo, self), History{Starts: 5}); !ok || !plan.Clear ||
 		plan.Config.Incarnation < 10 {
 		t.Errorf("it begins: %v, %+v", ok, plan)
 	}

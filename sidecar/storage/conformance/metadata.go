@@ -43,13 +43,21 @@ func metadata(t *testing.T, p Place) {
 		}
 	}
 	check(s)
+	before := s.Position()
 	for _, name := range names {
 		s.apply(remove(name))
+	}
+	after := s.Position()
+	if after.Storage != before.Storage || after.Changes < before.Changes+uint64(len(names)) {
+		t.Errorf("%d changes bring it from %+v to %+v", len(names), before, after)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = open(t, p)
+	if at := s.Position(); at.Storage != after.Storage || at.Changes < after.Changes {
+		t.Errorf("opened again it is at %+v, and was at %+v", at, after)
+	}
 	check(s)
 	s.wantLen(0)
 }

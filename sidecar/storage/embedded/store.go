@@ -44,9 +44,14 @@ type Store struct {
 	publishing sync.Mutex   // held from a change of count or sequence until the batch that holds it is visible
 	count      atomic.Int64 // written with publishing held
 	sequence   uint64       // of the last batch; guarded by publishing
+	// acknowledged is the greatest number of a batch that is durable. The watermark is behind while the disk is full.
+	acknowledged atomic.Uint64
 }
 
 var _ storage.Store = (*Store)(nil)
+
+// Position implements storage.Store.
+func (s *Store) Position() causal.Position { return causal.Position{Changes: s.acknowledged.Load()} }
 
 // readNumber returns a number that the store keeps of itself; false if there is none.
 func (s *Store) readNumber(key []byte) (n uint64, found bool, err error) {

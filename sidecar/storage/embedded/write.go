@@ -144,6 +144,12 @@ func (s *Store) publish(b *pebble.Batch, added int64) (sequence uint64, err erro
 // acknowledge raises the watermark to the number of a batch that is durable. When Pebble has begun another log, the
 // watermark is made durable as well: then a power cut, too, leaves one that covers all logs but the last one.
 func (s *Store) acknowledge(sequence uint64) error {
+	for {
+		before := s.acknowledged.Load()
+		if before >= sequence || s.acknowledged.CompareAndSwap(before, sequence) {
+			break
+		}
+	}
 	w := s.watermark.Load()
 	if err := w.Raise(sequence); err != nil {
 		return err

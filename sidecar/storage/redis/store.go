@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/gate"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
@@ -61,6 +62,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Position implements storage.Store.
+func (s *Store) Position() causal.Position { return causal.Position{Changes: s.canary.Load()} }
 
 // openLink returns a store that is connected, and the canary of the server.
 func openLink(ctx context.Context, opts Options) (s *Store, canary uint64, err error) {
