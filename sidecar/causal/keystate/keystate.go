@@ -8,6 +8,7 @@ package keystate
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/value"
@@ -49,13 +50,17 @@ func IsStored(joined, stored, write *causal.Record) bool {
 
 // First returns the version of the oldest write of a value for which is holds; the zero Version: there is none.
 func First(types *value.Types, r *causal.Record, is func(causal.Version) bool) causal.Version {
-	if !r.Value.Merges() {
-		if is(r.Version) {
-			return r.Version
-		}
-		return causal.Version{}
+	switch {
+	case r.Value.Merges():
+		return firstOf(types.Writes(*r), is)
+	case is(r.Version):
+		return r.Version
 	}
-	for w := range types.Writes(*r) {
+	return causal.Version{}
+}
+
+func firstOf(writes iter.Seq[causal.Record], is func(causal.Version) bool) causal.Version {
+	for w := range writes {
 		if is(w.Version) {
 			return w.Version
 		}
@@ -65,11 +70,15 @@ func First(types *value.Types, r *causal.Record, is func(causal.Version) bool) c
 
 // Unstable returns what of a value is unstable, if that is anything else than its newest write: isStable says it of a
 // write. What a reader of a register needs to know is whether its version is stable, so for those it is nil.
-func Unstable(types *value.Types, r *causal.Record, isStable func(causal.Version) bool) (unstable []causal.Version) {
+func Unstable(types *value.Types, r *causal.Record, isStable func(causal.Version) bool) []causal.Version {
 	if !r.Value.Merges() {
 		return nil
 	}
-	for w := range types.Writes(*r) {
+	return unstableOf(types.Writes(*r), isStable)
+}
+
+func unstableOf(writes iter.Seq[causal.Record], isStable func(causal.Version) bool) (unstable []causal.Version) {
+	for w := range writes {
 		if !isStable(w.Version) {
 			unstable = append(unstable, w.Version)
 		}
