@@ -18,27 +18,34 @@
 //
 // On disk a history is JSON lines, one line per operation:
 //
-//			{"session":"s3","process":"s3/c1","op":"put","key":"k","value":"v42","version":"117@3","start":10,"end":25,"ok":true,"dc":"us-east-1"}
-//			{"session":"s3","process":"s3/c1","op":"put","key":"k","value":"v43","start":30,"end":99,"ok":false,"unknown":true}
-//			{"session":"s3","process":"s3/c2","op":"get","key":"k","value":"v42","version":"117@3","start":31,"end":35,"ok":true}
-//			{"session":"s3","process":"s3/c2","op":"get","key":"z","missing":true,"start":36,"end":38,"ok":true}
-//			{"session":"s4","op":"mget","reads":[{"key":"k","value":"v42"},{"key":"z","missing":true}],"start":1,"end":2,"ok":true}
-//			{"session":"s4","op":"delete","key":"k","start":3,"end":4,"ok":true}
-//			{"session":"s4","op":"token","token":"t1","start":5,"end":6,"ok":true}
-//			{"session":"s5","op":"resume","token":"t1","start":9,"end":9,"ok":true}
-//			{"session":"s5","op":"get","key":"k","missing":true,"final":true,"start":90,"end":91,"ok":true}
+//				{"session":"s3","process":"s3/c1","op":"put","key":"k","value":"v42","version":"117@3","start":10,"end":25,"ok":true,"dc":"us-east-1"}
+//				{"session":"s3","process":"s3/c1","op":"put","key":"k","value":"v43","start":30,"end":99,"ok":false,"unknown":true}
+//				{"session":"s3","process":"s3/c2","op":"get","key":"k","value":"v42","version":"117@3","start":31,"end":35,"ok":true}
+//				{"session":"s3","process":"s3/c2","op":"get","key":"z","missing":true,"start":36,"end":38,"ok":true}
+//				{"session":"s4","op":"mget","reads":[{"key":"k","value":"v42"},{"key":"z","missing":true}],"start":1,"end":2,"ok":true}
+//				{"session":"s4","op":"delete","key":"k","start":3,"end":4,"ok":true}
+//				{"session":"s4","op":"token","token":"t1","start":5,"end":6,"ok":true}
+//				{"session":"s5","op":"resume","token":"t1","start":9,"end":9,"ok":true}
+//				{"session":"s5","op":"get","key":"k","missing":true,"final":true,"start":90,"end":91,"ok":true}
 //
-//		  - session is required. process defaults to the session's name; a process belongs to one session.
-//		  - start and end are nanoseconds on a clock that the processes of one session share.
-//		  - version is "<hlc>@<origin>", or "<ms>.<counter>@<origin>" as causal.Version prints it. It is optional
-//	    everywhere;
-//		    a read of a tombstone may give the tombstone's version beside missing. Versions given by reads apply to the
-//		    write that was read, so a put whose reply was lost still gets one.
-//		  - ok and unknown: ok alone is success, unknown alone is a write of unknown outcome, neither is failure.
-//		  - token and resume: the session of resume continues what the session of token had seen at that point.
-//		  - final marks a get or mget after quiescence. Final reads come after every other operation of the history,
-//		    whatever the times, so a process does nothing else after its first one.
-//		  - dc is for people; the checker ignores it.
+//				{"session":"s6","op":"add","key":"n","value":"a1","version":"120@3","start":1,"end":2,"ok":true}
+//				{"session":"s6","op":"get","key":"n","parts":[{"value":"a1","version":"120@3"},{"value":"a2","version":"121@5"}],"start":3,"end":4,"ok":true}
+//
+//			  - session is required. process defaults to the session's name; a process belongs to one session.
+//			  - start and end are nanoseconds on a clock that the processes of one session share.
+//			  - version is "<hlc>@<origin>", or "<ms>.<counter>@<origin>" as causal.Version prints it. It is optional
+//		    everywhere;
+//			    a read of a tombstone may give the tombstone's version beside missing. Versions given by reads apply to the
+//			    write that was read, so a put whose reply was lost still gets one.
+//			  - ok and unknown: ok alone is success, unknown alone is a write of unknown outcome, neither is failure.
+//			  - token and resume: the session of resume continues what the session of token had seen at that point.
+//			  - final marks a get or mget after quiescence. Final reads come after every other operation of the history,
+//			    whatever the times, so a process does nothing else after its first one.
+//			  - add is a write of a value that merges: it leaves the other writes of its key in place, and a read returns
+//	     all
+//		    of them as parts. Of
+//			    a key with adds, each write of known outcome needs its version: a put or delete overwrites those with smaller ones.
+//			  - dc is for people; the checker ignores it.
 //
 // # Rules
 //
