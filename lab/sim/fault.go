@@ -179,6 +179,9 @@ var detectedBy = map[causal.Fault]string{
 	causal.ExcludedCopiesStay:        "exclusions",
 	causal.EmptiesUnasked:            "exclusions",
 	causal.CompleteNowhere:           "exclusions",
+	causal.UnstablePartUnbound:       "tallies",
+	causal.DeltaLost:                 "tallies",
+	causal.DeltaDoubled:              "tallies",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

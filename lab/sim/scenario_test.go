@@ -105,8 +105,9 @@ func play(script string, broken causal.Faults) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
 		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
-		former:   map[*node]*disk{},
-		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
+		former: map[*node]*disk{},
+		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000,
+			Tallies: true},
 	}
 	s.trace = newTrace(s)
 	var b strings.Builder

@@ -243,6 +243,11 @@ const (
 	EmptiesUnasked
 	// coordinator: completes writes without an excluded shard though no other one that goes by this has them
 	CompleteNowhere
+	UnstablePartUnbound // session: is bound by the newest in-flight write of a merging value only
+	// middleman: writes the newest of the puts that wait for a key, also if they merge
+	DeltaLost
+	// value: a write that is in both of two values counts twice in what they become
+	DeltaDoubled
 	faultEnd
 )
 
@@ -418,6 +423,9 @@ var faultNames = [faultEnd]string{
 	ExcludedCopiesStay:        "excluded-copies-stay",
 	EmptiesUnasked:            "empties-unasked",
 	CompleteNowhere:           "complete-nowhere",
+	UnstablePartUnbound:       "unstable-part-unbound",
+	DeltaLost:                 "delta-lost",
+	DeltaDoubled:              "delta-doubled",
 }
 
 func (f Fault) String() string { return faultNames[f] }

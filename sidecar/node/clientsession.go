@@ -58,6 +58,10 @@ func clientError(code causal.ErrCode, what string) error {
 		return resp.Errorf("ERR",
 			"the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
 			contract.MaxKeyBytes, contract.MaxValueBytes)
+	case causal.ErrType:
+		return resp.Errorf("ERR",
+			"a part of the deployment does not know the type of the value; nothing was written; upgrade all parts "+
+				"(docs/upgrades.md)")
 	case causal.ErrStale:
 		return resp.Errorf("UNAVAILABLE",
 			"the write was overtaken after a broken connection; nothing was written, try again")

@@ -49,6 +49,8 @@ type Middleman struct {
 // Stats counts events since the start.
 type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
+	// UnknownTypes counts puts, and records in storage, of types that are not known here.
+	UnknownTypes uint64
 	// Crowded counts puts that were not taken, because their origin has too much staged here.
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
@@ -85,6 +87,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		m.backfill = newBackfill(m, now)
 	}
 	m.tasks.startWrite = m.startWrite
+	m.tasks.losesMerged = cfg.Broken.Has(causal.DeltaLost)
 	m.faults.init(m)
 	m.setExclusions(cfg.Exclusions)
 	return m

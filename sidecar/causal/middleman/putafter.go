@@ -42,6 +42,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if l == nil {
 		return // a coordinator that this topology does not have
 	}
+	if !m.knowsType(&a.Record) {
+		return // it is sent again, perhaps to a later version
+	}
 	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
 	}
@@ -112,6 +115,15 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	} else {
 		m.stats.DepWaits++
 	}
+}
+
+// knowsType reports whether a write is of a type that is known here. One that is not can be neither written nor lost.
+func (m *Middleman) knowsType(r *causal.Record) bool {
+	if m.cfg.Types.Knows(r.Value.Type) {
+		return true
+	}
+	m.stats.UnknownTypes++
+	return false
 }
 
 // timeLimit returns the greatest timestamp of another part to believe.

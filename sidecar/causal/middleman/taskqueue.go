@@ -58,10 +58,12 @@ const (
 
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.
 type taskQueues struct {
-	types    *value.Types
-	byKey    map[string]*taskQueue
-	inFlight inFlightTasks
-	requests []StorageOp // not taken yet
+	types *value.Types
+	// losesMerged is for the fault DeltaLost.
+	losesMerged bool
+	byKey       map[string]*taskQueue
+	inFlight    inFlightTasks
+	requests    []StorageOp // not taken yet
 	// startWrite issues the first storage request of a taskWrite.
 	startWrite func(*task)
 	retries    []*task // writes whose storage request failed
@@ -151,7 +153,9 @@ func (qs *taskQueues) coalesce(q *taskQueue, t *task) {
 			t.put, w.put = w.put, t.put
 		}
 		t.coalesced = append(t.coalesced, w.put)
-		t.write(joined)
+		if !qs.losesMerged {
+			t.write(joined)
+		}
 		return true
 	})
 }

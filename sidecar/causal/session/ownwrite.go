@@ -81,25 +81,23 @@ func (o *ownWrites) add(types *value.Types, w *ownWrite, slot topology.Slot) {
 	o.newestPeak = max(o.newestPeak, len(o.newest))
 }
 
-// join makes the newer one of two own writes of a key what reads of it return, and returns that.
+// join makes the newer one of two own writes of a key what reads of it return, and returns that. If it merges, it gets
+// what the other one is, too; if the value of one of them was evicted, so is that of both.
 func (o *ownWrites) join(types *value.Types, a, b *ownWrite) *ownWrite {
 	ra, rb := a.record(), b.record()
-	newest := a
+	newest, other := a, b
 	if keystate.Newer(&rb, &ra) {
-		newest = b
+		newest, other = b, a
 	}
-	joined := types.Join(ra, rb)
 	switch {
-	case !joined.Value.Merges():
-	case a.evicted || b.evicted:
-		if !newest.evicted {
-			o.bytes -= newest.size()
-			newest.value, newest.evicted = causal.Value{Type: joined.Value.Type}, true
-		}
-	default:
+	case !newest.value.Merges(), newest.evicted:
+	case other.isIncomplete():
 		o.bytes -= newest.size()
+		newest.value.Data, newest.evicted = nil, true
+	default:
+		joined := types.Join(ra, rb)
+		o.bytes += joined.Value.Size() - newest.value.Size()
 		newest.value = joined.Value
-		o.bytes += newest.size()
 	}
 	return newest
 }

@@ -122,6 +122,8 @@ func (s *Sidecar) bind(now causal.Now, ss *session, f *foundValue) bool {
 	if keystate.Identifies(f.record) {
 		unstable = append(s.unstable[:0], f.record.Version)
 		s.unstable = unstable
+	} else if s.cfg.Broken.Has(causal.UnstablePartUnbound) {
+		unstable = unstable[max(0, len(unstable)-1):]
 	}
 	allowed, found := s.allowedRings(ss), topology.RingsOf(f.ring)
 	for _, v := range unstable {
