@@ -15,28 +15,28 @@ import (
 // task is something to do with storage.
 type task struct {
 	kind taskKind
-	key  string
-	read readRequest // taskRead; taskCount and taskScan use from and id
-	put  *put        // taskWrite
+	// stored says that the task has read the current record, or knows it, and has asked storage to replace it.
+	stored  bool
+	unread  bool          // taskWrite, once stored: the record to replace was not read, since it was known
+	unkept  bool          // taskWrite, once stored: the record to replace is not in replaced
+	found   bool          // taskWrite, once stored: there was a record to replace
+	foreign bool          // taskWrite, once stored: something else had written it
+	status  causal.Status // only for the StatusNotAtomic fault
+	key     string
+	read    readRequest // taskRead; taskCount and taskScan use from and id
+	put     *put        // taskWrite
 	// taskWrite: puts with lower versions, which are written in the same step, or superseded by put
 	coalesced []*put
 	joined    *causal.Record // taskWrite: what is to be written, if that is not the record of put
 	tombstone causal.Version // taskDropTombstone
 	horizon   causal.HLC     // taskRaiseHorizon
-	// stored says that the task has read the current record, or knows it, and has asked storage to replace it.
-	stored   bool
-	replaced causal.Record // taskWrite, once stored
-	unread   bool          // taskWrite, once stored: the record to replace was not read, since it was known
-	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
-	named    []string      // taskScan: keys of puts that are not processed
-	holder   causal.Holder // taskCount, taskScan: who has asked
-	size     int           // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
-	claim    *claim        // taskFence
-	page     *salvagePage  // taskSalvageNames, taskSalvageValue
-	found    bool          // taskWrite, once stored: there was a record to replace
-	foreign  bool          // taskWrite, once stored: something else had written it
-	copied   *copiedRecord // taskMerge
-	status   causal.Status // only for the StatusNotAtomic fault
+	replaced  causal.Record  // taskWrite, once stored
+	named     []string       // taskScan: keys of puts that are not processed
+	holder    causal.Holder  // taskCount, taskScan: who has asked
+	size      int            // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
+	claim     *claim         // taskFence
+	page      *salvagePage   // taskSalvageNames, taskSalvageValue
+	copied    *copiedRecord  // taskMerge
 }
 
 type taskKind uint8

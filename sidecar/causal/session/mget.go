@@ -32,14 +32,16 @@ type mget struct {
 	slots   []topology.Slot // by index in Op.Keys, as all slices here
 	own     []*ownWrite     // own writes when it started
 	replies []keyReply      // the newest ones; nil before the first round
-	phase   mgetPhase
-	round   keyRound
-	starts  int  // of the search for the newest values
-	rounds  int  // started since the last start
-	failed  bool // some node replied with an error
-	mixed   bool // near copies and a ring answer, for the fault NearMGetMixed
-	bytes   int  // of the values in replies
-	keys    int  // bytes of all keys, without the values
+	// unstable are the in-flight writes of merging values in replies.
+	unstable map[int][]causal.Version
+	phase    mgetPhase
+	round    keyRound
+	starts   int  // of the search for the newest values
+	rounds   int  // started since the last start
+	failed   bool // some node replied with an error
+	mixed    bool // near copies and a ring answer, for the fault NearMGetMixed
+	bytes    int  // of the values in replies
+	keys     int  // bytes of all keys, without the values
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy,
 	// at cut.
@@ -71,11 +73,9 @@ const (
 type keyReply struct {
 	record causal.Record
 	status causal.Status
-	// unstable are the in-flight writes of a merging value.
-	unstable []causal.Version
-	ring     topology.RingID
-	hit      bool
-	near     bool
+	ring   topology.RingID
+	hit    bool
+	near   bool
 }
 
 // allAtOrBelow reports whether all versions that were read are at or below a cut.
@@ -358,7 +358,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			status = causal.Stable
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
-		s.observe(now, ss, foundValue{&reply.record, m.slots[i], status, reply.unstable, m.ring})
+		s.observe(now, ss, foundValue{&reply.record, m.slots[i], status, m.unstable[i], m.ring})
 		r.Outcome.Status = min(r.Outcome.Status, status)
 		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
 	}
@@ -388,7 +388,8 @@ func (s *Sidecar) startAgainAfter(now causal.Now, c *call, delay time.Duration) 
 func (s *Sidecar) restrictionsOf(c *call) (n int) {
 	for i := range c.mget.replies {
 		r := &c.mget.replies[i]
-		n += s.newRestrictions(c.session, &foundValue{record: &r.record, status: r.status, unstable: r.unstable})
+		n += s.newRestrictions(c.session, &foundValue{record: &r.record, status: r.status,
+			unstable: c.mget.unstable[i]})
 		if n > s.cfg.MaxRestrictions {
 			break
 		}

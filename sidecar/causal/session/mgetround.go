@@ -165,6 +165,7 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 		known := &c.mget.replies[i]
 		c.mget.round.changed = c.mget.round.changed || !keystate.Same(rec, &known.record)
 		*known = keyReply{record: *rec, status: causal.Stable, ring: topology.NoRing, near: true}
+		c.mget.noteUnstable(i, nil)
 	}
 	return ok
 }
@@ -224,8 +225,20 @@ func (s *Sidecar) keepReply(m *mget, i int, r *causal.GetReply) bool {
 	}
 	m.bytes += grown
 	s.mgetBytes += grown
-	m.replies[i] = keyReply{record: r.Record, status: r.Status, unstable: r.Unstable, ring: r.Ring, hit: r.Hit}
+	m.replies[i] = keyReply{record: r.Record, status: r.Status, ring: r.Ring, hit: r.Hit}
+	m.noteUnstable(i, r.Unstable)
 	return true
+}
+
+// noteUnstable keeps what of the value of a key is in-flight, if it merges.
+func (m *mget) noteUnstable(i int, unstable []causal.Version) {
+	if m.unstable == nil && len(unstable) == 0 {
+		return
+	}
+	if m.unstable == nil {
+		m.unstable = map[int][]causal.Version{}
+	}
+	m.unstable[i] = unstable
 }
 
 // forgetReplies drops the values that an MGET has read.

@@ -118,10 +118,9 @@ func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
 // bind adds restrictions for what of a value is in-flight. It returns false, and adds none, if they would leave no ring
 // to read from.
 func (s *Sidecar) bind(now causal.Now, ss *session, f *foundValue) bool {
-	unstable := f.unstable
+	unstable, newest := f.unstable, [1]causal.Version{f.record.Version}
 	if keystate.Identifies(f.record) {
-		unstable = append(s.unstable[:0], f.record.Version)
-		s.unstable = unstable
+		unstable = newest[:]
 	} else if s.cfg.Broken.Has(causal.UnstablePartUnbound) {
 		unstable = unstable[max(0, len(unstable)-1):]
 	}

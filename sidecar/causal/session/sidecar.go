@@ -35,8 +35,7 @@ type Sidecar struct {
 	cuts         cutSchedule
 	limit        causal.TimeLimit
 	near         *nearcopy.Store
-	unstable     []causal.Version // room for what of a value is in-flight
-	keyBytes     []byte           // scratch space
+	keyBytes     []byte // scratch space
 
 	subscribeAt int64 // monotonic: when to subscribe to the vectors again
 	tickedAt    int64 // monotonic: the last tick
