@@ -533,8 +533,15 @@ var tallyProfiles = []func(*runPlan, *rand.Rand){func(*runPlan, *rand.Rand) {}, 
 	returningCoordinators, emptyDisks, lostLogs, silentOrigins, gaps, scans, failovers, lostAnswers, contention,
 	members, shards, backfill, lostShards}
 
+// tallyOften are those in which values that merge differ most from registers.
+var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, lostLogs}
+
 func tallies(p *runPlan, rng *rand.Rand) {
-	tallyProfiles[rng.IntN(len(tallyProfiles))](p, rng)
+	adjust := tallyProfiles[rng.IntN(len(tallyProfiles))]
+	if rng.IntN(2) == 0 {
+		adjust = tallyOften[rng.IntN(len(tallyOften))]
+	}
+	adjust(p, rng)
 	p.set.Tallies, p.tallies = true, 1+rng.IntN(p.keys)
 	if rng.IntN(2) == 0 {
 		p.mix.del = 0 // then no delete can explain that a read lacks an increment

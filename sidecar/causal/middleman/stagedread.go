@@ -94,6 +94,16 @@ func (s *stagedPuts) remove(p *put) {
 	p.next = nil
 }
 
+// hasEarlier reports whether an earlier put of the origin and the key of p is staged.
+func (s *stagedPuts) hasEarlier(p *put) bool {
+	for q := s.byKey[p.key]; q != nil; q = q.next {
+		if v := q.record.Version; v.Origin == p.record.Version.Origin && v.HLC < p.record.Version.HLC {
+			return true
+		}
+	}
+	return false
+}
+
 // park makes a question wait for p.
 func (s *stagedPuts) park(p *put, q question, probeAt int64) {
 	if len(p.questions) == 0 {
@@ -163,6 +173,20 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 		if questions[i].probe == nil {
 			m.read(now, questions[i].read)
 		}
+	}
+	m.writeLater(now, p)
+}
+
+// writeLater queues the writes that waited for p only.
+func (m *Middleman) writeLater(now causal.Now, p *put) {
+	for q := m.staged.byKey[p.key]; q != nil; {
+		next := q.next
+		if q.awaitsEarlier && !m.staged.hasEarlier(q) {
+			q.awaitsEarlier = false
+			m.write(now, q)
+			next = m.staged.byKey[p.key] // that may have queued others
+		}
+		q = next
 	}
 }
 
