@@ -182,6 +182,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.UnstablePartUnbound:       "tallies",
 	causal.DeltaLost:                 "tallies",
 	causal.DeltaDoubled:              "tallies",
+	causal.DeltaOvertakes:            "tallies",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

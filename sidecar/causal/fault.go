@@ -248,6 +248,8 @@ const (
 	DeltaLost
 	// value: a write that is in both of two values counts twice in what they become
 	DeltaDoubled
+	// middleman: writes a put that merges though an earlier one of its origin and key is staged
+	DeltaOvertakes
 	faultEnd
 )
 
@@ -426,6 +428,7 @@ var faultNames = [faultEnd]string{
 	UnstablePartUnbound:       "unstable-part-unbound",
 	DeltaLost:                 "delta-lost",
 	DeltaDoubled:              "delta-doubled",
+	DeltaOvertakes:            "delta-overtakes",
 }
 
 func (f Fault) String() string { return faultNames[f] }

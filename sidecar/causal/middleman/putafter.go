@@ -169,7 +169,7 @@ func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
 // origin has written before to the key, is never in the value without that: what follows in a lane waits for receipt
 // only, so an earlier one may be staged.
 func (m *Middleman) write(now causal.Now, p *put) {
-	if p.record.Value.Merges() && m.staged.hasEarlier(p) {
+	if p.record.Value.Merges() && m.staged.hasEarlier(p) && !m.cfg.Broken.Has(causal.DeltaOvertakes) {
 		p.awaitsEarlier = true
 		return
 	}
