@@ -248,7 +248,7 @@ const (
 	DeltaLost
 	// value: a write that is in both of two values counts twice in what they become
 	DeltaDoubled
-	// middleman: writes a put that merges though an earlier one of its origin and key is staged
+	// middleman: writes a put that merges though an earlier one of its key is staged
 	DeltaOvertakes
 	faultEnd
 )

@@ -32,8 +32,7 @@ type put struct {
 	stagedBytes int        // what it counts for
 	questions   []question // that wait until it is written
 	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
-	// awaitsEarlier says that only an earlier put of its origin and key, which is staged too, keeps it from being
-	// written.
+	// awaitsEarlier says that only an earlier put of its key, which is staged too, keeps it from being written.
 	awaitsEarlier bool
 	missingAsOf   uint64 // the newest probe after whose sending a dependency was missing; 0: none
 }
@@ -165,9 +164,9 @@ func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
 	m.acknowledgeIfClean(now, p)
 }
 
-// write queues the write of p, whose dependencies are processed. A write that merges, and does not replace what its
-// origin has written before to the key, is never in the value without that: what follows in a lane waits for receipt
-// only, so an earlier one may be staged.
+// write queues the write of p, whose dependencies are processed. A write that merges, and does not replace what the key
+// had before, is never in the value without that: of lanes, it and what it depends on wait for receipt only, so earlier
+// writes may be staged.
 func (m *Middleman) write(now causal.Now, p *put) {
 	if p.record.Value.Merges() && m.staged.hasEarlier(p) && !m.cfg.Broken.Has(causal.DeltaOvertakes) {
 		p.awaitsEarlier = true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -94,10 +95,10 @@ func (s *stagedPuts) remove(p *put) {
 	p.next = nil
 }
 
-// hasEarlier reports whether an earlier put of the origin and the key of p is staged.
+// hasEarlier reports whether an earlier put of the key of p is staged.
 func (s *stagedPuts) hasEarlier(p *put) bool {
 	for q := s.byKey[p.key]; q != nil; q = q.next {
-		if v := q.record.Version; v.Origin == p.record.Version.Origin && v.HLC < p.record.Version.HLC {
+		if keystate.Newer(&p.record, &q.record) {
 			return true
 		}
 	}
