@@ -57,12 +57,14 @@ type opInfo struct {
 	readers   int32
 	next      int32 // another floating write, or another delete if chained, of the same key
 	nextDel   int32
-	role      role
-	kind      OpKind
-	version   causal.Version
+	// nextReplacing is another put or delete of the same key.
+	nextReplacing int32
+	role          role
+	kind          OpKind
+	version       causal.Version
 }
 
-func (o *opInfo) isWrite() bool   { return o.kind == Put || o.kind == Delete }
+func (o *opInfo) isWrite() bool   { return o.kind == Put || o.kind == Delete || o.kind == Add }
 func (o *opInfo) versioned() bool { return !o.version.IsZero() }
 
 type span struct{ from, to int32 }
@@ -73,6 +75,7 @@ func (s span) len() int { return int(s.to - s.from) }
 type elem struct {
 	op, key int32
 	at      int32 // index into Op.Reads; -1 for a Get
+	part    int32 // index into Parts; -1: the value is one write
 	write   int32 // the write that was read; -1 if unknown
 	missing bool
 	thin    bool // no write has this value or version
@@ -97,6 +100,8 @@ type keyInfo struct {
 	final      int32 // the first final elem
 	incomplete bool  // some write has no version
 	blind      bool  // some read of "missing" has no version
+	replacing  int32 // list of puts and deletes through opInfo.nextReplacing
+	merges     bool  // some write is an add
 }
 
 // Check checks a history.

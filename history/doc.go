@@ -28,6 +28,10 @@
 //	{"session":"s5","op":"resume","token":"t1","start":9,"end":9,"ok":true}
 //	{"session":"s5","op":"get","key":"k","missing":true,"final":true,"start":90,"end":91,"ok":true}
 //
+//	{"session":"s6","op":"add","key":"n","value":"a1","version":"120@3","start":1,"end":2,"ok":true}
+//	{"session":"s6","op":"get","key":"n","parts":[{"value":"a1","version":"120@3"},{"value":"a2","version":"121@5"}],
+//	 "start":3,"end":4,"ok":true}
+//
 // Its fields:
 //
 //   - session is required. process defaults to the session's name; a process belongs to one session.
@@ -39,6 +43,9 @@
 //   - token and resume: the session of resume continues what the session of token had seen at that point.
 //   - final marks a get or mget after quiescence. Final reads come after every other operation of the history,
 //     whatever the times, so a process does nothing else after its first one.
+//   - add is a write of a value that merges: it leaves the other writes of its key in place, and a read returns all of
+//     them as parts. Of a key with adds, each write of known outcome needs its version: a put or delete overwrites
+//     those with smaller ones.
 //   - dc is for people; the checker ignores it.
 //
 // # Rules

@@ -80,6 +80,10 @@ func (c *Checker) explain(f finding) Violation {
 		return c.explainCycle(f)
 	case MissingRead:
 		return c.explainMissing(f)
+	case IncompleteRead:
+		return c.explainIncomplete(f)
+	case DoubledWrite:
+		return c.violation(DoubledWrite, "a write was read twice", f.other, f.op)
 	default:
 		return c.explainStale(f)
 	}

@@ -9,7 +9,7 @@ func (c *Checker) checkFinals() {
 	}
 	for i := range c.elems {
 		e := &c.elems[i]
-		if !c.h[e.op].Final || e.thin {
+		if !c.h[e.op].Final || e.thin || e.part > 0 {
 			continue
 		}
 		k := &c.keys[e.key]
@@ -17,13 +17,17 @@ func (c *Checker) checkFinals() {
 			k.final = int32(i)
 			continue
 		}
-		if first := &c.elems[k.final]; !agree(first, e) {
+		if first := &c.elems[k.final]; !c.agree(k.final, int32(i)) {
 			c.found = append(c.found, finding{kind: Diverged, op: e.op, elem: int32(i), other: first.op, pair: -1})
 		}
 	}
 }
 
-func agree(a, b *elem) bool {
+func (c *Checker) agree(first, second int32) bool {
+	a, b := &c.elems[first], &c.elems[second]
+	if c.keys[a.key].merges {
+		return c.sameParts(first, second)
+	}
 	if a.missing != b.missing {
 		return false
 	}

@@ -41,7 +41,8 @@ func (c *Checker) malformed(op int, why string, args ...any) {
 func (c *Checker) index() {
 	for i := range c.h {
 		op, in := &c.h[i], &c.ops[i]
-		*in = opInfo{kind: op.Kind, lane: -1, key: -1, prev: -1, epoch: -1, extra: -1, next: -1, nextDel: -1}
+		*in = opInfo{kind: op.Kind, lane: -1, key: -1, prev: -1, epoch: -1, extra: -1, next: -1, nextDel: -1,
+			nextReplacing: -1}
 		if !c.validShape(i, op) {
 			continue
 		}
@@ -49,9 +50,14 @@ func (c *Checker) index() {
 		c.placeInProcess(i, op, in)
 		c.count(op)
 		switch op.Kind {
-		case Put, Delete:
+		case Put, Delete, Add:
 			in.key, in.version = c.keyOf(op.Key), op.Version
-			if op.Kind == Put {
+			if k := &c.keys[in.key]; op.Kind == Add {
+				k.merges = true
+			} else if in.role != ignored {
+				in.nextReplacing, k.replacing = k.replacing, int32(i)
+			}
+			if op.Kind != Delete {
 				kv := keyValue{op.Value, in.key}
 				if other, dup := c.names.writes[kv]; dup {
 					c.malformed(i, "value %s is written twice to key %s; values must be unique per key: %s",
@@ -82,6 +88,9 @@ func (c *Checker) index() {
 		}
 	}
 	for i := range c.ops {
+		if o := &c.ops[i]; o.isWrite() && o.role == chained && !o.versioned() && c.keys[o.key].merges {
+			c.malformed(i, "%s has no version; give those of all writes of a key that has adds", c.h[i].String())
+		}
 		if o := &c.ops[i]; o.kind == Resume && o.role == chained {
 			if _, ok := c.names.tokens[c.h[i].Token]; !ok {
 				c.malformed(i, "%s: no operation exports that token", c.h[i].String())
@@ -93,7 +102,7 @@ func (c *Checker) index() {
 
 func (c *Checker) validShape(i int, op *Op) bool {
 	switch {
-	case op.Kind < Get || op.Kind > Resume:
+	case op.Kind < Get || op.Kind > Add:
 		c.malformed(i, "unknown kind of operation: %d", op.Kind)
 	case op.Session == "":
 		c.malformed(i, "%s has no session", op.String())
@@ -164,24 +173,35 @@ func (c *Checker) keyOf(key string) int32 {
 	}
 	k := int32(len(c.keys))
 	c.names.keys[key] = k
-	c.keys = append(c.keys, keyInfo{floats: -1, deletes: -1, greatest: -1, unsettled: -1, final: -1})
+	c.keys = append(c.keys, keyInfo{floats: -1, deletes: -1, greatest: -1, unsettled: -1, final: -1, replacing: -1})
 	return k
 }
 
 func (c *Checker) addElems(i int32, op *Op, in *opInfo) {
 	in.elems.from = int32(len(c.elems))
 	if op.Kind == Get {
-		c.elems = append(c.elems, elem{op: i, key: c.keyOf(op.Key), at: -1, write: -1, missing: op.Missing,
-			version: op.Version})
+		c.addElem(i, -1, Read{op.Key, op.Value, op.Version, op.Missing, op.Parts})
 	} else {
 		for j, r := range op.Reads {
-			c.elems = append(c.elems, elem{op: i, key: c.keyOf(r.Key), at: int32(j), write: -1, missing: r.Missing,
-				version: r.Version})
+			c.addElem(i, int32(j), r)
 		}
 	}
 	in.elems.to = int32(len(c.elems))
 	if op.Final {
 		c.stats.FinalReads += in.elems.len()
+	}
+}
+
+// addElem adds what was read of a key: an element for each write.
+func (c *Checker) addElem(op, at int32, r Read) {
+	e := elem{op: op, key: c.keyOf(r.Key), at: at, part: -1, write: -1, missing: r.Missing, version: r.Version}
+	if len(r.Parts) == 0 {
+		c.elems = append(c.elems, e)
+		return
+	}
+	for i := range r.Parts {
+		e.part, e.version = int32(i), r.Parts[i].Version
+		c.elems = append(c.elems, e)
 	}
 }
 
@@ -196,7 +216,7 @@ func (c *Checker) count(op *Op) {
 		s.Gets++
 	case op.Kind == MGet:
 		s.MGets++
-	case op.Kind == Put:
+	case op.Kind == Put, op.Kind == Add:
 		s.Puts++
 	case op.Kind == Delete:
 		s.Deletes++

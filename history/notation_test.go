@@ -14,8 +14,9 @@ import (
 //
 //	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t
 //
-// with "-" for missing, "x=1@7.2" for version (hlc 7, origin 2), and the flags "?" outcome unknown, "!" failed,
-// "final", "[3,9]" start and end. By default every operation ends before the next one starts.
+// with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1@7.2" for version (hlc 7, origin 2), and the
+// flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
+// next one starts.
 func parse(t testing.TB, text string) History {
 	t.Helper()
 	var h History
@@ -26,7 +27,8 @@ func parse(t testing.TB, text string) History {
 		}
 		op := Op{Process: words[0], OK: true, Start: int64(10 * len(h)), End: int64(10*len(h) + 5)}
 		op.Session, _, _ = strings.Cut(words[0], "/")
-		kind := map[string]OpKind{"put": Put, "get": Get, "del": Delete, "mget": MGet, "token": Token, "resume": Resume}
+		kind := map[string]OpKind{"put": Put, "get": Get, "del": Delete, "mget": MGet, "token": Token, "resume": Resume,
+			"add": Add}
 		op.Kind = kind[words[1]]
 		for _, word := range words[2:] {
 			switch {
@@ -47,7 +49,8 @@ func parse(t testing.TB, text string) History {
 				if op.Kind == MGet {
 					op.Reads = append(op.Reads, r)
 				} else {
-					op.Key, op.Value, op.Missing, op.Version = r.Key, r.Value, r.Missing && op.Kind == Get, r.Version
+					op.Key, op.Value, op.Missing, op.Version, op.Parts = r.Key, r.Value, r.Missing && op.Kind == Get,
+						r.Version, r.Parts
 				}
 			}
 		}
@@ -57,6 +60,19 @@ func parse(t testing.TB, text string) History {
 }
 
 func parseRead(t testing.TB, word string) Read {
+	t.Helper()
+	if key, parts, _ := strings.Cut(word, "="); strings.Contains(parts, "+") {
+		r := Read{Key: key}
+		for part := range strings.SplitSeq(parts, "+") {
+			p := parseVersioned(t, key+"="+part)
+			r.Parts = append(r.Parts, Part{p.Value, p.Version})
+		}
+		return r
+	}
+	return parseVersioned(t, word)
+}
+
+func parseVersioned(t testing.TB, word string) Read {
 	t.Helper()
 	word, version, versioned := strings.Cut(word, "@")
 	key, value, _ := strings.Cut(word, "=")

@@ -21,12 +21,14 @@ const (
 	// Token exports the session's state; Resume continues it in another session (PROTOCOL §3).
 	Token
 	Resume
+	// Add is a write that leaves the other writes of the key in place: the value merges (parts.go).
+	Add
 )
 
-var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume"}
+var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume", "add"}
 
 func (k OpKind) String() string {
-	if k >= Get && k <= Resume {
+	if k >= Get && k <= Add {
 		return opNames[k]
 	}
 	return fmt.Sprintf("op(%d)", uint8(k))
@@ -37,6 +39,8 @@ type Read struct {
 	Key, Value string
 	Version    causal.Version
 	Missing    bool
+	// Parts are the writes of a value that merges, in place of Value.
+	Parts []Part
 }
 
 // Op is one operation. The package comment explains its fields.
@@ -46,11 +50,12 @@ type Op struct {
 	Token            string
 	DC               string
 	Reads            []Read         // MGet only
+	Parts            []Part         // Get: the writes of a value that merges, in place of Value
 	Version          causal.Version // zero if unknown
 	Start, End       int64          // nanoseconds
 	Kind             OpKind
 	OK               bool
-	Unknown          bool // Put and Delete: the outcome is unknown
+	Unknown          bool // writes: the outcome is unknown
 	Missing          bool // Get: there was no value
 	Final            bool // Get and MGet: read after quiescence
 }
@@ -59,7 +64,7 @@ type Op struct {
 type History []Op
 
 func (o *Op) isRead() bool  { return o.Kind == Get || o.Kind == MGet }
-func (o *Op) isWrite() bool { return o.Kind == Put || o.Kind == Delete }
+func (o *Op) isWrite() bool { return o.Kind == Put || o.Kind == Delete || o.Kind == Add }
 
 func (o *Op) process() string {
 	if o.Process == "" {
@@ -90,16 +95,16 @@ func (o *Op) String() string {
 	b.WriteByte(' ')
 	b.WriteString(o.Kind.String())
 	switch o.Kind {
-	case Put:
-		showRead(&b, o.Key, o.Value, false, o.Version)
+	case Put, Add:
+		showRead(&b, Read{Key: o.Key, Value: o.Value, Version: o.Version})
 	case Get:
-		showRead(&b, o.Key, o.Value, o.Missing, o.Version)
+		showRead(&b, Read{Key: o.Key, Value: o.Value, Missing: o.Missing, Version: o.Version, Parts: o.Parts})
 	case Delete:
 		b.WriteString(" " + shown(o.Key))
 		showVersion(&b, o.Version)
 	case MGet:
 		for _, r := range o.Reads {
-			showRead(&b, r.Key, r.Value, r.Missing, r.Version)
+			showRead(&b, r)
 		}
 	case Token, Resume:
 		b.WriteString(" " + shown(o.Token))
@@ -116,14 +121,24 @@ func (o *Op) String() string {
 	return b.String()
 }
 
-func showRead(b *strings.Builder, key, value string, missing bool, v causal.Version) {
-	b.WriteString(" " + shown(key) + "=")
-	if missing {
+func showRead(b *strings.Builder, r Read) {
+	b.WriteString(" " + shown(r.Key) + "=")
+	switch {
+	case r.Missing:
 		b.WriteString("<missing>")
-	} else {
-		b.WriteString(shown(value))
+	case len(r.Parts) > 0:
+		for i, p := range r.Parts {
+			if i > 0 {
+				b.WriteByte('+')
+			}
+			b.WriteString(shown(p.Value))
+			showVersion(b, p.Version)
+		}
+		return
+	default:
+		b.WriteString(shown(r.Value))
 	}
-	showVersion(b, v)
+	showVersion(b, r.Version)
 }
 
 func showVersion(b *strings.Builder, v causal.Version) {

@@ -74,6 +74,10 @@ type jsonRead struct {
 	Value   *string `json:"value"`
 	Version string  `json:"version"`
 	Missing bool    `json:"missing"`
+	Parts   []struct {
+		Value   string `json:"value"`
+		Version string `json:"version"`
+	} `json:"parts"`
 }
 
 type jsonOp struct {
@@ -113,26 +117,27 @@ func (r *Reader) parse(text []byte) (Op, error) {
 	}
 	op.Start, op.End = *in.Start, *in.End
 	op.OK = in.OK != nil && *in.OK
-	for k := Get; k <= Resume; k++ {
+	for k := Get; k <= Add; k++ {
 		if in.Op == k.String() {
 			op.Kind = k
 		}
 	}
 	var err error
 	switch op.Kind {
-	case Put, Delete:
-		if in.Key == nil || op.Kind == Put && in.Value == nil {
-			return Op{}, fmt.Errorf(`a %s needs "key"%s`, op.Kind, map[OpKind]string{Put: ` and "value"`}[op.Kind])
+	case Put, Delete, Add:
+		if in.Key == nil || op.Kind != Delete && in.Value == nil {
+			return Op{}, fmt.Errorf(`a %s needs "key"%s`, op.Kind,
+				map[OpKind]string{Put: ` and "value"`, Add: ` and "value"`}[op.Kind])
 		}
 		op.Key = r.shared(*in.Key)
-		if op.Kind == Put {
+		if op.Kind != Delete {
 			op.Value = *in.Value
 		}
 		op.Version, err = optionalVersion(in.Version)
 	case Get:
 		var e Read
 		e, err = r.read(&in.jsonRead, op.OK)
-		op.Key, op.Value, op.Missing, op.Version = e.Key, e.Value, e.Missing, e.Version
+		op.Key, op.Value, op.Missing, op.Version, op.Parts = e.Key, e.Value, e.Missing, e.Version, e.Parts
 	case MGet:
 		if in.Reads == nil {
 			return Op{}, errors.New(`an mget needs "reads"`)
@@ -149,7 +154,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 			err = fmt.Errorf(`a %s needs "token"`, op.Kind)
 		}
 	default:
-		err = fmt.Errorf(`"op" is %q; it must be get, put, delete, mget, token or resume`, in.Op)
+		err = fmt.Errorf(`"op" is %q; it must be get, put, add, delete, mget, token or resume`, in.Op)
 	}
 	return op, err
 }
@@ -162,8 +167,16 @@ func (r *Reader) read(in *jsonRead, ok bool) (Read, error) {
 	if !ok {
 		return out, nil
 	}
-	if (in.Value != nil) == in.Missing {
-		return Read{}, errors.New(`give either "value" or "missing":true`)
+	if given := len(in.Parts) > 0; given && (in.Value != nil || in.Missing) ||
+		!given && (in.Value != nil) == in.Missing {
+		return Read{}, errors.New(`give either "value" or "missing":true, or the "parts" of a value that merges`)
+	}
+	for _, p := range in.Parts {
+		v, err := optionalVersion(p.Version)
+		if err != nil {
+			return Read{}, err
+		}
+		out.Parts = append(out.Parts, Part{p.Value, v})
 	}
 	if in.Value != nil {
 		out.Value = *in.Value

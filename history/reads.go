@@ -19,10 +19,12 @@ type conflict struct{ from, to, op, elem, pair int32 }
 // checkReads checks the reads of v against the past that v has without them.
 func (c *Checker) checkReads(v int32, o *opInfo) {
 	base := c.clockOf(v)
+	merges := false
 	for i := o.elems.from; i < o.elems.to; i++ {
 		c.checkRead(i, base, -1)
+		merges = merges || c.keys[c.elems[i].key].merges
 	}
-	if o.elems.len() < 2 {
+	if o.elems.len() < 2 && !merges {
 		return
 	}
 	// The snapshot rule: a write in the past of one returned write must not supersede another returned write.
@@ -32,7 +34,8 @@ func (c *Checker) checkReads(v int32, o *opInfo) {
 			continue
 		}
 		for i := o.elems.from; i < o.elems.to; i++ {
-			if i != j && c.elems[i].write != w {
+			if c.keys[c.elems[i].key].merges || i != j && c.elems[i].write != w {
+				// a write of a merging value may follow another one
 				c.checkRead(i, c.clockOf(w), w)
 			}
 		}
@@ -42,6 +45,10 @@ func (c *Checker) checkReads(v int32, o *opInfo) {
 func (c *Checker) checkRead(i int32, past clock, pair int32) {
 	e := &c.elems[i]
 	switch {
+	case c.keys[e.key].merges:
+		if e.part <= 0 {
+			c.checkParts(i, past, pair)
+		}
 	case e.thin:
 	case e.write >= 0:
 		w := &c.ops[e.write]

@@ -36,6 +36,10 @@ const (
 	VersionReused Kind = "version-reused"
 	// Snapshot: an mget returned a write and, for another key, one that a write in its causal past supersedes.
 	Snapshot Kind = "snapshot"
+	// IncompleteRead: a read of a value that merges lacks a write in its causal past, and no other one overwrites that.
+	IncompleteRead Kind = "incomplete-read"
+	// DoubledWrite: a read returned a write twice.
+	DoubledWrite Kind = "doubled-write"
 	// Diverged: two final reads of one key disagree.
 	Diverged Kind = "diverged"
 	// LostWrite: a final read returned a write that an effective one supersedes, or nothing in spite of one.

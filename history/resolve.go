@@ -18,11 +18,7 @@ func (c *Checker) resolveReads() {
 			c.keys[e.key].blind = c.keys[e.key].blind || e.version.IsZero()
 			continue
 		}
-		value := c.h[e.op].Value
-		if e.at >= 0 {
-			value = c.h[e.op].Reads[e.at].Value
-		}
-		w, ok := c.names.writes[keyValue{value, e.key}]
+		w, ok := c.names.writes[keyValue{c.valueOf(e), e.key}]
 		if !ok || c.ops[w].role == ignored {
 			other := int32(-1)
 			if ok {
@@ -50,6 +46,18 @@ func (c *Checker) resolveReads() {
 			}
 		}
 	}
+}
+
+// valueOf returns the value of the write that an element stands for.
+func (c *Checker) valueOf(e *elem) string {
+	value, parts := c.h[e.op].Value, c.h[e.op].Parts
+	if e.at >= 0 {
+		value, parts = c.h[e.op].Reads[e.at].Value, c.h[e.op].Reads[e.at].Parts
+	}
+	if e.part >= 0 {
+		return parts[e.part].Value
+	}
+	return value
 }
 
 // bind records that elem i read w. A version that only the read knows becomes the write's.

@@ -13,7 +13,12 @@ const shortenBudget = 4 << 20
 // Removing operations never creates a violation that the whole history does not have: with a write go the reads that
 // returned it, with a delete the reads that it may explain, with a token its resumption. The violation must be from a
 // report on h.
+//
+// A history with values that merge is returned as it is: the reads that a removed write leaves behind would lack it.
 func Shorten(h History, v Violation) History {
+	if slices.ContainsFunc(h, func(op Op) bool { return op.Kind == Add }) {
+		return h
+	}
 	s := shortener{kind: v.Kind, budget: shortenBudget}
 	best := h
 	// The chain of the explanation usually suffices, together with the deletes that could have explained its reads.

@@ -50,7 +50,7 @@ func (w *Writer) Flush() error {
 
 // AppendJSON appends the line of an operation without the line break. JSON cannot represent text that is not UTF-8.
 func AppendJSON(b []byte, op *Op) ([]byte, error) {
-	if op.Kind < Get || op.Kind > Resume {
+	if op.Kind < Get || op.Kind > Add {
 		return b, fmt.Errorf("write operation: unknown kind %d", op.Kind)
 	}
 	e := encoder{b: append(b, `{"session":`...)}
@@ -59,16 +59,16 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 	e.optional("dc", op.DC)
 	e.b = append(e.b, `,"op":"`+op.Kind.String()+`"`...)
 	switch op.Kind {
-	case Put, Delete:
+	case Put, Delete, Add:
 		e.field("key", op.Key)
-		if op.Kind == Put {
+		if op.Kind != Delete {
 			e.field("value", op.Value)
 		}
 		e.version(op.Version)
 	case Get:
 		e.field("key", op.Key)
 		if op.OK {
-			e.outcome(op.Value, op.Missing, op.Version)
+			e.outcome(Read{Value: op.Value, Missing: op.Missing, Version: op.Version, Parts: op.Parts})
 		}
 	case MGet:
 		e.b = append(e.b, `,"reads":[`...)
@@ -80,7 +80,7 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 			e.b = append(e.b, `{"key":`...)
 			e.text(r.Key)
 			if op.OK {
-				e.outcome(r.Value, r.Missing, r.Version)
+				e.outcome(*r)
 			}
 			e.b = append(e.b, '}')
 		}
@@ -104,13 +104,30 @@ type encoder struct {
 	bad string
 }
 
-func (e *encoder) outcome(value string, missing bool, v causal.Version) {
-	if missing {
+func (e *encoder) outcome(r Read) {
+	switch {
+	case r.Missing:
 		e.flag("missing", true)
-	} else {
-		e.field("value", value)
+	case len(r.Parts) > 0:
+		e.parts(r.Parts)
+	default:
+		e.field("value", r.Value)
 	}
-	e.version(v)
+	e.version(r.Version)
+}
+
+func (e *encoder) parts(parts []Part) {
+	e.b = append(e.b, `,"parts":[`...)
+	for i, p := range parts {
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.b = append(e.b, `{"value":`...)
+		e.text(p.Value)
+		e.version(p.Version)
+		e.b = append(e.b, '}')
+	}
+	e.b = append(e.b, ']')
 }
 
 func (e *encoder) version(v causal.Version) {

@@ -206,7 +206,7 @@ func (w *World) compareRings() []string {
 			continue
 		}
 		for k, rec := range all {
-			if first[k].Version != rec.Version {
+			if first[k].Version != rec.Version || shownValue(first[k]) != shownValue(rec) {
 				found = append(found, fmt.Sprintf("convergence: ring %d holds %s=%s, ring 0 holds %s", r, k,
 					rec.Version, first[k].Version))
 			}

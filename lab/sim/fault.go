@@ -186,6 +186,10 @@ var detectedBy = map[causal.Fault]string{
 	causal.VouchesForLost:            "damage",
 	causal.CompleteNowhere:           "exclusions",
 	causal.ExcludedOnce:              "exclusions",
+	causal.UnstablePartUnbound:       "tallies",
+	causal.DeltaLost:                 "tallies",
+	causal.DeltaDoubled:              "tallies",
+	causal.DeltaOvertakes:            "tallies",
 }
 
 // ProfileThatDetects returns the profile that detects a seeded fault within the fewest seeds.

@@ -64,8 +64,7 @@ func (p *process) recordGet(key string, r *session.Result) {
 		Final: p.final, OK: r.Err == causal.OK}
 	if op.OK {
 		p.load.recordMissing(&op, r)
-		op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version),
-			r.Record.Value.Tombstone
+		setRead(&op, r.Record)
 	}
 	p.load.history = append(p.load.history, op)
 }

@@ -65,7 +65,7 @@ func (w *World) readLog(n *node) *group.Image {
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
-	cfg.Signer = signer{n.id.DC}
+	cfg.Signer, cfg.Types = signer{n.id.DC}, w.types
 	if !w.settings.ProductionPace {
 		cfg.PublishEvery, cfg.IdleEvery = 20*time.Millisecond, 100*time.Millisecond
 	}

@@ -55,7 +55,7 @@ func (wl *workload) resolveMissing() (violations []string) {
 func (wl *workload) newestWrite(key string, upTo causal.HLC) (last *history.Op, known bool) {
 	for i := range wl.history {
 		o := &wl.history[i]
-		if o.Key != key || o.Kind != history.Put && o.Kind != history.Delete {
+		if o.Key != key || o.Kind != history.Put && o.Kind != history.Delete && o.Kind != history.Add {
 			continue
 		}
 		if o.Unknown {

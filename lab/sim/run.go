@@ -58,7 +58,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 // start starts what a run does in a world: clients, faults, and changes of scale.
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
-		hotKeys: pl.hotKeys}
+		hotKeys: pl.hotKeys, tallies: pl.tallies}
 	for i := range pl.keys {
 		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
 	}

@@ -64,7 +64,7 @@ func (p *process) continueScan(r *session.Result) {
 func (p *process) recordUnnamed() {
 	written := map[string]bool{}
 	for i := range p.load.history {
-		if o := &p.load.history[i]; o.Kind == history.Put {
+		if o := &p.load.history[i]; o.Kind == history.Put || o.Kind == history.Add {
 			written[o.Key] = true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 // The commands of a session:
 //
+//	alice add x 1            increments the tally x; the increment is called 1
 //	alice put x 1            alice del x              alice get x              alice mget x y
 //	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
@@ -65,6 +66,8 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 	switch {
 	case what == "put" && len(args) == 2:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Data: []byte(args[1])}}, nil
+	case what == "add" && len(args) == 2:
+		return session.Op{Kind: session.OpPut, Key: keys[0], Value: increment(args[1])}, nil
 	case what == "del" && len(args) == 1:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
 	case (what == "get" || what == "latest") && len(args) == 1:
@@ -120,13 +123,6 @@ func (s *scenario) answer(p *process, what string, args []string, r *session.Res
 		s.tokens[args[0]] = r.Token
 	}
 	return "ok"
-}
-
-func shownValue(r causal.Record) string {
-	if r.Value.Tombstone {
-		return "missing"
-	}
-	return string(r.Value.Data)
 }
 
 func (s *scenario) provenance(o session.Outcome) string {

@@ -95,7 +95,7 @@ func (s *scenario) showStorage(name string) string {
 		owner := s.world.process(s.topo.Owner(topology.RingID(r), topology.SlotOf(key)))
 		text := "nothing"
 		if rec, found := owner.disk.records[key]; found {
-			text = string(rec.Value.Data)
+			text = shownValue(rec)
 			if rec.Value.Tombstone {
 				text = "tombstone"
 			}

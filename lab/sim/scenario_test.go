@@ -107,7 +107,8 @@ func play(script string, broken causal.Faults) string {
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
 		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
 		former: map[*node]*disk{}, copies: map[*node]*content{},
-		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000},
+		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000,
+			Tallies: true},
 	}
 	s.trace = newScenarioTrace(s)
 	var b strings.Builder

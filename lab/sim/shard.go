@@ -127,6 +127,7 @@ func (w *World) serve(n *node, s *shard.Shard) {
 
 func (w *World) middlemanConfig(n *node) middleman.Config {
 	cfg := middleman.DefaultConfig(n.topo, n.id.Group())
+	cfg.Types = w.types
 	cfg.Broken = w.settings.Broken
 	cfg.BackfillPage, cfg.SalvageBytes = 3, 60
 	if w.settings.Lease > 0 {

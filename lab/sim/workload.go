@@ -41,6 +41,7 @@ type workload struct {
 	thinkTime time.Duration
 	mix       operationMix
 	hotKeys   int
+	tallies   int // of the keys, the first ones, are written as tallies
 	issuing   bool
 	missing   []missingRead
 	scans     int // that were completed
@@ -73,6 +74,9 @@ func (p *process) issueNext() {
 	}
 	m := p.load.mix
 	switch r := rng.IntN(100); {
+	case r < m.put && p.load.isTally(key):
+		p.seq++
+		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: increment(fmt.Sprintf("%s-%d", p.name, p.seq))})
 	case r < m.put:
 		p.seq++
 		p.issue(session.Op{Kind: session.OpPut, Key: key,
@@ -92,6 +96,11 @@ func (p *process) issueNext() {
 		}
 		p.issue(session.Op{Kind: session.OpGet, Key: key, Latest: r%5 == 0}) // as a read-modify-write does
 	}
+}
+
+// isTally reports whether a key is written as a tally.
+func (wl *workload) isTally(key string) bool {
+	return slices.Contains(wl.keys[:min(wl.tallies, len(wl.keys))], key)
 }
 
 // someKeys draws at most n different keys.
@@ -125,8 +134,11 @@ func (p *process) issue(op session.Op) {
 	if op.Kind == session.OpResume {
 		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
 	}
-	if op.Value.Tombstone {
+	switch {
+	case op.Value.Tombstone:
 		p.op.Kind = history.Delete
+	case op.Value.Type == tallyType:
+		p.op.Kind, p.op.Value = history.Add, decodeTally(causal.Record{Value: op.Value}).increments[0].Value
 	}
 	for _, k := range op.Keys {
 		p.op.Reads = append(p.op.Reads, history.Read{Key: k})
@@ -154,15 +166,12 @@ func (p *process) finish(r *session.Result) {
 		p.load.recordMissing(&op, r)
 		switch op.Kind {
 		case history.Get:
-			op.Value, op.Version, op.Missing = string(r.Record.Value.Data), written(r.Record.Version),
-				r.Record.Value.Tombstone
-		case history.Put, history.Delete:
+			setRead(&op, r.Record)
+		case history.Put, history.Delete, history.Add:
 			op.Version = r.Record.Version
 		case history.MGet:
 			for i := range op.Reads {
-				rec := r.Records[i]
-				op.Reads[i].Value, op.Reads[i].Version, op.Reads[i].Missing = string(rec.Value.Data),
-					written(rec.Version), rec.Value.Tombstone
+				op.Reads[i] = readOf(op.Reads[i].Key, r.Records[i])
 			}
 		case history.Token:
 			p.load.tokens = append(p.load.tokens, r.Token)
@@ -176,6 +185,12 @@ func (p *process) finish(r *session.Result) {
 	if !p.scripted {
 		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
 	}
+}
+
+// setRead sets what a get has read.
+func setRead(op *history.Op, rec causal.Record) {
+	r := readOf(op.Key, rec)
+	op.Value, op.Version, op.Missing, op.Parts = r.Value, r.Version, r.Missing, r.Parts
 }
 
 // written returns v if it is the version of a write, and the zero Version otherwise: a history has no version for a

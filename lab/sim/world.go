@@ -21,6 +21,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -92,6 +93,8 @@ type Settings struct {
 	// 0: the defaults.
 	RetainBytes, MaxFrameBytes int
 	Broken                     causal.Faults
+	// Tallies makes the type of tallies known.
+	Tallies bool
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a
 	// million storage requests fail.
 	FaultsPerMillion int
@@ -106,6 +109,7 @@ type Settings struct {
 // World is a deployment in virtual time.
 type World struct {
 	settings  Settings
+	types     *value.Types // nil: registers only
 	topo      *topology.Topology
 	rng       *rand.Rand
 	now       int64
@@ -147,6 +151,9 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 		nodes:     map[topology.Node]*node{},
 		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{},
 		swaps: map[topology.Node]int{}}
+	if set.Tallies {
+		w.types = tallyTypes(set.Broken)
+	}
 	w.net.init(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
@@ -235,6 +242,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n := w.add(id)
 	n.onResults = results
 	cfg := session.DefaultConfig(w.topo, id)
+	cfg.Types = w.types
 	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot,
 		w.settings.Broken
 	if !w.settings.ProductionPace {

@@ -256,6 +256,13 @@ const (
 	EmptiesDamaged
 	// shard: gives another ring keys that it has lost itself, as if they were missing
 	VouchesForLost
+	UnstablePartUnbound // session: is bound by the newest in-flight write of a merging value only
+	// middleman: writes the newest of the puts that wait for a key, also if they merge
+	DeltaLost
+	// value: a write that is in both of two values counts twice in what they become
+	DeltaDoubled
+	// middleman: writes a put that merges though an earlier one of its key is staged
+	DeltaOvertakes
 	faultEnd
 )
 
@@ -438,6 +445,10 @@ var faultNames = [faultEnd]string{
 	ServeOldCopy:              "serve-old-copy",
 	ServeUnheard:              "serve-unheard",
 	ReachUnheard:              "reach-unheard",
+	UnstablePartUnbound:       "unstable-part-unbound",
+	DeltaLost:                 "delta-lost",
+	DeltaDoubled:              "delta-doubled",
+	DeltaOvertakes:            "delta-overtakes",
 }
 
 func (f Fault) String() string { return faultNames[f] }

@@ -125,11 +125,12 @@ const (
 	ErrMoved               // another middleman owns the slot of the key
 	ErrDataLost            // the storage has lost data that it had acknowledged; other rings have it
 	ErrTooLarge            // a key, a value or a list is beyond the bounds; nothing was done
+	ErrType                // the type of a value is not known here; nothing was done
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable",
 	"outcome unknown",
-	"stale", "starting", "moved", "data lost", "too large"}
+	"stale", "starting", "moved", "data lost", "too large", "unknown type of value"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {

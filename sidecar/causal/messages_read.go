@@ -69,6 +69,9 @@ type GetReply struct {
 	// VersionOnly says that the value is left out: the version is the one that was Known.
 	VersionOnly bool
 	Status      Status
+	// Unstable are the in-flight writes of a merging value, of which Status is InFlight if there are any. Of a register
+	// that is its version.
+	Unstable []Version
 	// Next is the HLC of the version after the one returned, if the middleman knows of one; 0 otherwise.
 	Next HLC
 	// Past is the greatest HLC in the past of the version; 0: unknown, so anything below its own.
@@ -90,14 +93,15 @@ func (r GetReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindGetReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, VersionOnly: r.VersionOnly, Status: r.Status,
 			Cut: r.Next, Ring: r.Ring, Hit: r.Hit, Err: r.Err, Map: r.Map,
-			Epoch: r.Stream.Epoch, Seq: r.Stream.Seq, HLC: r.Past}}
+			Epoch: r.Stream.Epoch, Seq: r.Stream.Seq, HLC: r.Past, Versions: r.Unstable}}
 }
 
 // GetReply returns the content of a message of KindGetReply.
 func (m *Message) GetReply() GetReply {
 	return GetReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, VersionOnly: m.fields.VersionOnly,
 		Status: m.fields.Status, Next: m.fields.Cut, Ring: m.fields.Ring, Hit: m.fields.Hit,
-		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition(), Past: m.fields.HLC}
+		Err: m.fields.Err, Map: m.fields.Map, Stream: m.StreamPosition(), Past: m.fields.HLC,
+		Unstable: m.fields.Versions}
 }
 
 // Fill asks a middleman for a value that a cache may keep. Cut and Snapshot mean what they mean in Get.
@@ -135,6 +139,8 @@ type FillReply struct {
 	Record Record
 	// Status is Stable only if the cache may keep the value: the middleman has registered the copy.
 	Status Status
+	// Unstable is that of GetReply.
+	Unstable []Version
 	// Registered says the same of an in-flight version that was asked for ahead: the cache may keep it, and serves it
 	// when it is complete.
 	Registered bool
@@ -152,14 +158,16 @@ type FillReply struct {
 func (r FillReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindFillReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Key: r.Key, Record: r.Record, Status: r.Status, Clean: r.Registered, Cut: r.Next,
-			Ring: r.Ring, Err: r.Err, Map: r.Map, HLC: r.Past}}
+			Ring: r.Ring, Err: r.Err, Map: r.Map, HLC: r.Past,
+			Versions: r.Unstable}}
 }
 
 // FillReply returns the content of a message of KindFillReply.
 func (m *Message) FillReply() FillReply {
 	return FillReply{ID: m.fields.ID, Key: m.fields.Key, Record: m.fields.Record, Status: m.fields.Status,
 		Registered: m.fields.Clean, Next: m.fields.Cut, Ring: m.fields.Ring, Err: m.fields.Err, Map: m.fields.Map,
-		Past: m.fields.HLC}
+		Past:     m.fields.HLC,
+		Unstable: m.fields.Versions}
 }
 
 // CutNotice tells a cache of a cut that sessions will soon read at, so that it can fetch what the cut outdates.

@@ -63,7 +63,18 @@ type Value struct {
 	ExpireAtMs int64
 	// Tombstone marks a deleted or never written key.
 	Tombstone bool
+	// Type says how it becomes one with other values of its key. Package value has the types.
+	Type TypeID
 }
+
+// TypeID identifies a type of values. It is in messages, logs and storages, so the numbers never change.
+type TypeID uint8
+
+// Register is the type whose last version wins: the value that the write with the greatest version has written.
+const Register TypeID = 0
+
+// Merges reports whether the writes of a value become one with others, where a register replaces them.
+func (v *Value) Merges() bool { return v.Type != Register }
 
 // Size is the memory that a value counts for, in bytes.
 func (v Value) Size() int { return len(v.Data) + 16 }

@@ -55,6 +55,10 @@ func clientError(code causal.ErrCode, what string) error {
 		return front.Errorf(front.TooLarge,
 			"the key or the value is too long: a key has at most %d bytes, and a value %d; nothing was written",
 			contract.MaxKeyBytes, contract.MaxValueBytes)
+	case causal.ErrType:
+		return front.Errorf(front.Refused,
+			"a part of the deployment does not know the type of the value; nothing was written; upgrade all parts "+
+				"(docs/upgrades.md)")
 	case causal.ErrStale:
 		return front.Errorf(front.Unavailable,
 			"the write was overtaken after a broken connection; nothing was written, try again")

@@ -16,10 +16,11 @@ import (
 //
 //	magic     1  0xC5
 //	format    1  2
-//	flags     1  bit 0: tombstone, bit 1: has a deadline, other bits: 0
+//	flags     1  bit 0: tombstone, bit 1: has a deadline, bit 2: has a type, other bits: 0
 //	hlc       8
 //	origin    4
 //	deadline  8  milliseconds since the epoch, not 0; only with bit 1
+//	type      1  of the value, not 0, which is that of registers; only with bit 2
 //	data         a tombstone has none
 //	checksum  8  xxhash of all preceding bytes, plus a hash of the key
 //
@@ -34,15 +35,17 @@ const (
 
 	flagTombstone = 1 << 0
 	flagDeadline  = 1 << 1
-	knownFlags    = flagTombstone | flagDeadline
+	flagType      = 1 << 2
+	knownFlags    = flagTombstone | flagDeadline | flagType
 
 	fixedLen    = 1 + 1 + 1 + 8 + 4
 	deadlineLen = 8
+	typeLen     = 1
 	checksumLen = 8
 	headSumLen  = 2
 
 	// MaxEnvelopeOverhead is the maximum size of an envelope without the data, in bytes.
-	MaxEnvelopeOverhead = fixedLen + deadlineLen + checksumLen
+	MaxEnvelopeOverhead = fixedLen + deadlineLen + typeLen + checksumLen
 )
 
 // EncodedLen returns the exact length of rec in its envelope, in bytes.
@@ -50,6 +53,9 @@ func EncodedLen(rec causal.Record) int {
 	n := fixedLen + checksumLen
 	if rec.Value.ExpireAtMs != 0 {
 		n += deadlineLen
+	}
+	if rec.Value.Merges() {
+		n += typeLen
 	}
 	if !rec.Value.Tombstone {
 		n += len(rec.Value.Data)
@@ -68,11 +74,17 @@ func AppendRecord(dst []byte, key string, rec causal.Record) []byte {
 	if rec.Value.ExpireAtMs != 0 {
 		flags |= flagDeadline
 	}
+	if rec.Value.Merges() {
+		flags |= flagType
+	}
 	dst = append(dst, envelopeMagic, envelopeFormat, flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(rec.Version.HLC))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(rec.Version.Origin))
 	if flags&flagDeadline != 0 {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(rec.Value.ExpireAtMs))
+	}
+	if flags&flagType != 0 {
+		dst = append(dst, byte(rec.Value.Type))
 	}
 	if !rec.Value.Tombstone {
 		dst = append(dst, rec.Value.Data...)
@@ -155,6 +167,9 @@ func decode(key string, b []byte) (rec causal.Record, reason string) {
 	if flags&flagDeadline != 0 {
 		header += deadlineLen
 	}
+	if flags&flagType != 0 {
+		header += typeLen
+	}
 	if flags&^knownFlags != 0 || len(b) < header {
 		return rec, "wrong envelope checksum"
 	}
@@ -168,6 +183,12 @@ func decode(key string, b []byte) (rec causal.Record, reason string) {
 		rec.Value.ExpireAtMs = int64(binary.BigEndian.Uint64(b[fixedLen:]))
 		if rec.Value.ExpireAtMs == 0 {
 			return causal.Record{}, "envelope with an empty deadline"
+		}
+	}
+	if flags&flagType != 0 {
+		rec.Value.Type = causal.TypeID(b[header-typeLen])
+		if !rec.Value.Merges() {
+			return causal.Record{}, "envelope with the type of registers"
 		}
 	}
 	if flags&flagTombstone != 0 {

@@ -26,6 +26,8 @@ func sampleRecords() []causal.Record {
 		{Version: version, Value: causal.Value{Data: []byte{}}},
 		{Version: version, Value: causal.Value{Tombstone: true}},
 		{Version: version, Value: causal.Value{Tombstone: true, ExpireAtMs: 5}},
+		{Version: version, Value: causal.Value{Data: []byte("merges"), Type: 7}},
+		{Version: version, Value: causal.Value{Data: []byte{}, ExpireAtMs: 5, Type: 255}},
 		{Version: version, Value: causal.Value{Data: []byte("x"), ExpireAtMs: 1_700_000_000_001}},
 		{Version: causal.Version{HLC: math.MaxUint64, Origin: math.MaxUint32},
 			Value: causal.Value{Data: []byte{0}, ExpireAtMs: math.MinInt64}},
@@ -54,7 +56,8 @@ func TestRandomRecordsSurviveEncoding(t *testing.T) {
 			Version: causal.Version{HLC: causal.HLC(rapid.Uint64().Draw(t, "hlc")),
 				Origin: topology.Origin(rapid.Uint32().Draw(t, "origin"))},
 			Value: causal.Value{ExpireAtMs: rapid.Int64().Draw(t, "deadline"),
-				Tombstone: rapid.Bool().Draw(t, "tombstone")},
+				Tombstone: rapid.Bool().Draw(t, "tombstone"),
+				Type:      causal.TypeID(rapid.Uint8().Draw(t, "type"))},
 		}
 		if !rec.Value.Tombstone {
 			rec.Value.Data = rapid.SliceOf(rapid.Byte()).Draw(t, "data")

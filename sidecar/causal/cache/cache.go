@@ -211,7 +211,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if e := c.find(now, hash, &g); e != nil {
 		c.stats.Hits++
 		e.from.usedAt = now.Mono
-		r := causal.GetReply{Record: e.rec, Status: causal.Stable, Past: e.past, Hit: true, Ring: topology.NoRing}
+		r := causal.GetReply{Record: e.Record, Status: causal.Stable, Past: e.past, Hit: true, Ring: topology.NoRing}
 		c.passOn(now, w, e, &r)
 		c.reply(w, r)
 		return

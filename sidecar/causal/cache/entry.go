@@ -2,6 +2,7 @@ package cache
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -10,32 +11,30 @@ const entryOverhead = 190
 
 // entry is one cached version of a key. Only stable versions are cached.
 type entry struct {
-	key   string
-	rec   causal.Record
-	from  *stream
-	epoch uint64 // of the stream that brought it
-	// next is the HLC of the version that came after it, or 0 while it is the newest: it is the newest version at or
-	// below every HLC from its own up to there.
-	next      causal.HLC
-	past      causal.HLC // the greatest HLC in the past of the version; 0: unknown
-	older     *entry     // the version before, which sessions may read at a cut
-	awaitsCut bool       // its key is to be fetched for the next cut
-	inFlight  bool       // it is not to be served before the vectors say that it is complete
-	readAt    int64      // when the key was last asked for; 0: not since it is here
-	touchedAt int64      // when it was last moved to the front of the LRU list
+	keystate.Copy
+	key       string
+	from      *stream
+	epoch     uint64           // of the stream that brought it
+	past      causal.HLC       // the greatest HLC in the past of the version; 0: unknown
+	older     *entry           // the version before, which sessions may read at a cut
+	awaitsCut bool             // its key is to be fetched for the next cut
+	inFlight  bool             // it is not to be served before the vectors say that it is complete
+	unstable  []causal.Version // of a merging value that is inFlight, what has to be complete
+	readAt    int64            // when the key was last asked for; 0: not since it is here
+	touchedAt int64            // when it was last moved to the front of the LRU list
 }
 
 func (e *entry) size() int {
-	n := len(e.key) + e.rec.Value.Size() + entryOverhead
+	n := len(e.key) + e.Record.Value.Size() + entryOverhead
 	if e.older != nil {
 		n += e.older.size()
 	}
 	return n
 }
 
-// isNewestUpTo reports whether no version at or below h came after this one.
-func (e *entry) isNewestUpTo(h causal.HLC) bool {
-	return e.rec.Version.HLC <= h && (e.next == 0 || h < e.next)
+// awaitsCompletion reports whether an entry is not known to be complete.
+func (c *Cache) awaitsCompletion(e *entry) bool {
+	return e.inFlight && !keystate.IsStable(&e.Record, e.unstable, c.known.Complete)
 }
 
 // isValid reports whether the stream that brought the entry lives and its lease runs.
@@ -47,7 +46,7 @@ func (e *entry) isValid(now causal.Now) bool {
 func (c *Cache) Copies(now causal.Now, key string) (versions []causal.Version) {
 	for e, _ := c.entries.Peek(topology.Hash(key)); e != nil; e = e.older {
 		if e.key == key && e.isValid(now) && !e.inFlight {
-			versions = append(versions, e.rec.Version)
+			versions = append(versions, e.Record.Version)
 		}
 	}
 	return versions
@@ -75,22 +74,23 @@ func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
 // answers reports whether the version of a valid entry is the one that a get asks for.
 func (c *Cache) answers(e *entry, g *causal.Get) bool {
 	switch {
-	case e.inFlight && !c.known.Complete(e.rec.Version) && !c.cfg.Broken.Has(causal.ServeAhead):
+	case c.awaitsCompletion(e) && !c.cfg.Broken.Has(causal.ServeAhead):
 		return false
 	case g.Snapshot && c.cfg.Broken.Has(causal.OlderUnchecked):
 		return true
 	case g.Snapshot:
-		return e.rec.Version.HLC <= g.UpTo() && (e.next == 0 || g.From() < e.next)
+		return e.Answers(g.From(), g.UpTo())
 	case g.Cut != 0:
-		return e.isNewestUpTo(g.Cut)
+		return e.IsAt(g.Cut)
 	}
-	return e.next == 0
+	return e.IsNewest()
 }
 
 // insert keeps the answer to a fill, and evicts what no longer fits.
 func (c *Cache) insert(now causal.Now, key string, r *causal.FillReply, s *stream, readAt int64) *entry {
-	e := &entry{key: key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next, past: r.Past, inFlight: r.Registered,
-		readAt: readAt, touchedAt: now.Mono}
+	e := &entry{Copy: keystate.Copy{Record: r.Record, Next: r.Next}, key: key, from: s, epoch: s.epoch, past: r.Past,
+		inFlight: r.Registered,
+		unstable: r.Unstable, readAt: readAt, touchedAt: now.Mono}
 	hash := topology.Hash(key)
 	head, _ := c.entries.Peek(hash)
 	if head != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -154,7 +155,7 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 		c.launch(now, f)
 		return
 	}
-	answer := causal.GetReply{Record: r.Record, Status: r.Status, Past: r.Past, Ring: r.Ring}
+	answer := causal.GetReply{Record: r.Record, Status: r.Status, Unstable: r.Unstable, Past: r.Past, Ring: r.Ring}
 	fillable := r.Status == causal.Stable || r.Registered || c.cfg.Broken.Has(causal.CacheInFlight)
 	if fillable && now.Mono < s.leaseUntil {
 		// The copy is registered, so nothing newer can have become complete before the answer arrived, except for the
@@ -164,8 +165,8 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 			readAt = 0
 		}
 		e := c.insert(now, f.key, &r, s, readAt)
-		if r.Registered && c.known.Complete(r.Record.Version) {
-			answer.Status = causal.Stable
+		if r.Registered && !c.awaitsCompletion(e) {
+			answer.Status, answer.Unstable = causal.Stable, nil
 		}
 		if answer.Status != causal.Stable {
 			c.stats.InFlight++
@@ -190,7 +191,7 @@ func (c *Cache) handleFillReply(now causal.Now, s *stream, r causal.FillReply) {
 	}
 	var e *entry
 	if c.cfg.Broken.Has(causal.NearUnregistered) {
-		e = &entry{key: f.key, rec: r.Record, from: s, epoch: s.epoch, next: r.Next}
+		e = &entry{Copy: keystate.Copy{Record: r.Record, Next: r.Next}, key: f.key, from: s, epoch: s.epoch}
 	}
 	c.landSome(now, f, answer, n, e)
 }

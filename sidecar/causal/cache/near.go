@@ -99,7 +99,7 @@ func (c *Cache) isStarting(now causal.Now) bool { return now.Mono < c.near.opens
 // passOn gives a sidecar that wants one a near copy of what a reply carries: an entry that is registered with the
 // middleman.
 func (c *Cache) passOn(now causal.Now, w waiter, e *entry, r *causal.GetReply) {
-	if c.cfg.NearLease == 0 || uint64(e.rec.Value.Size()+len(e.key)) > w.nearMax || w.to.Part != topology.Sidecar {
+	if c.cfg.NearLease == 0 || uint64(e.Record.Value.Size()+len(e.key)) > w.nearMax || w.to.Part != topology.Sidecar {
 		return
 	}
 	n := c.nearStreamTo(now, e.from, w.to)
@@ -121,7 +121,7 @@ func (c *Cache) passOn(now causal.Now, w waiter, e *entry, r *causal.GetReply) {
 	}
 	n.seq++
 	c.stats.NearCopies++
-	r.Key, r.Next, r.Stream = e.key, e.next, causal.StreamPosition{Epoch: n.id, Seq: n.seq}
+	r.Key, r.Next, r.Stream = e.key, e.Next, causal.StreamPosition{Epoch: n.id, Seq: n.seq}
 }
 
 // nearStreamTo returns the near stream to a sidecar for what a stream brings. It opens one if there is none.

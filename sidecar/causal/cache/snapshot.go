@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 )
 
 // For sessions that read at a cut (PROTOCOL, "Snapshot reads of one key") a cache keeps versions of a key that are not
@@ -41,11 +42,11 @@ func (c *Cache) addVersion(now causal.Now, head, e *entry) *entry {
 		return e
 	}
 	at := &head
-	for *at != nil && e.rec.Version.Less((*at).rec.Version) && (*at).isValid(now) {
+	for *at != nil && keystate.Newer(&(*at).Record, &e.Record) && (*at).isValid(now) {
 		at = &(*at).older
 	}
 	rest := *at
-	if rest != nil && (rest.rec.Version == e.rec.Version || !rest.isValid(now)) {
+	if rest != nil && (rest.Record.Version == e.Record.Version || !rest.isValid(now)) {
 		rest = rest.older
 	}
 	e.older, *at = rest, e
@@ -60,7 +61,7 @@ func (c *Cache) dropSurplus(head *entry) {
 	for x := head; x != nil; x = x.older {
 		n++
 	}
-	for x := head; x.older != nil && n > maxVersions && x.older.rec.Version.HLC > c.snapshot.reading; n-- {
+	for x := head; x.older != nil && n > maxVersions && x.older.Record.Version.HLC > c.snapshot.reading; n-- {
 		x.older = x.older.older
 	}
 	for x, n := head, 1; x != nil; x, n = x.older, n+1 {
@@ -81,8 +82,9 @@ func (c *Cache) supersede(now causal.Now, hash uint64, next causal.HLC) {
 		return
 	}
 	for x := e; x != nil; x = x.older {
-		if x.rec.Version.HLC <= next && (x.next == 0 || next < x.next) {
-			x.next = next
+		if !x.Withdraw(next) {
+			c.entries.Remove(hash)
+			return
 		}
 	}
 	c.refreshLater(now, hash, e)
@@ -90,7 +92,7 @@ func (c *Cache) supersede(now causal.Now, hash uint64, next causal.HLC) {
 
 // refreshLater remembers a key that was read lately and whose newest version here is not the newest any more.
 func (c *Cache) refreshLater(now causal.Now, hash uint64, head *entry) {
-	if head.next != 0 && !head.awaitsCut && head.wasReadLately(now) && len(c.snapshot.outdated) < maxOutdated {
+	if head.Next != 0 && !head.awaitsCut && head.wasReadLately(now) && len(c.snapshot.outdated) < maxOutdated {
 		head.awaitsCut = true
 		c.snapshot.outdated = append(c.snapshot.outdated, hash)
 	}
@@ -115,8 +117,8 @@ func (c *Cache) prepareCut(now causal.Now, cut causal.HLC) {
 			e.awaitsCut = false
 		}
 		switch {
-		case !ok || e.next == 0 || !e.isValid(now) || !e.wasReadLately(now):
-		case e.next > cut:
+		case !ok || e.Next == 0 || !e.isValid(now) || !e.wasReadLately(now):
+		case e.Next > cut:
 			c.refreshLater(now, hash, e)
 		default:
 			c.fetchAhead(now, e.key, cut)

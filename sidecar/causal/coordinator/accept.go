@@ -224,6 +224,8 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
+	case !c.cfg.Types.Knows(p.Value.Type):
+		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy
 	}

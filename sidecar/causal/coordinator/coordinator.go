@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -45,6 +46,8 @@ type Config struct {
 	ExclusionDelay time.Duration
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
+	// Types are the types of values that are known here; nil: registers only.
+	Types *value.Types
 	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it
 	// is believed.
 	Signer Signer

@@ -42,6 +42,7 @@ func TestAPutBeyondTheBoundsIsRefusedAndNothingIsLogged(t *testing.T) {
 		"a longer value": {func(p *causal.Put) {
 			p.Value.Data = make([]byte, causal.MaxValueBytes+1)
 		}, causal.ErrTooLarge},
+		"a type that is not known": {func(p *causal.Put) { p.Value.Type = 1 }, causal.ErrType},
 		"more dependencies": {func(p *causal.Put) {
 			p.Deps = append(p.Deps, p.Deps[0])
 		}, causal.ErrTooLarge},

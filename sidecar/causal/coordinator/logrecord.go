@@ -86,10 +86,12 @@ const (
 	recordCheckpoint
 	recordCheckpointOfLoss  // with LostUpTo
 	recordCheckpointOfReach // with LostUpTo, and how far the storages of shards had come
+	recordTypedWrite        // of a value that is no register: the type follows
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them. HLCs
+// of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them.
+// There is also a kind for writes of values that are no registers, which begins with the type. HLCs
 // take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
@@ -133,7 +135,11 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		return dst
 	}
 	w := &r.Write
-	dst = append(dst, logFormat, recordWrite)
+	if w.Record.Value.Merges() {
+		dst = append(dst, logFormat, recordTypedWrite, byte(w.Record.Value.Type))
+	} else {
+		dst = append(dst, logFormat, recordWrite)
+	}
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
 	dst = appendVersion(dst, w.Record.Version)
 	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
@@ -212,6 +218,12 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	switch b[1] {
 	case recordWrite:
 		r.Write = d.write()
+	case recordTypedWrite:
+		valueType := causal.TypeID(d.byte())
+		r.Write = d.write()
+		if r.Write.Record.Value.Type = valueType; valueType == causal.Register {
+			return LogRecord{}, errLogRecord
+		}
 	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
 		r.Checkpoint = d.checkpoint()
 		if b[1] != recordCheckpoint {

@@ -57,6 +57,7 @@ func drawRecord(t *rapid.T) LogRecord {
 	w.Record.Version = version()
 	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"),
 		rapid.Int64().Draw(t, "expire")
+	w.Record.Value.Type = causal.TypeID(rapid.Uint8Max(2).Draw(t, "type"))
 	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
 		w.Record.Value.Data = data
 	}

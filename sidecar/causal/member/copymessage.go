@@ -124,7 +124,7 @@ func (d *reader) chunk(c *copyChunk) {
 		c.Records = make([]causal.Moved, n)
 	}
 	for i := range c.Records {
-		flags := d.flags(flagTombstone)
+		flags := d.flags(flagTombstone | flagType)
 		c.Records[i].Key = string(d.bytes())
 		c.Records[i].Record = d.record(flags)
 	}

@@ -40,13 +40,14 @@ const (
 	flagDelete byte = 1 << iota
 	flagKeyExists
 	flagTombstone
+	flagType // of a value that is no register: a byte follows
 )
 
 var errChange = errors.New("damaged change of a storage")
 
 // SizeHint is at least the size of the encoding of c, in bytes.
 func (c *Change) SizeHint() int {
-	const fixed, perWrite, perMeta = 1 + 2*binary.MaxVarintLen64, 1 + 5*binary.MaxVarintLen64, 2 * binary.MaxVarintLen64
+	const fixed, perWrite, perMeta = 1 + 2*binary.MaxVarintLen64, 2 + 5*binary.MaxVarintLen64, 2 * binary.MaxVarintLen64
 	n := fixed
 	for i := range c.Writes {
 		n += perWrite + len(c.Writes[i].Key) + len(c.Writes[i].Record.Value.Data)
@@ -80,7 +81,11 @@ func appendBytes[T string | []byte](dst []byte, b T) []byte {
 
 // appendRecord appends a record with its key. A tombstone has no data.
 func appendRecord(dst []byte, flags byte, key string, r causal.Record) []byte {
-	dst = appendBytes(append(dst, flags|flagIf(r.Value.Tombstone, flagTombstone)), key)
+	dst = appendBytes(append(dst, flags|flagIf(r.Value.Tombstone, flagTombstone)|flagIf(r.Value.Merges(), flagType)),
+		key)
+	if r.Value.Merges() {
+		dst = append(dst, byte(r.Value.Type))
+	}
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(r.Version.HLC)), uint64(r.Version.Origin))
 	dst = binary.AppendVarint(dst, r.Value.ExpireAtMs)
 	if r.Value.Tombstone {
@@ -117,12 +122,12 @@ func ParseChange(b []byte) (Change, error) {
 	}
 	for i := range c.Writes {
 		w := &c.Writes[i]
-		flags := d.flags(flagDelete | flagKeyExists | flagTombstone)
+		flags := d.flags(flagDelete | flagKeyExists | flagTombstone | flagType)
 		w.Delete, w.KeyExists = flags&flagDelete != 0, flags&flagKeyExists != 0
 		w.Key = string(d.bytes())
 		if !w.Delete {
 			w.Record = d.record(flags)
-		} else if flags&flagTombstone != 0 {
+		} else if flags&(flagTombstone|flagType) != 0 {
 			d.malformed = true
 		}
 	}
@@ -173,11 +178,18 @@ func (d *reader) flags(known byte) byte {
 }
 
 func (d *reader) record(flags byte) causal.Record {
+	valueType := causal.Register
+	if flags&flagType != 0 {
+		b := d.Take(1)
+		if d.malformed = d.malformed || b == nil || b[0] == byte(causal.Register); !d.malformed {
+			valueType = causal.TypeID(b[0])
+		}
+	}
 	r := causal.Record{Version: causal.Version{HLC: causal.HLC(d.Uvarint())}}
 	origin := d.Uvarint()
 	r.Version.Origin = topology.Origin(origin)
 	d.malformed = d.malformed || uint64(r.Version.Origin) != origin
-	r.Value = causal.Value{ExpireAtMs: d.Varint(), Tombstone: flags&flagTombstone != 0}
+	r.Value = causal.Value{ExpireAtMs: d.Varint(), Tombstone: flags&flagTombstone != 0, Type: valueType}
 	if !r.Value.Tombstone {
 		r.Value.Data = d.bytes()
 	}

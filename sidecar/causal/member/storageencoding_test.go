@@ -18,6 +18,9 @@ var someChange = Change{
 		{Key: "a", Record: someRecord, KeyExists: true},
 		{Key: "", Delete: true},
 		{Key: "t", Record: causal.Record{Version: causal.Version{HLC: 2}, Value: causal.Value{Tombstone: true}}},
+		{Key: "m",
+			Record: causal.Record{Version: causal.Version{HLC: 3},
+				Value: causal.Value{Data: []byte("merges"), Type: 255}}, KeyExists: true},
 		{Key: "gone", Delete: true, KeyExists: true},
 	},
 	Meta: []Meta{{"horizon", []byte{1}}, {"empty", nil}},
@@ -49,7 +52,7 @@ func TestWhatIsEncodedIsReadAsItWas(t *testing.T) {
 	for _, c := range []*copyChunk{{From: 1, To: 2, ID: 3, Page: 4, Restart: true},
 		{From: 1, To: 2, ID: 3, Page: 4, Start: 5, Stamp: group.Stamp{Epoch: 6, Life: 7},
 			Exact: 8, Next: "next", Meta: someChange.Meta,
-			Records: []causal.Moved{{Key: "k", Record: someRecord},
+			Records: []causal.Moved{{Key: "k", Record: someRecord}, {Key: "m", Record: someChange.Writes[3].Record},
 				{Record: causal.Record{Value: causal.Value{Tombstone: true}}}}}} {
 		_, got, err := parseCopy(c.appendTo(nil))
 		if diff := cmp.Diff(c, got); err != nil || diff != "" {

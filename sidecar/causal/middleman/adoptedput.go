@@ -33,7 +33,8 @@ func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
 func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptPut) {
 	v, slot := a.Record.Version, topology.SlotOf(a.Key)
 	switch {
-	case !m.isSilent(now, v.Origin), !m.usesSlotMap(a.Map), !m.owns(slot), a.Generation < m.fenceOf(now, v.Origin):
+	case !m.isSilent(now, v.Origin), !m.knowsType(&a.Record), !m.usesSlotMap(a.Map), !m.owns(slot),
+		a.Generation < m.fenceOf(now, v.Origin):
 		return
 	case m.isAheadOfClock(now, &a):
 		m.stats.ClockRefused++

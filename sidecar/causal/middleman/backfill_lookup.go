@@ -2,6 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -171,7 +172,7 @@ func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
 		delete(b.lookups, t.read.id)
 		b.queue = append(b.queue, l.key)
 		return
-	case r.Found && !r.Foreign:
+	case r.Found && !r.Foreign && keystate.Identifies(&r.Record):
 		l.known = r.Record.Version
 	}
 	l.asked, l.node = true, b.topo.Owner(b.ring, topology.SlotOf(l.key))
@@ -231,7 +232,7 @@ func (b *backfill) takeLookup(now causal.Now, from topology.Node, r causal.GetRe
 		t.copied.missing = true
 		b.awaiting = append(b.awaiting, t)
 		b.raiseHorizon()
-	case v.Written() && v != l.known:
+	case v.Written() && (v != l.known || !keystate.Identifies(&r.Record)):
 		b.bytes += uint64(r.Record.Value.Size())
 		b.m.tasks.submit(t)
 	default: // it is here, or something else than this deployment has written it
@@ -275,20 +276,29 @@ type copiedRecord struct {
 // write is.
 func (m *Middleman) continueMerge(t *task, r StorageResult) {
 	c := t.copied
-	switch isOlder := r.Found && !r.Foreign && r.Record.Version.HLC <= c.record.Version.HLC; {
+	switch {
 	case r.Failed:
 		m.tasks.retries = append(m.tasks.retries, t)
 		return
 	case t.stored:
 		m.oldVersions.noteOtherWrite(t.key)
-	case c.missing && isOlder,
-		!c.missing && (!r.Found || r.Foreign || r.Record.Version.Less(c.record.Version)):
+	case m.mergeCopied(c, &r):
 		t.stored, t.found = true, r.Found
 		m.requestMerge(t)
 		return
 	}
 	m.backfill.finishLookup(c.lookup)
 	m.tasks.release(t)
+}
+
+// mergeCopied joins what a donor has of a key with what storage has, and reports whether that changes the latter.
+func (m *Middleman) mergeCopied(c *copiedRecord, r *StorageResult) bool {
+	if !r.Found || r.Foreign {
+		return !c.missing
+	}
+	joined, changed := keystate.Add(m.cfg.Types, r.Record, c.record)
+	c.record, c.missing = joined, c.missing && !joined.Value.Merges()
+	return changed
 }
 
 // requestMerge issues the next storage request of a merge.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -61,7 +62,9 @@ type Config struct {
 	SalvageBytes int
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
-	Broken  causal.Faults
+	// Types are the types of values that are known here; nil: registers only.
+	Types  *value.Types
+	Broken causal.Faults
 }
 
 // DefaultLease is the default of Config.Lease.

@@ -52,6 +52,8 @@ type Stats struct {
 	Gets, Fills, Puts, Superseded, InFlightReads, Invalidations, DepWaits, OlderReads, CutsTooOld, Foreign uint64
 	// StreamsEnded counts the streams to caches that were ended because there were too many copies to remember.
 	StreamsEnded uint64
+	// UnknownTypes counts puts, and records in storage, of types that are not known here.
+	UnknownTypes uint64
 	// Crowded counts puts that were not taken, because their origin has too much staged here.
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
@@ -71,9 +73,9 @@ func New(cfg Config, now causal.Now) *Middleman {
 		writes: newWrites(), deps: newDependencies(cfg.OwnerOf),
 		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
 		frontiers: newFrontiers(t, cfg.Self),
-		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(), tasks: newTaskQueues(),
+		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(), tasks: newTaskQueues(cfg.Types),
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
-		streams: newStreams(t), oldVersions: newOldVersions(cfg.MaxHistoryBytes),
+		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
 		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
 		heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
@@ -89,6 +91,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		m.backfill = newBackfill(m, now)
 	}
 	m.tasks.startWrite = m.startWrite
+	m.tasks.losesMerged = cfg.Broken.Has(causal.DeltaLost)
 	m.faults.init(m)
 	m.setExclusions(cfg.Exclusions)
 	return m

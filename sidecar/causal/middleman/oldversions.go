@@ -4,16 +4,16 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // oldVersions keeps the versions of keys that newer ones have replaced, for reads at a cut (PROTOCOL §9, "Snapshot
-// reads of one key").
-//
-// Invariant: for each key the list is complete from its lowest entry up to the version in storage. A cut below the
-// lowest entry cannot be answered, one at or above it can.
+// reads of one key"). It bounds what the states of all keys take.
 //
 // Of these keys it also keeps the records that are in storage, so that the next write need not read them.
 type oldVersions struct {
+	types       *value.Types
 	keys        map[string]*keyVersions
 	order       []replacement // the key of each insertion, oldest first
 	bytes       int           // of old versions
@@ -29,10 +29,8 @@ const oldVersionOverhead = 128
 
 // keyVersions are the versions of one key.
 type keyVersions struct {
-	old     []causal.Record // ascending; old[0] may be Missing
-	current causal.Version
-	few     [1]causal.Record // of old, if they are not more
-	stored  causal.Record    // what is in storage; zero: not kept
+	keystate.Key
+	stored causal.Record // what is in storage; zero: not kept
 }
 
 // replacement is the insertion of a key's newest old version.
@@ -41,25 +39,44 @@ type replacement struct {
 	key string
 }
 
-func newOldVersions(maxBytes int) oldVersions {
-	return oldVersions{keys: map[string]*keyVersions{}, maxBytes: maxBytes}
+func newOldVersions(types *value.Types, maxBytes int) oldVersions {
+	return oldVersions{types: types, keys: map[string]*keyVersions{}, maxBytes: maxBytes}
 }
 
-// add records that the write `by` has replaced old in storage. Its value is not kept unless keep is set.
-func (h *oldVersions) add(key string, old, by causal.Record, keep bool) {
+// of returns the versions of a key, to which something is to be added.
+func (h *oldVersions) of(key string) *keyVersions {
 	vs := h.keys[key]
 	if vs == nil {
 		vs = &keyVersions{}
-		vs.old = vs.few[:0]
 		h.keys[key] = vs
 	}
-	vs.old = append(vs.old, old)
-	vs.current = by.Version
-	if keep {
-		h.keepStored(vs, by)
+	return vs
+}
+
+// add records that the register `by` has replaced old in storage. Its value is not kept unless keep is set.
+func (h *oldVersions) add(key string, old, by causal.Record, keep bool) {
+	vs := h.of(key)
+	before := vs.Len()
+	h.added(key, vs, by, before, vs.Replace(h.types, old, by), keep)
+}
+
+// merge records that stored, which is in storage now, is what was there and some writes.
+func (h *oldVersions) merge(key string, old, stored causal.Record, writes []*put, keep bool) {
+	vs := h.of(key)
+	before, bytes := vs.Len(), 0
+	for _, p := range writes {
+		bytes += vs.Merge(h.types, old, p.record)
 	}
-	h.order = append(h.order, replacement{by.Version, key})
-	h.bytes += old.Value.Size() + oldVersionOverhead
+	h.added(key, vs, stored, before, bytes, keep)
+}
+
+// added counts what was added to a key, and keeps the bound.
+func (h *oldVersions) added(key string, vs *keyVersions, stored causal.Record, before, bytes int, keep bool) {
+	if keep {
+		h.keepStored(vs, stored)
+	}
+	h.order = append(h.order, replacement{vs.Newest(), key})
+	h.bytes += bytes + (vs.Len()-before)*oldVersionOverhead
 	h.trim()
 	if len(h.order) > 1024+2*h.bytes/oldVersionOverhead {
 		h.compact()
@@ -103,7 +120,7 @@ func (h *oldVersions) compact() {
 	kept, count := make([]replacement, 0, len(h.order)/2), map[string]int{}
 	for i := len(h.order) - 1; i >= 0; i-- {
 		r := h.order[i]
-		if vs := h.keys[r.key]; vs != nil && count[r.key] < len(vs.old) {
+		if vs := h.keys[r.key]; vs != nil && count[r.key] < vs.Len() {
 			count[r.key]++
 			kept = append(kept, r)
 		}
@@ -115,39 +132,31 @@ func (h *oldVersions) compact() {
 // addSuperseded records a write that was processed after a greater one.
 func (h *oldVersions) addSuperseded(key string, rec causal.Record) {
 	vs := h.keys[key]
-	if vs == nil || rec.Version.Less(vs.old[0].Version) {
+	if vs == nil {
 		return
 	}
-	i, dup := slices.BinarySearchFunc(vs.old, rec, func(a, b causal.Record) int { return a.Version.Compare(b.Version) })
-	if dup {
-		return
+	before := vs.Len()
+	if bytes, added := vs.Insert(h.types, rec); added {
+		h.bytes += bytes + (vs.Len()-before)*oldVersionOverhead
+		h.trim()
 	}
-	vs.old = slices.Insert(vs.old, i, rec)
-	h.bytes += rec.Value.Size() + oldVersionOverhead
-	h.trim()
 }
 
-// at returns the newest old version at or below cut, and the HLC of the version after it. The caller has checked that
-// the current version is above the cut.
+// at returns the value of a key at a cut, and the HLC of the version after it. The caller has checked that the current
+// version is above the cut.
 func (h *oldVersions) at(key string, cut causal.HLC) (rec causal.Record, next causal.HLC, ok bool) {
 	vs := h.keys[key]
 	if vs == nil {
 		return causal.Record{}, 0, false
 	}
-	next = vs.current.HLC
-	for i := len(vs.old) - 1; i >= 0; i-- {
-		if vs.old[i].Version.HLC <= cut {
-			return vs.old[i], next, true
-		}
-		next = vs.old[i].Version.HLC
-	}
-	return causal.Record{}, 0, false
+	return vs.At(h.types, cut)
 }
 
 // forget removes all versions of a key.
 func (h *oldVersions) forget(key string) {
 	if vs := h.keys[key]; vs != nil {
-		h.removeLowest(key, vs, len(vs.old))
+		records, bytes := vs.Drop()
+		h.removed(key, vs, records, bytes)
 	}
 }
 
@@ -163,28 +172,16 @@ func (h *oldVersions) prune(keepFrom causal.HLC) {
 }
 
 func (h *oldVersions) pruneKey(key string, keepFrom causal.HLC) {
-	vs := h.keys[key]
-	if vs == nil {
-		return
+	if vs := h.keys[key]; vs != nil {
+		records, bytes := vs.Fold(h.types, keepFrom)
+		h.removed(key, vs, records, bytes)
 	}
-	if vs.current.HLC <= keepFrom {
-		h.removeLowest(key, vs, len(vs.old))
-		return
-	}
-	keep := 0
-	for keep+1 < len(vs.old) && vs.old[keep+1].Version.HLC <= keepFrom {
-		keep++
-	}
-	h.removeLowest(key, vs, keep)
 }
 
-// removeLowest removes the n lowest versions of a key.
-func (h *oldVersions) removeLowest(key string, vs *keyVersions, n int) {
-	for _, r := range vs.old[:n] {
-		h.bytes -= r.Value.Size() + oldVersionOverhead
-	}
-	vs.old = slices.Delete(vs.old, 0, n)
-	if len(vs.old) == 0 {
+// removed counts what was removed from a key.
+func (h *oldVersions) removed(key string, vs *keyVersions, records, bytes int) {
+	h.bytes -= bytes + records*oldVersionOverhead
+	if vs.IsEmpty() {
 		h.dropStored(vs)
 		delete(h.keys, key)
 	}

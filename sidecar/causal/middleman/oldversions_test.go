@@ -11,7 +11,7 @@ func rec(hlc causal.HLC, data string) causal.Record {
 }
 
 func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
-	h := newOldVersions(1 << 20)
+	h := newOldVersions(nil, 1<<20)
 	h.add("k", causal.Missing(0), rec(10, ""), true)
 	h.add("k", rec(10, "a"), rec(30, ""), true)
 	h.addSuperseded("k", rec(20, "b")) // processed after 30, and before it in order
@@ -30,7 +30,7 @@ func TestHistoryAnswersACutOrSaysThatItCannot(t *testing.T) {
 }
 
 func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
-	h := newOldVersions(1 << 20)
+	h := newOldVersions(nil, 1<<20)
 	h.add("k", rec(10, "a"), rec(30, ""), true)
 	h.add("k", rec(30, "c"), rec(50, ""), true)
 	h.prune(40)
@@ -44,7 +44,7 @@ func TestHistoryNeverAnswersBelowWhatItHasForgotten(t *testing.T) {
 }
 
 func TestHistoryKeepsItsBound(t *testing.T) {
-	h := newOldVersions(3000)
+	h := newOldVersions(nil, 3000)
 	for i := causal.HLC(1); i < 1000; i++ {
 		h.add("k"+string(rune('a'+i%26)), rec(i, "0123456789"), rec(i+26, ""), true)
 		if h.bytes > 3000 {
@@ -54,7 +54,7 @@ func TestHistoryKeepsItsBound(t *testing.T) {
 }
 
 func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
-	h := newOldVersions(1 << 16)
+	h := newOldVersions(nil, 1<<16)
 	for i := 1; i <= 200_000; i++ {
 		h.add("x", causal.Record{Version: causal.Version{HLC: causal.HLC(i), Origin: 1}, Value: causal.Value{}},
 			causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}, true)
@@ -66,7 +66,7 @@ func TestTheHistoryKeepsItsBoundWhileSVStands(t *testing.T) {
 
 // Each version of a key is pruned by the insertion that has brought it.
 func TestTheHistoryIsPrunedAfterItWasCompacted(t *testing.T) {
-	h := newOldVersions(1 << 20)
+	h := newOldVersions(nil, 1<<20)
 	for i := causal.HLC(1); i <= 3; i++ {
 		h.add("k", rec(i, "a"), rec(i+1, ""), true)
 	}
@@ -79,7 +79,7 @@ func TestTheHistoryIsPrunedAfterItWasCompacted(t *testing.T) {
 }
 
 func TestTheRecordInStorageIsKeptWithinItsShare(t *testing.T) {
-	h := newOldVersions(4 * (10 + oldVersionOverhead) * storedShare)
+	h := newOldVersions(nil, 4*(10+oldVersionOverhead)*storedShare)
 	for i := causal.HLC(1); i <= 6; i++ {
 		h.add(string(rune('a'+int(i))), causal.Missing(0), rec(i, "0123456789"), true)
 	}

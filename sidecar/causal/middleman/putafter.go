@@ -32,7 +32,9 @@ type put struct {
 	stagedBytes int        // what it counts for
 	questions   []question // that wait until it is written
 	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
-	missingAsOf uint64     // the newest probe after whose sending a dependency was missing; 0: none
+	// awaitsEarlier says that only an earlier put of its key, which is staged too, keeps it from being written.
+	awaitsEarlier bool
+	missingAsOf   uint64 // the newest probe after whose sending a dependency was missing; 0: none
 }
 
 // putAfter handles a put, which its coordinator repeats until it is acknowledged.
@@ -41,6 +43,9 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	l := m.lanes.of(v.Origin)
 	if l == nil {
 		return // a coordinator that this topology does not have
+	}
+	if !m.knowsType(&a.Record) {
+		return // it is sent again, perhaps to a later version
 	}
 	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
@@ -119,6 +124,15 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 }
 
+// knowsType reports whether a write is of a type that is known here. One that is not can be neither written nor lost.
+func (m *Middleman) knowsType(r *causal.Record) bool {
+	if m.cfg.Types.Knows(r.Value.Type) {
+		return true
+	}
+	m.stats.UnknownTypes++
+	return false
+}
+
 // timeLimit returns the greatest timestamp of another part to believe.
 func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
 	if m.cfg.Broken.Has(causal.AnyClock) {
@@ -155,8 +169,14 @@ func (m *Middleman) cacheConfirmed(now causal.Now, p *put) {
 	m.acknowledgeIfClean(now, p)
 }
 
-// write queues the write of p, whose dependencies are processed.
+// write queues the write of p, whose dependencies are processed. A write that merges, and does not replace what the key
+// had before, is never in the value without that: of lanes, it and what it depends on wait for receipt only, so earlier
+// writes may be staged.
 func (m *Middleman) write(now causal.Now, p *put) {
+	if p.record.Value.Merges() && m.staged.hasEarlier(p) && !m.cfg.Broken.Has(causal.DeltaOvertakes) {
+		p.awaitsEarlier = true
+		return
+	}
 	p.submitted = true
 	m.tasks.submit(m.tasks.write(p))
 	m.unstage(now, p)

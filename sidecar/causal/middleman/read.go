@@ -2,6 +2,7 @@ package middleman
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -109,13 +110,7 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 	default:
 		reply.Record = stored.Record
 	}
-	reply.Status = m.status(r.key, reply.Record.Version)
-	if w := m.writes.find(reply.Record.Version); w != nil {
-		reply.Past = w.past
-	}
-	if r.snapshot && reply.Record.Version.HLC <= r.cut {
-		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
-	}
+	m.judge(r, &reply)
 	if stored.Foreign {
 		reply.Status = causal.InFlight // nothing is known of it; without a version it is not kept either (sendFill)
 	}
@@ -129,7 +124,7 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 		m.stats.Fills++
 	} else {
 		m.stats.Gets++
-		if r.versionOnly && reply.Record.Version == r.known {
+		if r.versionOnly && reply.Record.Version == r.known && keystate.Identifies(&reply.Record) {
 			reply.Record.Value.Data, reply.VersionOnly = nil, true
 		}
 	}
@@ -137,6 +132,43 @@ func (m *Middleman) finishRead(now causal.Now, t *task, stored StorageResult) {
 	if !m.readsUnserialized() {
 		m.tasks.release(t)
 	}
+}
+
+// judge says of the value in a reply what of it is unstable, and what its past is.
+func (m *Middleman) judge(r *readRequest, reply *causal.GetReply) {
+	v := reply.Record.Version
+	reply.Status = m.status(r.key, v)
+	if w := m.writes.find(v); w != nil {
+		reply.Past = w.past
+	}
+	if r.snapshot && v.HLC <= r.cut {
+		reply.Status = causal.Stable // the reader's vectors are newer than the ones here
+	}
+	if keystate.Identifies(&reply.Record) {
+		return
+	}
+	reply.Status = causal.Stable
+	reply.Unstable = keystate.Unstable(m.cfg.Types, &reply.Record, func(v causal.Version) bool {
+		return r.snapshot && v.HLC <= r.cut || m.status(r.key, v) == causal.Stable
+	})
+	if len(reply.Unstable) > 0 {
+		reply.Status = causal.InFlight
+	}
+	if reply.Past != 0 { // that of its newest write is known, and each of the others has one
+		reply.Past = m.pastOfAll(&reply.Record)
+	}
+}
+
+// pastOfAll returns the greatest HLC in the past of the writes of a merging value.
+func (m *Middleman) pastOfAll(rec *causal.Record) (past causal.HLC) {
+	for w := range m.cfg.Types.Writes(*rec) {
+		p := w.Version.HLC // at least it is below that
+		if known := m.writes.find(w.Version); known != nil && known.past != 0 {
+			p = known.past
+		}
+		past = max(past, p)
+	}
+	return past
 }
 
 // newestAtSnapshot returns the newest version at or below the cut and what the reader has seen, and the HLC of the
@@ -158,12 +190,12 @@ func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec
 	if m.cfg.Broken.Has(causal.OlderThanSeen) {
 		from = max(r.cut, r.base)
 	}
-	for v := rec.Version; r.base != 0 && v.HLC > from && m.status(r.key, v) == causal.InFlight; {
+	for v := m.unstableAbove(r, &rec, from); v.HLC > from; {
 		older, after, ok := m.versionAt(r.key, current, v.HLC-1)
 		if !ok {
 			break // older ones are not kept: the reader gets the in-flight version
 		}
-		if v = older.Version; v.HLC <= from || m.status(r.key, v) == causal.Stable {
+		if v = m.unstableAbove(r, &older, from); v.HLC <= from {
 			rec, next = older, after
 		}
 	}
@@ -171,6 +203,15 @@ func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec
 		m.stats.OlderReads++
 	}
 	return rec, next
+}
+
+// unstableAbove returns the write of a value that a read passes over first, since it is in-flight and above its base:
+// of a register its version, of a merging value the oldest one. The zero Version: there is none.
+func (m *Middleman) unstableAbove(r *readRequest, rec *causal.Record, from causal.HLC) causal.Version {
+	isPassedOver := func(v causal.Version) bool {
+		return r.base != 0 && v.HLC > from && m.status(r.key, v) == causal.InFlight
+	}
+	return keystate.First(m.cfg.Types, rec, isPassedOver)
 }
 
 // versionAt returns the newest version of a key at or below an HLC, and the HLC of the version after it. It returns
@@ -187,8 +228,8 @@ func (m *Middleman) versionAt(key string, current causal.Record, upTo causal.HLC
 func (m *Middleman) reply(now causal.Now, r *readRequest, reply causal.GetReply) {
 	if r.fill {
 		m.sendFill(now, r, causal.FillReply{ID: reply.ID, Key: reply.Key, Record: reply.Record, Status: reply.Status,
-			Next: reply.Next, Past: reply.Past,
-			Ring: reply.Ring, Err: reply.Err, Map: reply.Map})
+			Unstable: reply.Unstable,
+			Next:     reply.Next, Past: reply.Past, Ring: reply.Ring, Err: reply.Err, Map: reply.Map})
 		return
 	}
 	m.Send(reply.Message(m.cfg.Self, r.from))

@@ -220,23 +220,32 @@ func (m *Middleman) readSalvagePage(p *salvagePage) {
 // takeSalvageValue takes a record of a page.
 func (m *Middleman) takeSalvageValue(p *salvagePage, key string, r StorageResult) {
 	p.reading--
-	v := r.Record.Version
 	switch {
-	case r.Failed:
+	case r.Failed || r.Found && !m.knowsType(&r.Record):
 		p.failed = true
 	case !r.Found || r.Foreign:
 	default:
-		p.seen = max(p.seen, v.HLC)
-		if o := m.cfg.Topology.OriginOf(p.to); v.Origin == o && v.HLC > m.known.SV(o) {
-			if size := len(key) + r.Record.Value.Size(); len(p.found) > 0 && p.bytes+size > m.cfg.SalvageBytes {
-				p.unread, p.full = append(p.unread, key), true
-			} else {
-				p.found = append(p.found, causal.Moved{Key: key, Record: r.Record})
-				p.bytes += size
-			}
+		p.seen = max(p.seen, r.Record.Version.HLC)
+		found, bytes := m.writesOf(m.cfg.Topology.OriginOf(p.to), key, r.Record)
+		if bytes > 0 && len(p.found) > 0 && p.bytes+bytes > m.cfg.SalvageBytes {
+			p.unread, p.full = append(p.unread, key), true
+		} else {
+			p.found = append(p.found, found...)
+			p.bytes += bytes
 		}
 	}
 	m.readSalvagePage(p)
+}
+
+// writesOf returns the writes of an origin in the value of a key that are above its SV, and how many bytes they are.
+func (m *Middleman) writesOf(o topology.Origin, key string, rec causal.Record) (found []causal.Moved, bytes int) {
+	for w := range m.cfg.Types.Writes(rec) {
+		if w.Version.Origin == o && w.Version.HLC > m.known.SV(o) {
+			found = append(found, causal.Moved{Key: key, Record: w})
+			bytes += len(key) + w.Value.Size()
+		}
+	}
+	return found, bytes
 }
 
 // sendSalvaged sends a page, without what is complete, in as many messages as it needs.

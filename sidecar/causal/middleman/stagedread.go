@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -104,6 +105,16 @@ func (m *Middleman) Staged(key string) (versions []causal.Version) {
 	return versions
 }
 
+// hasEarlier reports whether an earlier put of the key of p is staged.
+func (s *stagedPuts) hasEarlier(p *put) bool {
+	for q := s.byKey[p.key]; q != nil; q = q.next {
+		if keystate.Newer(&p.record, &q.record) {
+			return true
+		}
+	}
+	return false
+}
+
 // park makes a question of a node wait for p, if there is room for it.
 func (s *stagedPuts) park(p *put, of topology.Node, q question, probeAt int64) (parked bool) {
 	if q.holder, parked = s.parked.Take(of); !parked {
@@ -181,6 +192,20 @@ func (m *Middleman) unstage(now causal.Now, p *put) {
 		if questions[i].probe == nil {
 			m.read(now, questions[i].read)
 		}
+	}
+	m.writeLater(now, p)
+}
+
+// writeLater queues the writes that waited for p only.
+func (m *Middleman) writeLater(now causal.Now, p *put) {
+	for q := m.staged.byKey[p.key]; q != nil; {
+		next := q.next
+		if q.awaitsEarlier && !m.staged.hasEarlier(q) {
+			q.awaitsEarlier = false
+			m.write(now, q)
+			next = m.staged.byKey[p.key] // that may have queued others
+		}
+		q = next
 	}
 }
 

@@ -104,6 +104,9 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.takeSalvageValue(t.page, t.key, r)
 		return
 	}
+	if r.Found && !m.knowsType(&r.Record) {
+		r.Found, r.Failed = false, true // a later version has written it: it is neither shown nor replaced
+	}
 	if r.Foreign {
 		m.stats.Foreign++
 		r.Record.Version = causal.Version{} // less than every write

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is
@@ -12,27 +14,29 @@ import (
 
 // task is something to do with storage.
 type task struct {
-	kind      taskKind
-	key       string
-	read      readRequest    // taskRead; taskCount and taskScan use from and id
-	put       *put           // taskWrite
-	coalesced []*put         // taskWrite: puts with lower versions, which put supersedes in the same step
+	kind taskKind
+	// stored says that the task has read the current record, or knows it, and has asked storage to replace it.
+	stored  bool
+	unread  bool          // taskWrite, once stored: the record to replace was not read, since it was known
+	unkept  bool          // taskWrite, once stored: the record to replace is not in replaced
+	found   bool          // taskWrite, once stored: there was a record to replace
+	foreign bool          // taskWrite, once stored: something else had written it
+	status  causal.Status // only for the StatusNotAtomic fault
+	key     string
+	read    readRequest // taskRead; taskCount and taskScan use from and id
+	put     *put        // taskWrite
+	// taskWrite: puts with lower versions, which are written in the same step, or superseded by put
+	coalesced []*put
+	joined    *causal.Record // taskWrite: what is to be written, if that is not the record of put
 	tombstone causal.Version // taskDropTombstone
 	horizon   causal.HLC     // taskRaiseHorizon
-	// stored says that the task has read the current record, or knows it, and has asked storage to replace it.
-	stored   bool
-	replaced causal.Record // taskWrite, once stored
-	unread   bool          // taskWrite, once stored: the record to replace was not read, since it was known
-	unkept   bool          // taskWrite, once stored: the record to replace is not in replaced
-	named    []string      // taskScan: keys of puts that are not processed
-	holder   causal.Holder // taskCount, taskScan: who has asked
-	size     int           // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
-	claim    *claim        // taskFence
-	page     *salvagePage  // taskSalvageNames, taskSalvageValue
-	found    bool          // taskWrite, once stored: there was a record to replace
-	foreign  bool          // taskWrite, once stored: something else had written it
-	copied   *copiedRecord // taskMerge
-	status   causal.Status // only for the StatusNotAtomic fault
+	replaced  causal.Record  // taskWrite, once stored
+	named     []string       // taskScan: keys of puts that are not processed
+	holder    causal.Holder  // taskCount, taskScan: who has asked
+	size      int            // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
+	claim     *claim         // taskFence
+	page      *salvagePage   // taskSalvageNames, taskSalvageValue
+	copied    *copiedRecord  // taskMerge
 }
 
 type taskKind uint8
@@ -54,9 +58,12 @@ const (
 
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.
 type taskQueues struct {
-	byKey    map[string]*taskQueue
-	inFlight inFlightTasks
-	requests []StorageOp // not taken yet
+	types *value.Types
+	// losesMerged is for the fault DeltaLost.
+	losesMerged bool
+	byKey       map[string]*taskQueue
+	inFlight    inFlightTasks
+	requests    []StorageOp // not taken yet
 	// startWrite issues the first storage request of a taskWrite.
 	startWrite func(*task)
 	retries    []*task // writes whose storage request failed
@@ -78,8 +85,8 @@ type taskQueue struct {
 	waiting []*task
 }
 
-func newTaskQueues() taskQueues {
-	return taskQueues{byKey: map[string]*taskQueue{}}
+func newTaskQueues(types *value.Types) taskQueues {
+	return taskQueues{types: types, byKey: map[string]*taskQueue{}}
 }
 
 // submit runs a read, a write or the removal of a tombstone as soon as the queue of its key allows.
@@ -117,7 +124,7 @@ func (qs *taskQueues) start(q *taskQueue, t *task) {
 		return
 	}
 	q.writing = true
-	q.coalesce(t)
+	qs.coalesce(q, t)
 	if t.kind == taskWrite {
 		qs.startWrite(t)
 		return
@@ -130,9 +137,10 @@ func (qs *taskQueues) requestRead(t *task) {
 	qs.request(StorageOp{Kind: StorageRead, Key: t.key, ForReader: true, Reader: t.read.from}, t)
 }
 
-// coalesce merges the waiting writes of the key into t: the newest is written, and supersedes the others in the same
-// step. So a key with many concurrent writers costs one write at a time, and readers do not wait for each of them.
-func (q *taskQueue) coalesce(t *task) {
+// coalesce joins the waiting writes of the key with t: what all of them make of the key is written in one step, and of
+// registers that is the newest. So a key with many concurrent writers costs one write at a time, and readers do not
+// wait for each of them.
+func (qs *taskQueues) coalesce(q *taskQueue, t *task) {
 	if t.kind != taskWrite {
 		return
 	}
@@ -140,12 +148,33 @@ func (q *taskQueue) coalesce(t *task) {
 		if w.kind != taskWrite {
 			return false
 		}
-		if t.put.record.Version.Less(w.put.record.Version) {
+		joined := qs.types.Join(*t.record(), *w.record())
+		if keystate.Newer(&w.put.record, &t.put.record) {
 			t.put, w.put = w.put, t.put
 		}
 		t.coalesced = append(t.coalesced, w.put)
+		if !qs.losesMerged {
+			t.write(joined)
+		}
 		return true
 	})
+}
+
+// record returns what a taskWrite writes: what its puts make of the key, and once it is stored, with what was in
+// storage.
+func (t *task) record() *causal.Record {
+	if t.joined != nil {
+		return t.joined
+	}
+	return &t.put.record
+}
+
+// write makes a record the one that is written. Of registers it is that of put.
+func (t *task) write(rec causal.Record) {
+	if t.joined = nil; !keystate.Same(&rec, &t.put.record) {
+		joined := rec // on the heap in this case only
+		t.joined = &joined
+	}
 }
 
 // release ends a task that submit has started.

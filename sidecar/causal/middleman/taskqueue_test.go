@@ -17,7 +17,7 @@ func writeTask(hlc causal.HLC) *task {
 
 // newTestQueues returns queues of which every write reads first.
 func newTestQueues() *taskQueues {
-	qs := newTaskQueues()
+	qs := newTaskQueues(nil)
 	qs.startWrite = func(t *task) { qs.request(StorageOp{Kind: StorageRead, Key: t.key}, t) }
 	return &qs
 }

@@ -1,16 +1,22 @@
 package middleman
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+)
 
-// Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it if its put has a
-// greater version.
+// Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it by what that and
+// its puts make of the key, unless that is what storage has.
 
-// startWrite starts the write of a put: with reading the current record, unless that is known and the put replaces it.
-// A put that may lose reads first, so that nothing is marked as processed in the step that submits it.
+// startWrite starts the write of a put: with reading the current record, unless that is known and the put changes it. A
+// put that may lose reads first, so that nothing is marked as processed in the step that submits it.
 func (m *Middleman) startWrite(t *task) {
-	if rec, known := m.oldVersions.stored(t.key); known && m.backfill == nil && rec.Version.Less(t.put.record.Version) {
-		t.stored, t.found, t.unread = true, true, true
-		m.holdReplaced(t, rec)
+	if rec, known := m.oldVersions.stored(t.key); known && m.backfill == nil {
+		if joined, changed := keystate.Add(m.cfg.Types, rec, *t.record()); changed {
+			t.write(joined)
+			t.stored, t.found, t.unread = true, true, true
+			m.holdReplaced(t, rec)
+		}
 	}
 	m.requestWrite(t)
 }
@@ -27,23 +33,46 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 	case !t.stored && trustFailed && r.Record.Version == p.record.Version:
 		m.markProcessed(now, p, false)
 		m.tasks.releaseWrite(t)
-	case !t.stored && p.record.Version.Less(r.Record.Version):
-		m.markSuperseded(now, append(t.coalesced, p))
-		m.tasks.releaseWrite(t)
 	case !t.stored:
+		joined, _ := keystate.Add(m.cfg.Types, r.Record, *t.record())
+		if keystate.IsStored(&joined, &r.Record, &p.record) {
+			m.markSuperseded(now, append(t.coalesced, p))
+			m.tasks.releaseWrite(t)
+			return
+		}
 		// Also if the same version is there already: it is from before a restart, and perhaps was never made durable.
+		t.write(joined)
 		t.stored, t.found, t.foreign = true, r.Found, r.Foreign
 		m.holdReplaced(t, r.Record)
 		m.requestWrite(t)
 	default:
-		m.keepReplaced(t)
-		if p.record.Value.Tombstone {
-			m.tombstones.add(t.key, p.record.Version)
-		}
-		m.markProcessed(now, p, false)
-		m.markSuperseded(now, t.coalesced)
-		m.tasks.releaseWrite(t)
+		m.finishWrite(now, t)
 	}
+}
+
+// finishWrite follows the write of a task, which is durable. Of registers, the newest was written, and has superseded
+// the others.
+func (m *Middleman) finishWrite(now causal.Now, t *task) {
+	m.keepReplaced(t)
+	stored := t.record()
+	if stored.Value.Tombstone {
+		m.tombstones.add(t.key, stored.Version)
+	}
+	m.markWritten(now, stored, t.put)
+	for _, p := range t.coalesced {
+		m.markWritten(now, stored, p)
+	}
+	m.tasks.releaseWrite(t)
+}
+
+// markWritten marks a put as processed that was joined with what is in storage now.
+func (m *Middleman) markWritten(now causal.Now, stored *causal.Record, p *put) {
+	if keystate.IsOverwritten(stored, &p.record) {
+		m.oldVersions.addSuperseded(p.key, p.record)
+		m.markProcessed(now, p, true)
+		return
+	}
+	m.markProcessed(now, p, false)
 }
 
 // holdReplaced holds the record that a write is about to replace, unless all writes in progress hold as much as old
@@ -58,17 +87,20 @@ func (m *Middleman) holdReplaced(t *task, rec causal.Record) {
 	m.tasks.replacedBytes += size
 }
 
-// keepReplaced keeps the record that a write has replaced, for reads at a cut.
+// keepReplaced keeps what a write has replaced, for reads at a cut.
 func (m *Middleman) keepReplaced(t *task) {
 	if !t.unkept {
 		m.tasks.replacedBytes -= t.replaced.Value.Size()
 	}
-	switch rec := t.put.record; {
+	keepStored := !(t.unread && m.cfg.Broken.Has(causal.StoredNotUpdated))
+	switch stored := t.record(); {
 	case t.foreign || t.unkept:
 		// when a foreign value was written is unknown, so the versions before it do not help; nor do those before a gap
 		m.oldVersions.forget(t.key)
-	case t.replaced.Version != rec.Version:
-		m.oldVersions.add(t.key, t.replaced, rec, !(t.unread && m.cfg.Broken.Has(causal.StoredNotUpdated)))
+	case t.replaced.Value.Merges() || stored.Value.Merges():
+		m.oldVersions.merge(t.key, t.replaced, *stored, append(t.coalesced, t.put), keepStored)
+	case t.replaced.Version != stored.Version:
+		m.oldVersions.add(t.key, t.replaced, *stored, keepStored)
 	}
 }
 
@@ -84,8 +116,8 @@ func (m *Middleman) markSuperseded(now causal.Now, puts []*put) {
 func (m *Middleman) requestWrite(t *task) {
 	op := StorageOp{Kind: StorageRead, Key: t.key}
 	if t.stored {
-		op.Kind, op.Record, op.KeyExists = StorageWrite, t.put.record, t.found
-		if t.put.record.Value.Tombstone && m.cfg.Broken.Has(causal.DeleteRemoves) {
+		op.Kind, op.Record, op.KeyExists = StorageWrite, *t.record(), t.found
+		if t.record().Value.Tombstone && m.cfg.Broken.Has(causal.DeleteRemoves) {
 			op.Kind = StorageDelete
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -76,15 +77,13 @@ type node struct {
 
 // entry is a copy of one version of a key.
 type entry struct {
-	key  string
-	rec  causal.Record
-	from *stream
-	// next is the HLC of the version that came after it, or 0 while it is the newest.
-	next      causal.HLC
+	keystate.Copy
+	key       string
+	from      *stream
 	touchedAt int64
 }
 
-func (e *entry) size() int { return len(e.key) + e.rec.Value.Size() + entryOverhead }
+func (e *entry) size() int { return len(e.key) + e.Record.Value.Size() + entryOverhead }
 
 // faultDrop is an invalidation that is carried out late, for the fault NearDropLate.
 type faultDrop struct {
@@ -124,7 +123,7 @@ func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*
 		e.touchedAt = now.Mono
 		s.entries.Get(hash)
 	}
-	return &e.rec, true
+	return &e.Record, true
 }
 
 // isCurrent reports whether a copy is the newest version at or below a cut; with a cut of 0, the newest of all.
@@ -133,9 +132,9 @@ func (s *Store) isCurrent(e *entry, cut causal.HLC) bool {
 	case s.cfg.Broken.Has(causal.NearNextUnchecked):
 		return true
 	case cut == 0:
-		return e.next == 0
+		return e.IsNewest()
 	}
-	return e.rec.Version.HLC <= cut && (e.next == 0 || cut < e.next)
+	return e.IsAt(cut)
 }
 
 // Wanted counts a read of a key that goes to a cache, since no copy answers it. It returns how large a copy may be, in
@@ -193,19 +192,14 @@ func (s *Store) keep(now causal.Now, st *stream, r causal.GetReply, limit causal
 	if r.Err != causal.OK || !s.isOn() || r.Record.Version.HLC > limit {
 		return
 	}
-	e := &entry{key: r.Key, rec: r.Record, from: st, next: r.Next, touchedAt: now.Mono}
+	e := &entry{Copy: keystate.Copy{Record: r.Record, Next: r.Next}, key: r.Key, from: st, touchedAt: now.Mono}
 	if e.size() > s.cfg.MaxBytes {
 		return
 	}
 	hash := topology.Hash(r.Key)
 	if old, _ := s.entries.Peek(hash); old != nil {
-		if old.key == r.Key && old.from.isLeased(now) {
-			switch c := old.rec.Version.Compare(r.Record.Version); {
-			case c > 0:
-				return // from another stream, or for a reader at an older cut
-			case c == 0 && old.next != 0 && (e.next == 0 || old.next < e.next):
-				e.next = old.next
-			}
+		if old.key == r.Key && old.from.isLeased(now) && !e.Follow(&old.Copy) {
+			return // from another stream, or for a reader at an older cut
 		}
 		s.bytes -= old.size()
 	}
@@ -223,10 +217,8 @@ func (s *Store) invalidate(i causal.Invalidate) {
 	e, ok := s.entries.Peek(i.KeyHash)
 	switch {
 	case !ok:
-	case i.Next == 0:
+	case i.Next == 0 || !e.Withdraw(i.Next):
 		s.entries.Remove(i.KeyHash)
-	case e.rec.Version.HLC <= i.Next && (e.next == 0 || i.Next < e.next):
-		e.next = i.Next
 	}
 	s.stats.Invalidated++
 }

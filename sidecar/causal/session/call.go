@@ -140,7 +140,7 @@ func (s *Sidecar) finish(c *call, r Result) {
 	c.finished = true
 	s.requests.drop(c.requestID)
 	if c.pipeline != nil {
-		s.leavePipeline(c, r.Record.Version)
+		s.leavePipeline(c, &r.Record)
 		if r.Err != causal.OK {
 			s.ReleaseAhead(c.ahead)
 			c.ahead = 0

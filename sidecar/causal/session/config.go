@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -65,6 +66,8 @@ type Config struct {
 	MaxAheadBytes int
 	// NotifyAfterDelay is how long a restriction may wait for SV before every ring is asked for it by notify-after.
 	NotifyAfterDelay time.Duration
+	// Types are the types of values that are known here; nil: registers only.
+	Types *value.Types
 	// Comparison is set by the laboratory only. Production leaves it zero.
 	Comparison Comparison
 	// Broken is set by the simulator's self-tests only. Production leaves it zero.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -37,13 +38,14 @@ func (s *Sidecar) countGet(c *call) {
 func (s *Sidecar) locate(now causal.Now, c *call) {
 	ss := c.session
 	if w := ss.own.newest[c.op.Key]; w != nil {
-		newest := ss.seen < w.version.HLC || s.cfg.Broken.Has(causal.OwnUnchecked)
+		own := w.record()
+		newest := keystate.Hides(&own, ss.seen) || s.cfg.Broken.Has(causal.OwnUnchecked)
 		if newest && !(w.complete && s.readsLatest(now, c)) {
 			s.serveOwnWrite(now, c, w)
 			return
 		}
-		// The session may have seen a greater concurrent write of the key, or what depends on one. So look, and return
-		// the greater of the two.
+		// The session may have seen a greater concurrent write of the key, or what depends on one, or its own write is
+		// a part of the value only. So look, and return what becomes of the two.
 		c.own = w
 	}
 	s.sendGet(now, c)
@@ -125,7 +127,7 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 		if g.At <= g.Cut || g.At <= g.Seen {
 			g.At = 0
 		}
-		if c.own != nil {
+		if c.own != nil && !c.own.value.Merges() {
 			g.Seen = max(g.Seen, c.own.version.HLC)
 			near = max(near, g.Seen)
 		}
@@ -247,6 +249,7 @@ func (s *Sidecar) takeGetReply(now causal.Now, c *call, r *causal.GetReply) {
 // handleGetReply takes the reply of a cache or a middleman to a get whose turn it is.
 func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	ss := c.session
+	found := foundValue{&r.Record, c.slot, r.Status, r.Unstable, r.Ring}
 	switch {
 	case r.Err == causal.ErrDataLost && c.target.Part == topology.Middleman:
 		s.routes.NoteDataLost(now, c.target)
@@ -265,11 +268,23 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 		s.retryLater(now, c)
 		c.skipCache = c.skipCache || c.target.Part == topology.Cache
 		return
-	case c.own != nil && r.Record.Version.Less(c.own.version):
-		s.serveOwnWrite(now, c, c.own)
+	case !s.cfg.Types.Knows(r.Record.Value.Type):
+		s.fail(c, causal.ErrType)
 		return
-	case r.Status == causal.InFlight && len(ss.restrictions.list) >= s.cfg.MaxRestrictions &&
-		s.wouldRestrict(ss, r.Record.Version) && !ss.past.hasRead(c.op.Key, r.Record.Version):
+	case c.own != nil && c.own.isIncomplete():
+		s.awaitOwnWrite(now, c)
+		return
+	}
+	rec := r.Record
+	if c.own != nil {
+		own, isOwn := c.own.record(), false
+		if rec, isOwn = keystate.Overlay(s.cfg.Types, &r.Record, &own); isOwn {
+			s.serveOwnWrite(now, c, c.own)
+			return
+		}
+	}
+	switch n := s.newRestrictions(ss, &found); {
+	case n > 0 && len(ss.restrictions.list)+n > s.cfg.MaxRestrictions && !ss.past.hasRead(c.op.Key, &r.Record):
 		s.retryLater(now, c) // until a restriction is lifted
 		return
 	case !s.observeGet(now, c, r):
@@ -280,8 +295,20 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	if r.Status == causal.InFlight {
 		s.stats.InFlightReads++
 	}
-	s.finish(c, Result{Record: r.Record, Outcome: Outcome{
-		Version: r.Record.Version, Source: s.sourceOfGet(c, r), Status: r.Status, Ring: r.Ring}})
+	s.finish(c,
+		Result{Record: rec, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: r.Status,
+			Ring: r.Ring}})
+}
+
+// awaitOwnWrite makes a get wait for an own write that is a part of the value, and of which the value was evicted: once
+// it is complete, it is read from a ring.
+func (s *Sidecar) awaitOwnWrite(now causal.Now, c *call) {
+	if !c.own.forgotten {
+		s.retryLater(now, c)
+		return
+	}
+	c.own = nil
+	s.locate(now, c)
 }
 
 // handleLogReply takes the value of an own write that was evicted.

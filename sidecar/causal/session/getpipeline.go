@@ -119,7 +119,7 @@ func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
 
 // leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the
 // answer.
-func (s *Sidecar) leavePipeline(c *call, answer causal.Version) {
+func (s *Sidecar) leavePipeline(c *call, answer *causal.Record) {
 	p := c.pipeline
 	p.calls = slices.DeleteFunc(p.calls, func(x *call) bool { return x == c })
 	again := false

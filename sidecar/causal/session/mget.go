@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -31,14 +32,16 @@ type mget struct {
 	slots   []topology.Slot // by index in Op.Keys, as all slices here
 	own     []*ownWrite     // own writes when it started
 	replies []keyReply      // the newest ones; nil before the first round
-	phase   mgetPhase
-	round   keyRound
-	starts  int  // of the search for the newest values
-	rounds  int  // started since the last start
-	failed  bool // some node replied with an error
-	mixed   bool // near copies and a ring answer, for the fault NearMGetMixed
-	bytes   int  // of the values in replies
-	keys    int  // bytes of all keys, without the values
+	// unstable are the in-flight writes of merging values in replies.
+	unstable map[int][]causal.Version
+	phase    mgetPhase
+	round    keyRound
+	starts   int  // of the search for the newest values
+	rounds   int  // started since the last start
+	failed   bool // some node replied with an error
+	mixed    bool // near copies and a ring answer, for the fault NearMGetMixed
+	bytes    int  // of the values in replies
+	keys     int  // bytes of all keys, without the values
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy,
 	// at cut.
@@ -46,6 +49,8 @@ type mget struct {
 	tried topology.RingSet
 	// cut is what is read at, or will be; 0: the newest values.
 	cut causal.HLC
+	// settlesAt is the cut that merging values are settled at; 0: none are.
+	settlesAt causal.HLC
 	// covers is the snapshot cut that it reads at, and least the lowest that it may.
 	covers causal.Cut
 	least  causal.HLC
@@ -185,7 +190,7 @@ func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
 	m := c.mget
 	covered, complete := true, true
 	for i := range m.replies {
-		if r := &m.replies[i]; !s.covers(&m.covers, r.record.Version) {
+		if r := &m.replies[i]; !s.covers(&m.covers, &r.record) {
 			covered, complete = false, complete && r.status == causal.Stable
 		}
 	}
@@ -212,6 +217,7 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	ring, _ := s.routes.NearestAll(now, m.slots, rings)
 	m.ring, m.tried = ring, m.tried.With(ring)
 	m.phase, m.cut, m.completeCut, m.rounds, m.failed = mgetCollects, 0, s.stability.MinSV(), 0, false
+	m.settlesAt = 0
 	s.forgetReplies(m)
 	s.startRound(now, c, m.allKeys())
 }
@@ -321,12 +327,12 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		s.readLatest(now, c)
 		return
 	}
-	if s.newRestrictions(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
+	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
 		s.startAgainAfter(now, c, unusableDelay) // when restrictions may have been lifted
 		return
 	}
 	for i, w := range m.own {
-		if w != nil && w.evicted && m.replies[i].record.Version.Less(w.version) {
+		if w != nil && w.evicted && m.awaitsOwn(i) {
 			s.startAgainAfter(now, c, evictedDelay) // when the write may be complete, to be read from a ring
 			return
 		}
@@ -338,10 +344,13 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {
 		reply := &m.replies[i]
-		if w := m.own[i]; w != nil && reply.record.Version.Less(w.version) {
-			r.Records[i] = causal.Record{Version: w.version, Value: w.value}
-			s.stats.OwnReads++
-			continue
+		r.Records[i] = reply.record
+		if w := m.own[i]; w != nil {
+			own, isOwn := w.record(), false
+			if r.Records[i], isOwn = keystate.Overlay(s.cfg.Types, &reply.record, &own); isOwn {
+				s.stats.OwnReads++
+				continue
+			}
 		}
 		status := reply.status
 		if m.ring == topology.NoRing {
@@ -349,12 +358,25 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			status = causal.Stable
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
-		s.observe(now, ss, reply.record.Version, m.slots[i], status, m.ring)
-		r.Records[i] = reply.record
+		s.observe(now, ss, foundValue{&reply.record, m.slots[i], status, m.unstable[i], m.ring})
 		r.Outcome.Status = min(r.Outcome.Status, status)
 		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
 	}
 	s.finish(c, r)
+}
+
+// awaitsOwn reports whether the answer for a key lacks the own write, of which the value was evicted. One that is a
+// part of the value is in no answer that was asked for before it was complete.
+func (m *mget) awaitsOwn(i int) bool {
+	w := m.own[i]
+	if w.isIncomplete() {
+		if w.forgotten {
+			m.own[i] = nil
+		}
+		return true
+	}
+	own := w.record()
+	return keystate.Newer(&own, &m.replies[i].record)
 }
 
 // startAgainAfter lets an MGET start again after a delay, which is longer for one of many keys.
@@ -362,14 +384,14 @@ func (s *Sidecar) startAgainAfter(now causal.Now, c *call, delay time.Duration) 
 	c.retryAt = now.Mono + int64(delay)*int64(1+len(c.op.Keys)/maxKeysInFlight)
 }
 
-// newRestrictions counts the restrictions that the replies would add, and stops above the bound.
-func (s *Sidecar) newRestrictions(c *call) (n int) {
+// restrictionsOf counts the restrictions that the replies would add, and stops above the bound.
+func (s *Sidecar) restrictionsOf(c *call) (n int) {
 	for i := range c.mget.replies {
 		r := &c.mget.replies[i]
-		if r.status == causal.InFlight && s.wouldRestrict(c.session, r.record.Version) {
-			if n++; n > s.cfg.MaxRestrictions {
-				break
-			}
+		n += s.newRestrictions(c.session, &foundValue{record: &r.record, status: r.status,
+			unstable: c.mget.unstable[i]})
+		if n > s.cfg.MaxRestrictions {
+			break
 		}
 	}
 	return n

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -71,8 +72,8 @@ func (s *Sidecar) continueRound(now causal.Now, c *call) {
 // roundRequest returns what the round in progress asks for a key.
 func (c *call) roundRequest(i int, seen causal.HLC) causal.Get {
 	g := causal.Get{Key: c.op.Keys[i], Cut: c.mget.roundCut(), Seen: seen}
-	if known := c.mget.replies[i].record.Version; !known.IsZero() {
-		g.VersionOnly, g.Known = true, known
+	if known := &c.mget.replies[i].record; !known.Version.IsZero() && keystate.Identifies(known) {
+		g.VersionOnly, g.Known = true, known.Version
 	}
 	return g
 }
@@ -139,6 +140,10 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		c.retryAt = now.Mono + int64(unusableDelay)
 		return
 	}
+	if !s.cfg.Types.Knows(r.Record.Value.Type) {
+		s.fail(c, causal.ErrType)
+		return
+	}
 	if !s.keepReply(m, i, r) {
 		s.fail(c, causal.ErrBusy)
 		return
@@ -158,8 +163,9 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	rec, ok := s.findNear(now, s.keyBytes, c.mget.cut)
 	if ok {
 		known := &c.mget.replies[i]
-		c.mget.round.changed = c.mget.round.changed || rec.Version != known.record.Version
+		c.mget.round.changed = c.mget.round.changed || !keystate.Same(rec, &known.record)
 		*known = keyReply{record: *rec, status: causal.Stable, ring: topology.NoRing, near: true}
+		c.mget.noteUnstable(i, nil)
 	}
 	return ok
 }
@@ -207,7 +213,7 @@ func (s *Sidecar) keepReply(m *mget, i int, r *causal.GetReply) bool {
 	previous := &m.replies[i].record
 	if r.VersionOnly {
 		r.Record.Value = previous.Value
-	} else if v := r.Record.Version; v != previous.Version {
+	} else if v := r.Record.Version; !keystate.Same(&r.Record, previous) {
 		m.round.changed = true
 		if v.Written() {
 			m.round.newest = max(m.round.newest, v.HLC)
@@ -220,7 +226,19 @@ func (s *Sidecar) keepReply(m *mget, i int, r *causal.GetReply) bool {
 	m.bytes += grown
 	s.mgetBytes += grown
 	m.replies[i] = keyReply{record: r.Record, status: r.Status, ring: r.Ring, hit: r.Hit}
+	m.noteUnstable(i, r.Unstable)
 	return true
+}
+
+// noteUnstable keeps what of the value of a key is in-flight, if it merges.
+func (m *mget) noteUnstable(i int, unstable []causal.Version) {
+	if m.unstable == nil && len(unstable) == 0 {
+		return
+	}
+	if m.unstable == nil {
+		m.unstable = map[int][]causal.Version{}
+	}
+	m.unstable[i] = unstable
 }
 
 // forgetReplies drops the values that an MGET has read.

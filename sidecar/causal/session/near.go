@@ -24,7 +24,7 @@ func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, latest bool) (*
 	s.stats.Gets++
 	s.stats.NearHits++
 	// a stable version binds nobody, so its slot does not matter
-	s.observe(now, ss, rec.Version, 0, causal.Stable, topology.NoRing)
+	s.observe(now, ss, foundValue{record: rec, status: causal.Stable, ring: topology.NoRing})
 	return rec, true
 }
 

@@ -55,6 +55,7 @@ type Result struct {
 	// Err is causal.OK, or says why the operation failed:
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
+	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
 	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.

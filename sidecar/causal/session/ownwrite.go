@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -24,6 +26,14 @@ const ownOverhead = 150
 
 // maxIdleOwn is the peak up to which the maps of own writes are kept when they are empty.
 const maxIdleOwn = 4096
+
+// record returns the write; of a merging value, all own writes of the key that are not complete.
+func (w *ownWrite) record() causal.Record {
+	return causal.Record{Version: w.version, Value: w.value}
+}
+
+// isIncomplete reports whether the value is not here, and the log has a part of it only.
+func (w *ownWrite) isIncomplete() bool { return w.evicted && w.value.Merges() }
 
 func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
 
@@ -58,15 +68,38 @@ func (o *ownWrites) contains(v causal.Version) bool {
 }
 
 // add adds a write that was acknowledged.
-func (o *ownWrites) add(w *ownWrite, slot topology.Slot) {
+func (o *ownWrites) add(types *value.Types, w *ownWrite, slot topology.Slot) {
 	if o.last.Version.Less(w.version) {
 		o.last = causal.Dep{Version: w.version, Slot: slot}
 	}
 	o.bytes += w.size()
-	if old := o.newest[w.key]; old == nil || old.version.Less(w.version) {
-		o.newest[w.key] = w
-		o.newestPeak = max(o.newestPeak, len(o.newest))
+	newest := w
+	if old := o.newest[w.key]; old != nil {
+		newest = o.join(types, old, w)
 	}
+	o.newest[w.key] = newest
+	o.newestPeak = max(o.newestPeak, len(o.newest))
+}
+
+// join makes the newer one of two own writes of a key what reads of it return, and returns that. If it merges, it gets
+// what the other one is, too; if the value of one of them was evicted, so is that of both.
+func (o *ownWrites) join(types *value.Types, a, b *ownWrite) *ownWrite {
+	ra, rb := a.record(), b.record()
+	newest, other := a, b
+	if keystate.Newer(&rb, &ra) {
+		newest, other = b, a
+	}
+	switch {
+	case !newest.value.Merges(), newest.evicted:
+	case other.isIncomplete():
+		o.bytes -= newest.size()
+		newest.value.Data, newest.evicted = nil, true
+	default:
+		joined := types.Join(ra, rb)
+		o.bytes += joined.Value.Size() - newest.value.Size()
+		newest.value = joined.Value
+	}
+	return newest
 }
 
 // addIncomplete adds a write to those whose completion is awaited.
@@ -161,7 +194,7 @@ func (s *Sidecar) addOwnWrite(ss *session, c *call, v causal.Version) {
 	w := &ownWrite{version: v, key: c.op.Key, value: c.op.Value, opCount: c.opCount, coordinator: c.target}
 	ss.floor = max(ss.floor, v.HLC)
 	ss.coveredOps = max(ss.coveredOps, c.opCount)
-	ss.own.add(w, c.slot)
+	ss.own.add(s.cfg.Types, w, c.slot)
 	if s.stability.Complete(v) || v.HLC <= ss.own.completeUpTo {
 		s.completeOwnWrite(ss, w)
 		return

@@ -15,7 +15,7 @@ func newOwnWrites(n int) (*ownWrites, []*ownWrite) {
 	for i := range n {
 		w := &ownWrite{version: ownVersion(causal.HLC(i + 1)), key: fmt.Sprint("k", i),
 			value: causal.Value{Data: make([]byte, 100)}}
-		o.add(w, topology.SlotOf(w.key))
+		o.add(nil, w, topology.SlotOf(w.key))
 		o.addIncomplete(w)
 		all = append(all, w)
 	}
@@ -67,8 +67,8 @@ func TestCompletedOwnWritesLeaveTheOrder(t *testing.T) {
 func TestOnlyTheNewestOwnWriteOfAKeyIsRead(t *testing.T) {
 	o := &newSession(1).own
 	newer, older := &ownWrite{version: ownVersion(2), key: "k"}, &ownWrite{version: ownVersion(1), key: "k"}
-	o.add(newer, 7)
-	o.add(older, 7) // replies may overtake each other
+	o.add(nil, newer, 7)
+	o.add(nil, older, 7) // replies may overtake each other
 	if o.newest["k"] != newer || o.last.Version != ownVersion(2) {
 		t.Errorf("newest %v, last %v", o.newest["k"].version, o.last.Version)
 	}

@@ -1,6 +1,9 @@
 package session
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+)
 
 // pastReads are the reads of a session, as far as its reads at a cut must not be older. A shard that does not know yet
 // that a write is complete passes over it, if it is above the base of a read. So whatever is in the past of the session
@@ -23,9 +26,9 @@ const maxPastReads = 1024
 // raise notes that the session has seen something at h, whatever its key.
 func (p *pastReads) raise(h causal.HLC) { p.upTo = max(p.upTo, h) }
 
-// hasRead reports whether the session has read this version of a key, and knows that it is complete.
-func (p *pastReads) hasRead(key string, v causal.Version) bool {
-	return v.Written() && p.above[key] == v
+// hasRead reports whether the session has read this value of a key, and knows that it is complete.
+func (p *pastReads) hasRead(key string, r *causal.Record) bool {
+	return r.Version.Written() && p.above[key] == r.Version && keystate.Identifies(r)
 }
 
 // add notes that the session has read a complete version of a key. past is the greatest HLC in the past of the version.

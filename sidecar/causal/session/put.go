@@ -82,6 +82,10 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 		s.finish(c, Result{Err: causal.ErrTooLarge})
 		return
 	}
+	if !s.cfg.Types.Knows(c.op.Value.Type) {
+		s.finish(c, Result{Err: causal.ErrType})
+		return
+	}
 	c.slot = topology.SlotOf(c.op.Key)
 	p := &c.session.pipeline
 	if p.unanswered == 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -112,6 +113,61 @@ func (s *Sidecar) unbound(ss *session) bool {
 // wouldRestrict reports whether reading v in-flight would add a restriction.
 func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
 	return v.Written() && !ss.own.contains(v) && !s.stability.Complete(v) && ss.restrictions.find(v) == nil
+}
+
+// bind adds restrictions for what of a value is in-flight. It returns false, and adds none, if they would leave no ring
+// to read from.
+func (s *Sidecar) bind(now causal.Now, ss *session, f *foundValue) bool {
+	unstable, newest := f.unstable, [1]causal.Version{f.record.Version}
+	if keystate.Identifies(f.record) {
+		unstable = newest[:]
+	} else if s.cfg.Broken.Has(causal.UnstablePartUnbound) {
+		unstable = unstable[max(0, len(unstable)-1):]
+	}
+	allowed, found := s.allowedRings(ss), topology.RingsOf(f.ring)
+	for _, v := range unstable {
+		if s.binds(ss, v) {
+			allowed &= s.ringsWith(v, found)
+		}
+	}
+	if allowed == 0 && !s.cfg.Broken.Has(causal.TwoRings) {
+		return false
+	}
+	for _, v := range unstable {
+		if s.binds(ss, v) {
+			s.restrict(now, ss, v, f.slot, s.ringsWith(v, found))
+		}
+	}
+	return true
+}
+
+// binds reports whether reading v in-flight binds the session.
+func (s *Sidecar) binds(ss *session, v causal.Version) bool {
+	return !ss.own.contains(v) && (s.cfg.Comparison.WithoutSVLifting || !s.stability.Complete(v))
+}
+
+// ringsWith returns the rings that are known to have v, which was found in some.
+func (s *Sidecar) ringsWith(v causal.Version, found topology.RingSet) topology.RingSet {
+	if s.cfg.Comparison.WithoutRingSets {
+		return found
+	}
+	return found | s.stability.RingsWith(v)
+}
+
+// newRestrictions returns how many restrictions reading a value would add.
+func (s *Sidecar) newRestrictions(ss *session, f *foundValue) (n int) {
+	switch {
+	case f.status != causal.InFlight:
+	case !keystate.Identifies(f.record):
+		for _, v := range f.unstable {
+			if s.wouldRestrict(ss, v) {
+				n++
+			}
+		}
+	case s.wouldRestrict(ss, f.record.Version):
+		n = 1
+	}
+	return n
 }
 
 // restrict adds a restriction, or rings to the one that there is for v.

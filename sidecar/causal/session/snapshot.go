@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -153,8 +154,13 @@ func (s *Sidecar) newestCut(now causal.Now) causal.HLC {
 	return s.stability.NewestCutWithout(s.leftOut(now))
 }
 
-// covers reports whether a version is complete because of a cut.
-func (s *Sidecar) covers(c *causal.Cut, v causal.Version) bool {
+// covers reports whether a value is complete because of a cut. Of a merging one, the version does not say whose writes
+// are in it.
+func (s *Sidecar) covers(c *causal.Cut, r *causal.Record) bool {
+	v := r.Version
+	if !keystate.Identifies(r) {
+		return v.HLC <= c.Complete
+	}
 	return c.Covers(v) || v.HLC <= c.At && s.cfg.Broken.Has(causal.LateUnchecked)
 }
 

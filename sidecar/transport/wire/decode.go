@@ -227,6 +227,8 @@ func (c *cursor) record(r *causal.Record) {
 			r.Value.ExpireAtMs = protowire.DecodeZigZag(in.uint(math.MaxUint64))
 		case fRecordTomb:
 			r.Value.Tombstone = in.bool()
+		case fRecordType:
+			r.Value.Type = causal.TypeID(in.uint(math.MaxUint8))
 		default:
 			in.versionField(&r.Version)
 		}

@@ -169,6 +169,7 @@ func appendRecord(dst []byte, num protowire.Number, r *causal.Record) []byte {
 	if r.Value.Tombstone {
 		size += 2
 	}
+	size += sizeUint(uint64(r.Value.Type))
 	if size == 0 {
 		return dst
 	}
@@ -180,7 +181,8 @@ func appendRecord(dst []byte, num protowire.Number, r *causal.Record) []byte {
 		dst = protowire.AppendBytes(dst, r.Value.Data)
 	}
 	dst = appendUint(dst, fRecordExpire, protowire.EncodeZigZag(r.Value.ExpireAtMs))
-	return appendBool(dst, fRecordTomb, r.Value.Tombstone)
+	dst = appendBool(dst, fRecordTomb, r.Value.Tombstone)
+	return appendUint(dst, fRecordType, uint64(r.Value.Type))
 }
 
 func appendDep(dst []byte, d *causal.Dep) []byte {

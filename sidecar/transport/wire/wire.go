@@ -90,6 +90,7 @@ const (
 	fRecordData    = 3
 	fRecordExpire  = 4
 	fRecordTomb    = 5
+	fRecordType    = 6
 	fDepSlot       = 3
 
 	fVectorOrigin  = 1

@@ -314,7 +314,8 @@ func greatest() causal.Message {
 
 func greatestRecord() causal.Record {
 	v := causal.Version{HLC: math.MaxUint64, Origin: math.MaxUint32}
-	return causal.Record{Version: v, Value: causal.Value{Data: []byte("v"), ExpireAtMs: math.MinInt64, Tombstone: true}}
+	return causal.Record{Version: v, Value: causal.Value{Data: []byte("v"), ExpireAtMs: math.MinInt64, Tombstone: true,
+		Type: 255}}
 }
 
 func TestTheBoundOfTheSizeOfAMessageHoldsForTheGreatestFields(t *testing.T) {

@@ -1,0 +1,16 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value/laws"
+)
+
+func TestTalliesKeepTheLaws(t *testing.T) {
+	laws.Check(t, tallyTypes(causal.Faults{}), func(r *rand.Rand) causal.Value {
+		return increment(fmt.Sprint(r.IntN(3)))
+	})
+}
