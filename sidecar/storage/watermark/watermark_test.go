@@ -139,7 +139,7 @@ func TestAPowerCutLeavesWhatWasReadAndThatSomethingIsLost(t *testing.T) {
 	ok(t, err)
 	want(t, powerCut(fs), "after it was opened", 7, "")
 	ok(t, w.Raise(8), w.MarkLost())
-	want(t, powerCut(fs), "marked as lost", Lost, "")
+	want(t, powerCut(fs), "marked as lost", lostBit|8, "")
 }
 
 func TestAFlippedBitIsNoticedOrHarmless(t *testing.T) {
