@@ -226,7 +226,11 @@ func (c *Coordinator) noteIncarnation(now causal.Now, l *lane, incarnation uint6
 func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	from, h := m.From, m.LaneHello()
 	l := c.lanes[from]
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.isPlausibleIncarnation(now, h.Incarnation) {
+	if !c.isPlausibleIncarnation(now, h.Incarnation) {
+		return
+	}
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) {
+		c.tellReach(from, l, &h)
 		return
 	}
 	if !c.isEstablished() { // a log that may be lost knows nothing of what was sent

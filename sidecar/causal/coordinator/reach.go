@@ -37,6 +37,20 @@ func (c *Coordinator) reachOf(l *lane, incarnation uint64) causal.Reach {
 	return r
 }
 
+// tellReach tells a shard under another slot map what is remembered of its storage, and nothing of a lane. It moves slots
+// only when it has heard that, and until it has moved them it goes on under that map.
+func (c *Coordinator) tellReach(shard topology.Node, l *lane, h *causal.LaneHello) {
+	if !c.isEstablished() || h.Lost || int(shard.DC) >= len(c.cfg.Topology.DCs) {
+		return
+	}
+	reached := c.log.pending.reachOf(shard)
+	if l != nil {
+		reached = c.reachOf(l, h.Incarnation)
+	}
+	c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Adopting: true,
+		Reached: reached}.Message(c.cfg.Self, shard))
+}
+
 // noteLostReach remembers the loss before this one of the shard of a lane, which the mark of this one replaces.
 func (c *Coordinator) noteLostReach(l *lane, incarnation uint64) {
 	if before := c.log.pending.mark(l.mm).Lost; before != incarnation {
