@@ -170,7 +170,7 @@ func (r *rig) run(text string, part topology.Part, grpc, podAddress string) {
 	r.Helper()
 	dir := r.TempDir()
 	path := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", filepath.Join(dir, "data"))),
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", r.TempDir())),
 		0o600); err != nil {
 		r.Fatal(err)
 	}

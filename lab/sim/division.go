@@ -13,9 +13,9 @@ import (
 // division is what happens when the network between two sides is cut, and a person on each side excludes the data
 // centers of the other one. After the cut all parts hear of both.
 type division struct {
-	// keeps is a ring of one side, and with are the data centers of that side.
-	keeps topology.RingID
-	with  []topology.DC
+	// keeps is a ring of one side, and with are the data centers of that side. The others are those of the other side.
+	keeps, otherRing topology.RingID
+	with, otherSide  []topology.DC
 }
 
 // divide cuts the network between two sides, of which each has a whole ring, and lets each exclude the other.
@@ -40,7 +40,7 @@ func (c *faultInjector) divide(duration int64) {
 			w.net.cut(a, b, 1)
 		}
 	}
-	c.scaler.divided = &division{keeps: first, with: sides[0]}
+	c.scaler.divided = &division{keeps: first, otherRing: second, with: sides[0], otherSide: sides[1]}
 	for i := range sides {
 		c.later(rng.Int64N(duration), func() { c.scaler.excludeAt(sides[i], sides[1-i]) })
 	}
@@ -106,12 +106,27 @@ func (w *World) haveWithdrawn() bool {
 }
 
 // resolveDivision ends a division after the faults: a person lets the data of a ring count, if no shard can begin again
-// without that.
+// without that. It is one that has all of its data.
 func (wl *workload) resolveDivision() {
-	w := wl.world
+	w, d := wl.world, wl.scaler.divided
 	if w.Run(20*time.Second, nil); w.haveWithdrawn() {
-		wl.scaler.keepData(wl.scaler.divided.keeps)
+		if !w.isWhole(d.keeps) {
+			d.keeps, d.with = d.otherRing, d.otherSide
+		}
+		wl.scaler.keepData(d.keeps)
 	}
+}
+
+// isWhole reports whether no shard of a ring is without data that it had.
+func (w *World) isWhole(ring topology.RingID) bool {
+	return !slices.ContainsFunc(w.order, func(n *node) bool {
+		s := n.shard()
+		if s == nil || w.topo.RingOf(n.id.DC) != ring {
+			return false
+		}
+		lost, _ := s.DataLost()
+		return lost
+	})
 }
 
 // checkKept returns the writes that coordinators of a side have accepted and that the ring of this side does not have.

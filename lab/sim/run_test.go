@@ -88,8 +88,11 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 		if p.run != nil {
 			seeds = 60 // they are short, and each has a few kinds of faults
 		}
-		if p.Name == "shards" {
+		switch p.Name {
+		case "shards":
 			seeds = 60 // it has many kinds of faults, and each seed a few
+		case "lost-shards":
+			seeds = 15 // not all volumes come back
 		}
 		for seed := range uint64(seeds) {
 			o := playOnce(p, seed)

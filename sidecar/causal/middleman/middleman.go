@@ -206,7 +206,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 
 // NextTick returns when Tick has something to do next, if no input comes before.
 func (m *Middleman) NextTick(now causal.Now) int64 {
-	if m.isBusy() {
+	if m.isBusy() || !m.history.checked {
 		return now.Mono
 	}
 	next := min(m.lanes.nextHello(), m.nextReport())

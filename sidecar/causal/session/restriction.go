@@ -246,8 +246,9 @@ func (s *Sidecar) isClean(r *restriction) bool {
 	return r.complete || r.clean == s.cfg.Topology.AllRings()
 }
 
-// recordDepStatus reports whether it has learned something of r. Only the owner of its slot can tell, and of other
-// rings only while a data center is excluded, whose shards are not asked.
+// recordDepStatus reports whether it has learned something of r. Only the owner of its slot can tell. That the write is
+// complete is believed of the own ring, which answers the session anyway, and of other rings only while a data center
+// is excluded, whose shards are not asked.
 func (s *Sidecar) recordDepStatus(r *restriction, from topology.Node, d causal.DepStatus) bool {
 	if from != s.cfg.Topology.Owner(d.Ring, r.slot) {
 		return false
@@ -256,7 +257,8 @@ func (s *Sidecar) recordDepStatus(r *restriction, from topology.Node, d causal.D
 	if !s.cfg.Comparison.WithoutRingSets {
 		r.rings = r.rings.With(d.Ring)
 	}
-	r.complete = r.complete || d.Complete && len(s.exclusions) > 0
+	r.complete = r.complete || d.Complete &&
+		(d.Ring == s.cfg.Topology.RingOf(s.cfg.Self.DC) || len(s.exclusions) > 0)
 	if d.Clean {
 		r.clean = r.clean.With(d.Ring)
 	}

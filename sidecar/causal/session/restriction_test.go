@@ -65,10 +65,14 @@ func TestARestrictionIsLifted(t *testing.T) {
 			r.depStatus(v, middle, true)
 			r.depStatus(v, far, true)
 		}, 0},
-		{"but not by the word of one ring that it is complete", func(r *rig) {
+		{"by the word of the own ring that it is complete", func(r *rig) {
 			r.step(causal.DepStatus{Version: v, Ring: near, Clean: true, Complete: true}.Message(r.shard(near),
 				r.s.cfg.Self))
-		}, topology.RingsOf(near)},
+		}, 0},
+		{"but not by that of another ring", func(r *rig) {
+			r.step(causal.DepStatus{Version: v, Ring: far, Clean: true, Complete: true}.Message(r.shard(far),
+				r.s.cfg.Self))
+		}, topology.RingsOf(near, far)},
 		{"but not by the word of a shard that does not own the slot", func(r *rig) {
 			liar := r.shard(middle)
 			liar.Index++
