@@ -362,8 +362,13 @@ func TestARestartedMiddlemanGetsAgainWhatIsInFlight(t *testing.T) {
 		sync[0].LaneSync().Newest != h.c.newest {
 		t.Errorf("answered %+v", sent)
 	}
+	// Of another slot map it hears only what is remembered of its storage.
+	h.step(causal.PutAck{Incarnation: 8, Changes: 5}.Message(shardsA, h.cfg.Self))
 	hello.Map++
-	if sent := h.step(hello.Message(shardsA, h.cfg.Self)); len(sent) != 0 {
+	sent = h.step(hello.Message(shardsA, h.cfg.Self))
+	want := causal.LaneSync{Incarnation: 8, Map: hello.Map, Adopting: true,
+		Reached: causal.Reach{Incarnation: 8, Changes: 5}}
+	if len(sent) != 1 || sent[0].Kind != causal.KindLaneSync || sent[0].LaneSync() != want {
 		t.Errorf("a middleman of another slot map is answered %+v", sent)
 	}
 }

@@ -37,8 +37,8 @@ func (c *Coordinator) reachOf(l *lane, incarnation uint64) causal.Reach {
 	return r
 }
 
-// tellReach tells a shard under another slot map what is remembered of its storage, and nothing of a lane. It moves slots
-// only when it has heard that, and until it has moved them it goes on under that map.
+// tellReach tells a shard under another slot map what is remembered of its storage, and nothing of a lane. It moves
+// slots only when it has heard that, and until it has moved them it goes on under that map.
 func (c *Coordinator) tellReach(shard topology.Node, l *lane, h *causal.LaneHello) {
 	if !c.isEstablished() || h.Lost || int(shard.DC) >= len(c.cfg.Topology.DCs) {
 		return
