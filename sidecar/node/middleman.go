@@ -184,13 +184,6 @@ func (mm *Middleman) Withdrawn() (w shard.Withdrawn, ok bool) {
 	return w, ok
 }
 
-// OldCopy reports whether the store is an older copy, so that the shard keeps its data without answering anything, and
-// which coordinator remembers more.
-func (mm *Middleman) OldCopy() (isOld bool, coordinator topology.Node) {
-	mm.host.Inspect(func(s *shard.Shard) { isOld, coordinator = s.OldCopy() })
-	return isOld, coordinator
-}
-
 // Unheard returns the coordinators that have not said what they remember of the store; none once enough have.
 func (mm *Middleman) Unheard() (nodes []topology.Node) {
 	mm.Inspect(func(m *middleman.Middleman) { nodes = m.Unheard() })

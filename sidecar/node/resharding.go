@@ -135,9 +135,8 @@ func (mm *Middleman) replaceServing(old *servingMiddleman) error {
 	topo := mm.m.View()
 	lost, known := mm.m.DataLost()
 	withdrawal, withdrawn := mm.m.Withdrawn()
-	isOld, _ := mm.m.OldCopy()
 	mm.mu.Unlock()
-	if isOld {
+	if withdrawal.OldCopy {
 		mm.logger.Error(
 			"the storage is an older copy of what the shard had: it is kept, and nothing is answered until "+
 				"other rings have said that they have all data, from which the shard then gets them", "known_by", known)

@@ -116,14 +116,6 @@ func (sm *ShardMember) Unanswered() []topology.Node {
 	return nil
 }
 
-// OldCopy is as for Middleman.
-func (sm *ShardMember) OldCopy() (isOld bool, coordinator topology.Node) {
-	if mm := sm.Serving(); mm != nil {
-		return mm.OldCopy()
-	}
-	return false, coordinator
-}
-
 // Unheard is as for Middleman.
 func (sm *ShardMember) Unheard() []topology.Node {
 	if mm := sm.Serving(); mm != nil {

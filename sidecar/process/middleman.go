@@ -32,7 +32,6 @@ type shardHost interface {
 	DataLost() (lost bool, known []topology.Node)
 	Unanswered() []topology.Node
 	Unheard() []topology.Node
-	OldCopy() (isOld bool, coordinator topology.Node)
 	Withdrawn() (w shard.Withdrawn, ok bool)
 	Resharding() (stage string, copied, of int)
 	StorageState() (failures uint64, problem error)
@@ -224,10 +223,9 @@ func (m *middlemanPart) ready() error {
 	pingErr := m.storageErr
 	m.mu.Unlock()
 	if w, withdrawn := m.m.Withdrawn(); withdrawn {
-		isOld, coordinator := m.m.OldCopy()
 		switch {
-		case isOld:
-			return inState(contract.StateDataLost, explainOldCopy(m.topo(), coordinator, w.Without))
+		case w.OldCopy:
+			return inState(contract.StateDataLost, explainOldCopy(m.topo(), w.KnownTo, w.Without))
 		case w.Excluded:
 			return inState(contract.StateWithdrawn, explainWithdrawal(m.topo(), m.self.DC, w.Without))
 		}

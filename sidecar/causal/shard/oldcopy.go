@@ -32,9 +32,9 @@ func (s *Shard) leaveOldCopy(now causal.Now) {
 	s.withdrawal.begin(now)
 }
 
-// OldCopy reports whether the shard has withdrawn because its storage is an older copy, and which coordinator remembers
+// oldCopy reports whether the shard has withdrawn because its storage is an older copy, and which coordinator remembers
 // more.
-func (s *Shard) OldCopy() (isOld bool, coordinator topology.Node) {
+func (s *Shard) oldCopy() (isOld bool, coordinator topology.Node) {
 	if s.withdrawal == nil || s.withdrawal.old == nil {
 		return false, coordinator
 	}

@@ -112,7 +112,7 @@ func (s *Shard) Unanswered() (nodes []topology.Node) {
 // DataLost reports whether the storage has lost its data, and which coordinators know of what it lost, if this start
 // has heard them.
 func (s *Shard) DataLost() (lost bool, known []topology.Node) {
-	if isOld, coordinator := s.OldCopy(); isOld {
+	if isOld, coordinator := s.oldCopy(); isOld {
 		return true, []topology.Node{coordinator}
 	}
 	return s.isLost(), s.knownBy

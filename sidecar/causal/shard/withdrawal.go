@@ -203,6 +203,9 @@ func (s *Shard) withoutCopy() (missing []topology.Node) {
 type Withdrawn struct {
 	// Excluded says that its data center was excluded. Else it has lost data.
 	Excluded bool
+	// OldCopy says that its storage is an older copy, and KnownTo which coordinator remembers more.
+	OldCopy bool
+	KnownTo topology.Node
 	// Without are shards of other rings that have not said that they have all data, or what was lost. Until then it
 	// does not begin again.
 	Without []topology.Node
@@ -218,6 +221,7 @@ func (s *Shard) Withdrawn() (w Withdrawn, ok bool) {
 		return w, false
 	}
 	w = Withdrawn{Excluded: s.withdrawal.excluded, Without: s.withoutCopy()}
+	w.OldCopy, w.KnownTo = s.oldCopy()
 	if s.past.Loss == LossPartial && !s.withdrawal.givesAllUp() {
 		w.Missing = s.past.Missing
 		for _, n := range w.Without {
