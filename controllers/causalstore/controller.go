@@ -75,6 +75,7 @@ type Reconciler struct {
 	Webhook func() bool
 
 	applied applyCache
+	deleted deletedPods
 	drains  drainTracker
 	volumes volumeCache
 	// notified are the trust files that the pods of apps were notified of.
@@ -94,6 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	store := &v1alpha1.CausalStore{}
 	if err := r.Client.Get(ctx, request.NamespacedName, store); err != nil {
 		r.applied.forget(request.NamespacedName)
+		r.deleted.forget(request.NamespacedName)
 		r.drains.forget(request.NamespacedName)
 		r.volumes.forget(request.NamespacedName)
 		r.notified.forget(request.NamespacedName)

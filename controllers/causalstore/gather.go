@@ -34,6 +34,7 @@ func (r *Reconciler) gather(ctx context.Context, store *v1alpha1.CausalStore) (*
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
+	r.deleted.mark(store, pods.Items, metav1.NewTime(in.Now))
 	for _, s := range services.Items {
 		if dc := s.Labels[plan.LabelDataCenter]; metav1.IsControlledBy(&s, store) && dc != "" && !in.IsLocal(dc) {
 			in.Neighbors[dc] = true

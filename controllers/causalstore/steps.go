@@ -138,6 +138,7 @@ func (r *Reconciler) restart(ctx context.Context, seen *status.Observed, all []p
 			errs = append(errs, fmt.Errorf("restart pod %s: %w", p.Pod, err))
 			continue
 		}
+		r.deleted.add(seen.Store, p.UID)
 		r.recordEvent(seen.Store, corev1.EventTypeNormal, "Restart", p.Pod, "RollingOut",
 			"pod %s restarts to apply a change of the spec", p.Pod)
 	}
