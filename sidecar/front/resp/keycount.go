@@ -18,8 +18,8 @@ const (
 	maxNamesCounted, maxSampled = 1_000_000, 10_000
 	// maxCountTime and maxSampledBytes end the scan, and the reads, of a count.
 	maxCountTime, maxSampledBytes = 2 * time.Second, 64 << 20
-	// cheapCount is how long a count may take to be made whenever somebody asks. A dearer one is used for countShare
-	// times as long as it took.
+	// An estimate that took longer than cheapCount is used for countShare times as long as it took. Any other count is
+	// made again when this sidecar has written.
 	cheapCount, countShare = time.Second, 20
 	// maxCountAge is how old a count may be if this sidecar has written nothing since.
 	maxCountAge = time.Second
@@ -29,10 +29,11 @@ const (
 type keyCount struct {
 	keys, expires, ttlMs [databases]float64 // ttlMs: of all that expire, together
 
-	number uint64 // of counts that have begun
-	at     time.Time
-	took   time.Duration
-	writes int64 // that the server had executed
+	number   uint64 // of counts that have begun
+	at       time.Time
+	took     time.Duration
+	estimate bool
+	writes   int64 // that the server had executed
 }
 
 // keyCounts holds the last count, and lets one connection count at a time.
@@ -55,8 +56,8 @@ func (c *connection) countKeys() (*keyCount, error) {
 	now, writes := c.server.options.Clock(), s.writes.Load()
 	if last := k.last; last != nil {
 		age := now.Sub(last.at)
-		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes || last.took > cheapCount &&
-			age < countShare*last.took) {
+		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes ||
+			last.estimate && last.took > cheapCount && age < countShare*last.took) {
 			return last, nil
 		}
 	}
@@ -65,7 +66,7 @@ func (c *connection) countKeys() (*keyCount, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.number, n.at, n.writes = number, now, writes
+	n.number, n.at, n.writes, n.took = number, now, writes, c.server.options.Clock().Sub(now)
 	k.last = n
 	return n, nil
 }
@@ -113,7 +114,7 @@ func (c *connection) countNow() (*keyCount, error) {
 	}
 	n, err := c.readSample(sample, named)
 	if err == nil {
-		n.took = time.Since(began)
+		n.estimate = n.estimate || !all || visited > maxSampled
 	}
 	return n, err
 }
@@ -146,6 +147,7 @@ func (c *connection) readSample(sample []string, named [databases]float64) (*key
 			}
 		}
 	}
+	n.estimate = len(sample) > 0
 	for database, all := range named {
 		if all > 0 && read[database] > 0 {
 			share := all / read[database]

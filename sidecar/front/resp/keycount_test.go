@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,6 +110,67 @@ func TestACountIsSharedUnlessThisSidecarHasWritten(t *testing.T) {
 	q.do("SET", "other", "v")
 	if n := p.dbSize(); n != 2 {
 		t.Errorf("%d keys after a write", n)
+	}
+}
+
+// testClock goes on when the test says so.
+type testClock struct {
+	began time.Time
+	since atomic.Int64
+}
+
+func newTestClock() *testClock { return &testClock{began: time.Now()} }
+
+func (c *testClock) now() time.Time { return c.began.Add(time.Duration(c.since.Load())) }
+
+func (c *testClock) advance(d time.Duration) { c.since.Add(int64(d)) }
+
+// On a busy machine few keys can take long to count. What this sidecar has written counts all the same.
+func TestAnExactCountHasWhatThisSidecarHasWrittenHoweverLongItTakes(t *testing.T) {
+	m, clock := newMemory(), newTestClock()
+	m.values["k"] = causal.Value{Data: []byte("v")}
+	m.before = func(operation, _ string) {
+		if operation == "get" || operation == "mget" {
+			clock.advance(time.Minute)
+		}
+	}
+	_, address := serve(t, Options{Backend: m, Clock: clock.now})
+	p := dial(t, address)
+	for i := range 3 {
+		if n := p.dbSize(); n != i+1 {
+			t.Errorf("%d keys after %d writes", n, i)
+		}
+		p.do("SET", fmt.Sprint("other", i), "v")
+	}
+}
+
+// An estimate is dear: it is used for a while, although this sidecar has written since.
+func TestAnEstimateThatTookLongIsUsedForAWhile(t *testing.T) {
+	m, clock, slow := newMemory(), newTestClock(), true
+	for i := range 2 * maxSampled {
+		m.values[fmt.Sprint("k", i)] = causal.Value{Data: []byte("v")}
+	}
+	reads := 0
+	m.before = func(operation, _ string) {
+		if operation == "get" {
+			if reads++; slow {
+				slow = false
+				clock.advance(2 * cheapCount)
+			}
+		}
+	}
+	_, address := serve(t, Options{Backend: m, Clock: clock.now})
+	p := dial(t, address)
+	p.dbSize()
+	was := reads
+	p.do("SET", "other", "v")
+	clock.advance(countShare * cheapCount)
+	if p.dbSize(); reads != was {
+		t.Errorf("%d values were read for a count while the last one was in use", reads-was)
+	}
+	clock.advance(countShare * cheapCount)
+	if p.dbSize(); reads == was {
+		t.Error("no value was read for a count after the last one was out of use")
 	}
 }
 
