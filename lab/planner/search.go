@@ -15,8 +15,8 @@ const (
 )
 
 // search improves layouts step by step: it moves data centers that must stay together to another or a new ring, swaps
-// them with others, or joins two rings, as long as that helps. It starts with rings by distance, joined one by one, and
-// with random ones.
+// them with others, or joins two rings, as long as that helps. It starts with rings by distance, joined one by one, with
+// rings by number of zones, and with random ones.
 type search struct {
 	e      *evaluator
 	rules  *rules
@@ -36,7 +36,7 @@ func tryMany(e *evaluator, r *rules) found {
 	}
 	s := &search{e: e, rules: r, atoms: r.atoms(), random: rand.New(rand.NewPCG(1, 1)), left: budget,
 		best: map[int]cost.Layout{}, scores: map[int]float64{}}
-	for _, start := range s.joined() {
+	for _, start := range slices.Concat(s.joined(), s.byZones()) {
 		s.improve(start)
 	}
 	for range searchStarts {
@@ -100,6 +100,41 @@ func (s *search) joined() [][]int {
 	}
 	for len(starts) > 8 { // thin them out, but keep the ends
 		starts = slices.Concat(everyOther(starts[:len(starts)-1]), starts[len(starts)-1:])
+	}
+	return starts
+}
+
+// byZones starts with rings of data centers that have similar numbers of zones, if keys must survive the loss of zones:
+// a data center with few zones weakens its ring, so those with few must share one, which no single step may show. The
+// rings of many zones are as small as possible.
+func (s *search) byZones() [][]int {
+	if s.rules.surviveKeys == 0 {
+		return nil
+	}
+	order := make([]int, len(s.atoms))
+	for a := range order {
+		order[a] = a
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return s.rules.breaking(members(s.atoms[b])) - s.rules.breaking(members(s.atoms[a]))
+	})
+	var starts [][]int
+	for rings := s.rules.minRings; rings <= min(s.rules.maxRings, len(s.atoms)); rings++ {
+		start, left := make([]int, len(s.atoms)), s.rules.n
+		ring, size := 0, 0
+		for _, a := range order {
+			n := len(members(s.atoms[a]))
+			full := size >= s.rules.minSize && left <= (rings-ring-1)*s.rules.maxSize
+			if size > 0 && ring < rings-1 && (full || size+n > s.rules.maxSize) {
+				ring, size = ring+1, 0
+			}
+			start[a] = ring
+			size, left = size+n, left-n
+		}
+		starts = append(starts, start)
+	}
+	for len(starts) > 8 {
+		starts = everyOther(starts)
 	}
 	return starts
 }

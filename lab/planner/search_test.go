@@ -71,6 +71,30 @@ func TestSearchMeetsTheConstraints(t *testing.T) {
 	}
 }
 
+// TestSearchPutsDataCentersWithFewZonesTogether: from most layouts no single step leads there.
+func TestSearchPutsDataCentersWithFewZonesTogether(t *testing.T) {
+	f := rapid.Custom(func(t *rapid.T) *cost.File { return drawFile(t, 15) }).Example(1)
+	for i := range f.DataCenters {
+		zones := 2
+		if i%2 == 0 {
+			zones = 4
+		}
+		f.DataCenters[i].Zones = &zones
+	}
+	s, err := f.Scenario()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Constraints = cost.Constraints{Copies: cost.Range{Max: 2}, RingSize: cost.Range{Max: 8}, KeysSurviveZones: 3}
+	p, err := Make(s, alike)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Exact || !keeps(s, p.Proposed.Layout) {
+		t.Errorf("exact %v; %v does not keep to the constraints", p.Exact, p.Proposed.Layout)
+	}
+}
+
 func TestSearchEndsAndIsDeterministic(t *testing.T) {
 	files := rapid.Custom(func(t *rapid.T) *cost.File { return drawFile(t, 20) })
 	for seed := range 3 {
