@@ -45,6 +45,9 @@ type Shard struct {
 	// IsCurrent is asked after every step, so the comparison of view with a topology is kept.
 	compared *topology.Topology
 	matches  bool
+	// oldMaps are topologies with the old map of a ring, by ring, of the topology oldMapsOf.
+	oldMapsOf *topology.Topology
+	oldMaps   []*topology.Topology
 }
 
 // New returns a Shard that serves nothing yet. The mover is nil unless NeedsMover.

@@ -105,13 +105,25 @@ func (s *Shard) others() (nodes []topology.Node) {
 // It reports whether f never did.
 func (s *Shard) eachOwned(f func(topology.Slot) bool) bool {
 	ring := s.topo.RingOf(s.self.DC)
-	before := s.topo.WithOldMaps(topology.RingsOf(ring))
+	before := s.withOldMap(ring)
 	for slot := range topology.Slot(topology.Slots) {
 		if (s.topo.Owner(ring, slot) == s.self || before.Owner(ring, slot) == s.self) && !f(slot) {
 			return false
 		}
 	}
 	return true
+}
+
+// withOldMap returns the topology with the old map of a ring. It is asked for each slot, and what a topology has to
+// assign for it takes long.
+func (s *Shard) withOldMap(r topology.RingID) *topology.Topology {
+	if s.oldMapsOf != s.topo {
+		s.oldMapsOf, s.oldMaps = s.topo, make([]*topology.Topology, len(s.topo.Rings))
+	}
+	if s.oldMaps[r] == nil {
+		s.oldMaps[r] = s.topo.WithOldMaps(topology.RingsOf(r))
+	}
+	return s.oldMaps[r]
 }
 
 // eachOwner calls f with each shard of another ring that owns a slot, under the old slot map of its ring or the new
@@ -122,7 +134,7 @@ func (s *Shard) eachOwner(slot topology.Slot, f func(topology.Node, topology.Map
 		if r == own {
 			continue
 		}
-		before := s.topo.WithOldMaps(topology.RingsOf(r))
+		before := s.withOldMap(r)
 		if !f(s.topo.Owner(r, slot), s.topo.Map(r)) || before != s.topo && !f(before.Owner(r, slot), before.Map(r)) {
 			return false
 		}

@@ -188,3 +188,22 @@ func TestADamagedOlderCopyCountsAsLost(t *testing.T) {
 		t.Errorf("it begins: %v, %+v", ok, plan)
 	}
 }
+
+// Each answer of another shard makes it look at all slots. It did assign all slots anew for each of them.
+func TestAShardThatWithdrawsDuringAReshardingLooksUpTheOldMapOnce(t *testing.T) {
+	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1},
+		{Name: "b", Coordinators: 1, Shards: 2, ShardsBefore: 1}}
+	topo, err := topology.New(1, dcs, []topology.Ring{{Name: "r", DCs: []topology.DC{0}},
+		{Name: "s", DCs: []topology.DC{1}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(topo, topology.Node{Part: topology.Middleman}, nil, Past{Starts: 4, Loss: LossFound, ID: 7,
+		HasWritesOf: func(topology.Origin) bool { return false }})
+	if s.Tick(causal.Now{Mono: 1, WallMs: 1000}); len(s.Take(nil)) != 2 {
+		t.Fatal("it does not ask the shard that had all slots, and the one that takes some")
+	}
+	if n := testing.AllocsPerRun(1, func() { s.Withdrawn() }); n > 3*float64(topology.Slots) {
+		t.Errorf("a look at all %d slots allocates %v times", topology.Slots, n)
+	}
+}
