@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/topology"
@@ -93,7 +94,7 @@ func (w *World) haveRefilled() bool {
 			return true
 		}
 		refilled = refilled && (n.id.Part != topology.Middleman || n != w.process(n.id.Group()) ||
-			n.disk.loss == shard.NoLoss)
+			n.disk.Loss == shard.NoLoss)
 	}
 	return refilled
 }
@@ -148,12 +149,12 @@ func (wl *workload) unfinishedWork() string {
 			if is := c.Membership(); is != coordinator.Serving {
 				text += fmt.Sprintf(", %s is %s and waits for %v", n.id, is, c.Unanswered())
 			}
-		case *shard.Shard:
+		case *process.Shard:
 			text += unfinishedShard(n, m)
 		case *shardMember:
 			switch {
-			case m.shard != nil:
-				text += unfinishedShard(n, m.shard)
+			case m.process != nil:
+				text += unfinishedShard(n, m.process)
 			case wl.world.serving(n.id.Group()) == nil:
 				text += fmt.Sprintf(", %s is %+v", n.id, m.Status())
 			}
@@ -162,16 +163,19 @@ func (wl *workload) unfinishedWork() string {
 	return text
 }
 
-func unfinishedShard(n *node, s *shard.Shard) string {
-	if mm := s.Serving(); mm != nil {
+func unfinishedShard(n *node, p *process.Shard) string {
+	if p.Machine() == nil {
+		return fmt.Sprintf(", %s has not started: %v", n.id, p.Failure())
+	}
+	if mm := p.Serving(); mm != nil {
 		if puts, _, _, _ := mm.Depth(); puts > 0 {
 			return fmt.Sprintf(", %s has %d unacknowledged puts", n.id, puts)
 		}
 		if p, ok := mm.Backfill(); ok {
-			return fmt.Sprintf(", %s is refilled, loss %d of %q: %+v", n.id, n.disk.loss, n.disk.missing, p)
+			return fmt.Sprintf(", %s is refilled, loss %d of %q: %+v", n.id, n.disk.Loss, n.disk.Missing, p)
 		}
 	} else if !n.removed {
-		return fmt.Sprintf(", %s serves nothing and waits for %v", n.id, s.Unanswered())
+		return fmt.Sprintf(", %s serves nothing and waits for %v", n.id, p.Machine().Unanswered())
 	}
 	return ""
 }
@@ -182,7 +186,7 @@ func (wl *workload) readAll(sidecar topology.Node) {
 	withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
 	for i, key := range wl.keys {
 		name := fmt.Sprintf("final-%d-%d", sidecar.DC, i)
-		p := &process{load: wl, session: name, name: name, id: id, sidecar: sidecar, scripted: true, final: true}
+		p := &client{load: wl, session: name, name: name, id: id, sidecar: sidecar, scripted: true, final: true}
 		p.issue(session.Op{Kind: session.OpGet, Key: key})
 	}
 }
@@ -225,7 +229,7 @@ func (w *World) compareRings() []string {
 // isLost reports whether a shard that has lost its data owns a key.
 func (w *World) isLost(key string) bool {
 	for r := range w.topo.Rings {
-		if w.process(w.topo.Owner(topology.RingID(r), topology.SlotOf(key))).disk.loss != shard.NoLoss {
+		if w.process(w.topo.Owner(topology.RingID(r), topology.SlotOf(key))).disk.Loss != shard.NoLoss {
 			return true
 		}
 	}

@@ -108,7 +108,7 @@ type regionLoad struct {
 func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
 	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second,
 		KeepMs: 3000, NearBytes: nearBytes})
-	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*process{}, issuing: true},
+	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*client{}, issuing: true},
 		rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
 	n := len(topo.DCs)
 	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n),
@@ -120,7 +120,7 @@ func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*
 		c.sidecars = append(c.sidecars, sidecar)
 		for id := uint64(1); id <= 8; id++ {
 			withMachine(w, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-			p := &process{load: l.workload, id: id, sidecar: sidecar, scripted: true}
+			p := &client{load: l.workload, id: id, sidecar: sidecar, scripted: true}
 			w.schedule(l.rng.Int64N(int64(time.Second)), func() { l.next(p) })
 		}
 	}
@@ -128,7 +128,7 @@ func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*
 	return w, c
 }
 
-func (l *regionLoad) next(p *process) {
+func (l *regionLoad) next(p *client) {
 	op := session.Op{Kind: session.OpGet, Key: fmt.Sprint("key", l.popular.Rank(l.rng))}
 	if l.rng.IntN(20) == 0 {
 		op.Kind, op.Value = session.OpPut, causal.Value{Data: []byte("value")}

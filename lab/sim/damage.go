@@ -15,19 +15,19 @@ import (
 func (d *disk) loseKeys(missing causal.KeyRanges) {
 	maps.DeleteFunc(d.records, func(key string, _ causal.Record) bool { return missing.Has(key) })
 	if len(missing) > 0 {
-		d.loss, d.missing = shard.LossPartial, missing
+		d.Loss, d.Missing = shard.LossPartial, missing
 	}
 }
 
 // doubt makes the storage say that it has lost something, and that nothing tells what.
-func (d *disk) doubt() { d.loss, d.missing = shard.LossFound, nil }
+func (d *disk) doubt() { d.Loss, d.Missing = shard.LossFound, nil }
 
 // acceptLoss makes the storage go on with what it has, because a person says so.
 func (d *disk) acceptLoss() {
-	if d.loss != shard.LossPartial {
-		d.missing = causal.AllKeys()
+	if d.Loss != shard.LossPartial {
+		d.Missing = causal.AllKeys()
 	}
-	d.loss = shard.LossAccepted
+	d.Loss = shard.LossAccepted
 }
 
 // damageShards damages the storages of the shards of all rings that have some slot, at the same time: each lacks other
@@ -35,7 +35,7 @@ func (d *disk) acceptLoss() {
 // nothing is to be lost.
 func (c *faultInjector) damageShards(duration int64) {
 	rng, slot := c.w.rng, topology.Slot(c.w.rng.IntN(topology.Slots))
-	if slices.ContainsFunc(c.byPart[topology.Middleman], func(n *node) bool { return n.disk.loss != shard.NoLoss }) {
+	if slices.ContainsFunc(c.byPart[topology.Middleman], func(n *node) bool { return n.disk.Loss != shard.NoLoss }) {
 		return // what one of them lacks, another one might have that would be damaged now
 	}
 	var nodes []*node
@@ -63,7 +63,7 @@ func (c *faultInjector) damageShards(duration int64) {
 // canDamage reports whether a shard has all data, and others rely on nothing that is under way.
 func (c *faultInjector) canDamage(n *node) bool {
 	ring := c.w.topo.RingOf(n.id.DC)
-	return n.id.Member == 0 && !n.removed && n.isUp() && n.disk.loss == shard.NoLoss && n.shard().Serving() != nil &&
+	return n.id.Member == 0 && !n.removed && n.isUp() && n.disk.Loss == shard.NoLoss && n.isServing() &&
 		n.mover() == nil &&
 		!c.w.topo.Resharding().Has(ring) && n.topo.Map(ring) == c.w.topo.Map(ring)
 }
@@ -83,7 +83,7 @@ func (c *faultInjector) damageOthers(rng *rand.Rand, nodes []*node) {
 
 func (c *faultInjector) lost(nodes []*node) (all causal.KeyRanges) {
 	for _, n := range nodes {
-		for _, r := range n.disk.missing {
+		for _, r := range n.disk.Missing {
 			all = all.With(r)
 		}
 	}
@@ -131,11 +131,11 @@ func (c *faultInjector) damageTheSame(nodes []*node, duration int64) {
 func (c *faultInjector) afterDamage(n *node, duration int64, f func(*disk)) {
 	was := n.disk
 	c.w.schedule(int64(2*time.Second)+duration*3, func() {
-		if n.disk != was || was.loss != shard.LossFound && was.loss != shard.LossPartial {
+		if n.disk != was || was.Loss != shard.LossFound && was.Loss != shard.LossPartial {
 			return
 		}
 		if n.isUp() {
-			if _, withdrawn := n.shard().Withdrawn(); !withdrawn && !c.w.settings.Broken.Any() {
+			if !n.hasWithdrawn() && !c.w.settings.Broken.Any() {
 				return
 			}
 			c.w.crash(n)

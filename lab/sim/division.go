@@ -96,12 +96,7 @@ func (r *scaler) keepData(ring topology.RingID) {
 // haveWithdrawn reports whether some shard keeps its data and answers nothing.
 func (w *World) haveWithdrawn() bool {
 	return slices.ContainsFunc(w.order, func(n *node) bool {
-		s := n.shard()
-		withdrawn := false
-		if s != nil {
-			_, withdrawn = s.Withdrawn()
-		}
-		return withdrawn
+		return n.hasWithdrawn()
 	})
 }
 

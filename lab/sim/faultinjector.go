@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -348,7 +349,7 @@ func (c *faultInjector) emptyDisk(duration int64) {
 			return
 		}
 		c.logLost, c.w.lostWrites = true, !m.Serving().IsDrained()
-	case *shard.Shard:
+	case *process.Shard:
 		if c.w.topo.RingOf(n.id.DC) != 0 {
 			return
 		}
@@ -390,7 +391,7 @@ func (c *faultInjector) loseShard(duration int64) {
 			n.disk = newDisk()
 			return
 		}
-		n.disk.loss = shard.LossFound
+		n.disk.Loss = shard.LossFound
 		for _, key := range slices.Sorted(maps.Keys(n.disk.records)) {
 			if rng.IntN(2) == 0 {
 				delete(n.disk.records, key)

@@ -17,7 +17,7 @@ type pipelinedGets struct {
 }
 
 // getPipelined makes the process read keys without waiting for the answers.
-func (p *process) getPipelined(keys []string) {
+func (p *client) getPipelined(keys []string) {
 	w := p.load.world
 	p.busy = true
 	p.gets = &pipelinedGets{keys: keys, first: p.load.nextOp + 1, start: w.now,
@@ -32,7 +32,7 @@ func (p *process) getPipelined(keys []string) {
 }
 
 // continueGets takes the answer to one of the gets.
-func (p *process) continueGets(r *session.Result) {
+func (p *client) continueGets(r *session.Result) {
 	g, answer := p.gets, *r
 	g.results[r.ID-g.first] = &answer
 	for g.taken < len(g.keys) && g.results[g.taken] != nil {
@@ -57,7 +57,7 @@ func (p *process) continueGets(r *session.Result) {
 }
 
 // recordGet adds a get of a pipeline to the history.
-func (p *process) recordGet(key string, r *session.Result) {
+func (p *client) recordGet(key string, r *session.Result) {
 	w := p.load.world
 	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
 		Key: key, Start: p.gets.start, End: w.now,

@@ -13,12 +13,12 @@ import (
 // comes back more than once, or just before the middleman has heard from a coordinator.
 func (c *faultInjector) rollBack(duration int64) {
 	n, coordinator := c.anyOf(c.byPart[topology.Middleman]), c.anyOf(c.byPart[topology.Coordinator])
-	if !c.canLose(n) || n.disk.loss != shard.NoLoss {
+	if !c.canLose(n) || n.disk.Loss != shard.NoLoss {
 		return
 	}
 	rng := c.w.rng
 	copied := c.copies[n]
-	if copied == nil || copied.state != n.disk.state || rng.IntN(4) == 0 {
+	if copied == nil || copied.State != n.disk.State || rng.IntN(4) == 0 {
 		if rng.IntN(2) == 0 {
 			c.crashNode(n, Crash, duration/16)
 		}

@@ -111,7 +111,7 @@ func newOverload(t *testing.T, valueBytes int) *overload {
 			o.putBytes += len(m.PutAfter().Record.Value.Data)
 		}
 	}
-	o.load = &workload{world: o.w, pending: map[uint64]*process{}, issuing: true}
+	o.load = &workload{world: o.w, pending: map[uint64]*client{}, issuing: true}
 	for i := 0; len(o.keys) < 2000; i++ {
 		if key := fmt.Sprint("key", i); topo.Owner(0, topology.SlotOf(key)).Index == 0 {
 			o.keys = append(o.keys, key)
@@ -123,7 +123,7 @@ func newOverload(t *testing.T, valueBytes int) *overload {
 		sidecar := o.w.AddSidecar(topology.DC(dc), 1, o.load.results)
 		for id := uint64(1); id <= 8; id++ {
 			withMachine(o.w, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-			p := &process{load: o.load, id: id, sidecar: sidecar, scripted: true}
+			p := &client{load: o.load, id: id, sidecar: sidecar, scripted: true}
 			o.w.schedule(o.rng.Int64N(int64(time.Second)), func() { o.next(p) })
 		}
 	}
@@ -151,7 +151,7 @@ func (o *overload) stall() {
 
 const stallTime = 4 * time.Second
 
-func (o *overload) next(p *process) {
+func (o *overload) next(p *client) {
 	if o.stopped {
 		return
 	}

@@ -27,7 +27,7 @@ type readWatch struct {
 
 // watchReads adds sidecars that read what others write.
 func watchReads(w *World, from time.Duration, every int) *readWatch {
-	r := &readWatch{world: w, load: &workload{world: w, pending: map[uint64]*process{}, issuing: true},
+	r := &readWatch{world: w, load: &workload{world: w, pending: map[uint64]*client{}, issuing: true},
 		from: int64(from), every: every, keys: map[causal.Version]string{}}
 	for dc := range w.topo.DCs {
 		r.sidecars = append(r.sidecars, w.AddSidecar(topology.DC(dc), 2, r.load.results))
@@ -63,7 +63,7 @@ func (r *readWatch) read(sidecar topology.Node, v causal.Version, completeAt int
 	r.sessions++
 	id, start := r.sessions, r.world.now
 	withMachine(r.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-	p := &process{load: r.load, id: id, session: fmt.Sprint(id), sidecar: sidecar, scripted: true}
+	p := &client{load: r.load, id: id, session: fmt.Sprint(id), sidecar: sidecar, scripted: true}
 	p.onResult = func(res *session.Result) {
 		withMachine(r.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Close(id) })
 		if res.Err == causal.OK && !res.Record.Version.Less(v) {

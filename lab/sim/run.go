@@ -57,7 +57,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 
 // start starts what a run does in a world: clients, faults, and changes of scale.
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
-	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
+	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
 		hotKeys: pl.hotKeys, tallies: pl.tallies}
 	for i := range pl.keys {
 		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
@@ -82,7 +82,7 @@ func (wl *workload) addClients(rng *rand.Rand, pl *runPlan) {
 			name := fmt.Sprintf("s%d", id)
 			for c := range pl.processes.draw(rng) {
 				wl.processes = append(wl.processes,
-					&process{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
+					&client{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -125,14 +125,10 @@ func (r *scaler) hasConverged() bool {
 // done what that asks for.
 func (w *World) hasResharded(n *node) bool {
 	if n.id.Member == 0 {
-		return n.isUp() && !n.shard().IsResharding()
+		return n.hasResharded()
 	}
 	s := w.serving(n.id.Group())
-	if s == nil {
-		return false
-	}
-	m := s.m.(*shardMember)
-	return m.shard != nil && m.topo == w.topo && !m.shard.IsResharding()
+	return s != nil && s.topo == w.topo && s.hasResharded()
 }
 
 // hasLostLog reports whether a coordinator has lost its log.
@@ -301,8 +297,7 @@ func (r *scaler) give(n *node, t *topology.Topology) {
 	case groupMember:
 		m.SetTopology(r.w.clock(n), n.topo)
 		r.w.flush(n)
-	case *shard.Shard:
-		m.SetTopology(n.topo, r.w.newMover(n))
-		r.w.reconcile(n)
+	case *process.Shard:
+		r.w.flush(n)
 	}
 }

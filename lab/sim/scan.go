@@ -22,12 +22,12 @@ type scan struct {
 }
 
 // scanAll makes the process scan all keys.
-func (p *process) scanAll() {
+func (p *client) scanAll() {
 	p.busy, p.scan = true, &scan{named: map[string]bool{}, start: p.load.world.now}
 	p.scanNext(session.ScanPosition{})
 }
 
-func (p *process) scanNext(from session.ScanPosition) {
+func (p *client) scanNext(from session.ScanPosition) {
 	w := p.load.world
 	p.load.nextOp++
 	op := session.Op{Kind: session.OpScan, ID: p.load.nextOp, Session: p.id, Scan: from, Limit: scanLimit}
@@ -36,7 +36,7 @@ func (p *process) scanNext(from session.ScanPosition) {
 }
 
 // continueScan takes the result of one call. A scan that fails says nothing.
-func (p *process) continueScan(r *session.Result) {
+func (p *client) continueScan(r *session.Result) {
 	w := p.load.world
 	if r.Err == causal.OK {
 		for _, key := range r.Keys {
@@ -61,7 +61,7 @@ func (p *process) continueScan(r *session.Result) {
 }
 
 // recordUnnamed records a read for each written key that the scan has not named.
-func (p *process) recordUnnamed() {
+func (p *client) recordUnnamed() {
 	written := map[string]bool{}
 	for i := range p.load.history {
 		if o := &p.load.history[i]; o.Kind == history.Put || o.Kind == history.Add {

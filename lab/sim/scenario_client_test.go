@@ -25,7 +25,7 @@ import (
 // commandTimeout bounds a command, in virtual time.
 const commandTimeout = 20 * time.Second
 
-func (s *scenario) operate(p *process, name, what string, args []string, background bool) (string, error) {
+func (s *scenario) operate(p *client, name, what string, args []string, background bool) (string, error) {
 	if p.busy {
 		return "", fmt.Errorf("the last command of %s has not been answered", name)
 	}
@@ -93,7 +93,7 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 }
 
 // answer formats a result.
-func (s *scenario) answer(p *process, what string, args []string, r *session.Result) string {
+func (s *scenario) answer(p *client, what string, args []string, r *session.Result) string {
 	if r.Err != causal.OK {
 		return r.Err.String()
 	}

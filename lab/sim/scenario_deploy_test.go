@@ -153,7 +153,7 @@ func (s *scenario) start() error {
 	}
 	s.world = NewWorld(t, s.settings)
 	s.trace.follow(s.world)
-	s.workload = &workload{world: s.world, pending: map[uint64]*process{}, issuing: true}
+	s.workload = &workload{world: s.world, pending: map[uint64]*client{}, issuing: true}
 	s.world.Run(time.Second, nil)
 	_, err = s.awaitServed(nil)
 	return err
@@ -226,7 +226,7 @@ func (s *scenario) session(args []string) (string, error) {
 	}
 	sidecar := s.world.AddSidecar(dc, index, s.workload.results)
 	withMachine(s.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: sidecar,
+	s.sessions[args[0]] = &client{load: s.workload, session: args[0], name: args[0], id: id, sidecar: sidecar,
 		scripted: true}
 	s.world.Run(100*time.Millisecond, nil) // it receives the vectors
 	return "", nil
@@ -237,7 +237,7 @@ func (s *scenario) process(args []string) (string, error) {
 	if of == nil {
 		return "", fmt.Errorf("unknown session %q", args[1])
 	}
-	s.sessions[args[0]] = &process{load: s.workload, session: of.session, name: args[0], id: of.id, sidecar: of.sidecar,
+	s.sessions[args[0]] = &client{load: s.workload, session: of.session, name: args[0], id: of.id, sidecar: of.sidecar,
 		scripted: true}
 	return "", nil
 }
@@ -249,7 +249,7 @@ func (s *scenario) neighbor(args []string) (string, error) {
 	}
 	id := uint64(len(s.sessions) + 1)
 	withMachine(s.world, of.sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-	s.sessions[args[0]] = &process{load: s.workload, session: args[0], name: args[0], id: id, sidecar: of.sidecar,
+	s.sessions[args[0]] = &client{load: s.workload, session: args[0], name: args[0], id: id, sidecar: of.sidecar,
 		scripted: true}
 	return "", nil
 }

@@ -59,7 +59,7 @@ func newScenarioTrace(s *scenario) *trace {
 	return t
 }
 
-func sortedKeys(sessions map[string]*process) []string {
+func sortedKeys(sessions map[string]*client) []string {
 	var names []string
 	for name := range sessions {
 		names = append(names, name)

@@ -138,7 +138,7 @@ func (s *scenario) showBackfills() string {
 	return strings.Join(all, ", ")
 }
 
-func (s *scenario) showSession(p *process) string {
+func (s *scenario) showSession(p *client) string {
 	var st session.Status
 	withMachine(s.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) { st = m.Status(p.id) })
 	var rings []string

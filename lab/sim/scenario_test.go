@@ -85,7 +85,7 @@ type scenario struct {
 	workload *workload
 	keys     map[string]string // actual keys by their names in the script
 	keyNames map[string]string
-	sessions map[string]*process
+	sessions map[string]*client
 	tokens   map[string]string
 	holds    map[string]*hold
 	former   map[*node]*disk    // disks that were replaced
@@ -105,7 +105,7 @@ var verbs = map[string]verb{}
 func play(script string, broken causal.Faults) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
-		sessions: map[string]*process{}, tokens: map[string]string{}, holds: map[string]*hold{},
+		sessions: map[string]*client{}, tokens: map[string]string{}, holds: map[string]*hold{},
 		former: map[*node]*disk{}, copies: map[*node]*content{},
 		settings: Settings{NoRandomness: true, Broken: broken, Cache: true, Lease: time.Second, KeepMs: 3000,
 			Tallies: true},

@@ -1,28 +1,35 @@
 package sim
 
 import (
-	"maps"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
-	"github.com/causalstore/causalstore/topology"
 )
 
 // isUp reports whether the node's process is running.
 func (n *node) isUp() bool { return n.m != nil }
 
-// shard returns the machine of a middleman's process; nil if the node is down, follows another member, or is not a
+// process returns what the process of a middleman does; nil if the node is down, follows another member, or is not a
 // middleman.
-func (n *node) shard() *shard.Shard {
+func (n *node) process() *process.Shard {
 	switch m := n.m.(type) {
-	case *shard.Shard:
+	case *process.Shard:
 		return m
 	case *shardMember:
-		return m.shard
+		return m.process
+	}
+	return nil
+}
+
+// shard returns the machine of a middleman's process; nil if it has none, or not yet.
+func (n *node) shard() *shard.Shard {
+	if p := n.process(); p != nil {
+		return p.Machine()
 	}
 	return nil
 }
@@ -35,37 +42,23 @@ func (n *node) mover() *shard.Mover {
 	return nil
 }
 
-// newMover returns the mover of a middleman; nil if its ring is not being resharded.
-func (w *World) newMover(n *node) *shard.Mover {
-	if err := shard.CheckState(n.topo, n.id, n.disk.state); err != nil {
-		panic(err) // the scaler waits for the end of each resharding
+// isServing reports whether a middleman serves at a node.
+func (n *node) isServing() bool { return n.process() != nil && n.process().Serving() != nil }
+
+// hasWithdrawn reports whether a shard keeps its data and answers nothing.
+func (n *node) hasWithdrawn() bool {
+	s := n.shard()
+	if s == nil {
+		return false
 	}
-	if !shard.NeedsMover(n.topo, n.id) {
-		n.disk.state.Map = n.topo.Map(n.topo.RingOf(n.id.DC))
-		return nil
-	}
-	n.disk.moves++
-	return w.moverFrom(n, n.topo)
+	_, withdrawn := s.Withdrawn()
+	return withdrawn
 }
 
-// moverFrom returns the mover that the state on the disk of a middleman gives; nil if its ring is not being resharded.
-func (w *World) moverFrom(n *node, t *topology.Topology) *shard.Mover {
-	if !shard.NeedsMover(t, n.id.Group()) {
-		return nil
-	}
-	cfg := shard.DefaultMoverConfig(t, n.id.Group())
-	cfg.Life, cfg.State, cfg.Chunk, cfg.Broken = n.disk.moves, n.disk.state, 3, w.settings.Broken
-	cfg.Notice = 0
-	if w.settings.Lease > 0 {
-		cfg.Lease = w.settings.Lease
-	}
-	return shard.NewMover(cfg)
-}
-
-// past returns what the storage of a middleman tells of earlier starts.
-func (n *node) past(w *World) shard.Past {
-	return shard.Past{Starts: n.disk.starts, Loss: n.disk.loss, Missing: n.disk.missing,
-		HasWritesOf: n.disk.hasWritesOf, ID: n.life, Broken: w.settings.Broken}
+// hasResharded reports whether a middleman has the topology of its node, and has done what that asks for.
+func (n *node) hasResharded() bool {
+	s := n.shard()
+	return s != nil && n.process().Topology() == n.topo && !s.IsResharding()
 }
 
 // startShard starts the process of a middleman.
@@ -74,55 +67,15 @@ func (w *World) startShard(n *node) {
 		w.startShardMember(n)
 		return
 	}
-	n.m = shard.New(n.topo, n.id, w.newMover(n), n.past(w))
-	w.reconcile(n)
+	n.m = w.newProcess(n, n.life)
+	w.flush(n)
 }
 
-// reconcile replaces the serving middleman if it is not current, and starts the mover's I/O.
-func (w *World) reconcile(n *node) {
-	s := n.shard()
-	if !s.IsCurrent() {
-		if s.Serving() != nil {
-			s.Stop()
-			n.serving++
-			n.disk.crash(w.rng, w.settings.NoRandomness)
-			s.Drained()
-		}
-		w.serve(n, s)
-	}
-	mover := s.Mover()
-	for _, op := range s.MoveOps(nil) {
-		w.runMoveOp(n, mover, op)
-	}
-}
-
-// serve starts the middleman under the current slot map, if the shard may serve.
-func (w *World) serve(n *node, s *shard.Shard) {
-	plan, ok := s.PlanStart(w.clock(n), w.middlemanConfig(n), n.disk.history())
-	if !ok {
-		return
-	}
-	n.serving++
-	if plan.Clear {
-		clear(n.disk.records)
-	}
-	n.disk.exclusions = plan.Config.Exclusions
-	n.disk.starts, n.disk.lineage, n.disk.loss = plan.Config.Incarnation, plan.Config.Lineage, plan.Loss
-	n.disk.changes++
-	mm := middleman.New(plan.Config, w.clock(n))
-	s.Start(mm, plan)
-	n.disk.eachTombstone(mm.NoteTombstone)
-	switch {
-	case plan.Config.Fresh:
-		n.disk.caches = plan.Caches
-	case plan.SaveCaches:
-		serving := n.serving
-		w.schedule(int64(plan.Config.Lease)*11/10, func() { // the clock that the lease is counted on may run slow
-			if n.serving == serving {
-				n.disk.caches = plan.Caches
-			}
-		})
-	}
+// newProcess returns the process of a middleman, with an ID that no other start has.
+func (w *World) newProcess(n *node, id uint64) *process.Shard {
+	mover := func(cfg *shard.MoverConfig) { cfg.Chunk, cfg.Notice = 3, 0 }
+	return process.NewShard(process.Config{Middleman: w.middlemanConfig(n), ID: id, Mover: mover, RemoveKeys: 2},
+		w.clock(n))
 }
 
 func (w *World) middlemanConfig(n *node) middleman.Config {
@@ -142,9 +95,107 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 	return cfg
 }
 
-func (d *disk) history() shard.History {
-	return shard.History{Lineage: d.lineage, Position: d.position(), Starts: d.starts, Caches: d.caches,
-		Horizon: d.horizon, Fences: d.fences, Exclusions: d.exclusions}
+// drive carries out what the process of a middleman asks for.
+func (w *World) drive(n *node, p *process.Shard) {
+	if p.Machine() != nil && p.Topology() != n.topo {
+		// if it is refused, it is tried again: there is an input whenever something ends that it waits for
+		_ = p.SetTopology(w.clock(n), n.topo)
+	}
+	w.ops = p.Reads(w.ops[:0])
+	for _, op := range w.ops {
+		w.readStorage(n, p, op)
+	}
+	for _, e := range p.Effects(nil) {
+		w.runEffect(n, p, e)
+	}
+}
+
+// replaceProcess starts the process of a middleman again that cannot go on.
+func (w *World) replaceProcess(n *node, err error) {
+	if !errors.Is(err, errStorage) {
+		panic(err) // the scaler waits for the end of each resharding
+	}
+	w.crash(n)
+	w.schedule(int64(10*time.Millisecond), func() { w.restart(n) })
+}
+
+var errStorage = errors.New("the storage has failed")
+
+// runEffect carries an effect out, after the delay of the disk.
+func (w *World) runEffect(n *node, p *process.Shard, e process.Effect) {
+	isChange := e.Kind == process.EffectWrite || e.Kind == process.EffectChange
+	if m, ok := n.m.(*shardMember); ok && isChange {
+		w.proposeEffect(n, m, e)
+		return
+	}
+	if isChange {
+		n.disk.pending = append(n.disk.pending, &e)
+	}
+	delay := w.storageDelay(n, 2*time.Millisecond)
+	if w.settings.NoRandomness && !p.IsSettled() {
+		delay = 0 // in scenarios a start takes no time
+	}
+	w.schedule(delay, func() {
+		if n.process() != p {
+			return
+		}
+		r := w.effect(n, &e)
+		if e.Kind != process.EffectTombstones {
+			w.finish(n, p, func(now causal.Now) { p.Done(now, e.ID, r) })
+			return
+		}
+		noted := n.disk.tombstones()
+		w.schedule(w.storageDelay(n, 2*time.Millisecond), func() { // a scan takes long
+			w.finish(n, p, func(now causal.Now) {
+				for _, t := range noted {
+					p.NoteTombstone(e.Generation, t.Key, t.Record.Version)
+				}
+				p.Done(now, e.ID, r)
+			})
+		})
+	})
+}
+
+// effect carries an effect out. A change that fails may be readable all the same.
+func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
+	d := n.disk
+	failed := w.storageFails()
+	switch e.Kind {
+	case process.EffectLoad:
+		r.Marks = d.Marks
+	case process.EffectList:
+		r.Keys = d.list(e.Want)
+	case process.EffectRead:
+		for _, key := range e.Keys {
+			r.Records = append(r.Records, causal.Moved{Key: key, Record: d.records[key]})
+		}
+	case process.EffectWrite, process.EffectChange:
+		isVolatile := failed && w.rng.IntN(2) == 0
+		if d.failNext > 0 && e.Kind == process.EffectWrite {
+			failed, isVolatile = true, true
+			d.failNext--
+		}
+		d.endChange(e, failed, isVolatile)
+	}
+	if failed {
+		return process.EffectResult{Err: errStorage}
+	}
+	r.Position = d.position()
+	return r
+}
+
+// finish passes a result to the process of a middleman, unless that has ended. That of a member of a shard gets it
+// while the lease holds.
+func (w *World) finish(n *node, p *process.Shard, pass func(now causal.Now)) {
+	if n.process() != p {
+		return
+	}
+	if m, ok := n.m.(*shardMember); ok {
+		m.held = append(m.held, pass)
+	} else {
+		pass(w.clock(n))
+	}
+	w.flush(n)
 }
 
 // position returns how far the storage has come: by the log of its group if it has one.
@@ -155,56 +206,27 @@ func (d *disk) position() causal.Position {
 	return causal.Position{Changes: d.changes}
 }
 
-// runMoveOp executes a mover's storage request, after the delay of the disk.
-func (w *World) runMoveOp(n *node, mover *shard.Mover, op shard.MoveOp) {
-	life := n.life
-	w.schedule(w.storageDelay(n, 2*time.Millisecond), func() {
-		if n.mover() != mover || n.life != life {
-			// The node crashed: storage may have executed the request all the same.
-			if n.mover() == nil && n.life == life+1 && op.Kind >= shard.MoveApply && !w.settings.NoRandomness &&
-				w.rng.IntN(2) == 0 {
-				n.disk.runMoveOp(op, &shard.MoveResult{})
-			}
+// readStorage carries out a read of a middleman, at some time between request and answer.
+func (w *World) readStorage(n *node, p *process.Shard, op middleman.StorageOp) {
+	generation := p.Generation()
+	answer := func(r middleman.StorageResult) {
+		w.finish(n, p, func(now causal.Now) { p.ReadDone(now, generation, r) })
+	}
+	if op.Kind == middleman.StorageCount {
+		w.schedule(0, func() { answer(middleman.StorageResult{ID: op.ID, Count: int64(len(n.disk.records))}) })
+		return
+	}
+	w.schedule(w.storageDelay(n, time.Millisecond), func() {
+		if n.process() != p || p.Generation() != generation {
 			return
 		}
-		r := shard.MoveResult{ID: op.ID, Failed: w.storageFails()}
-		if !r.Failed || op.Kind >= shard.MoveApply && w.rng.IntN(2) == 0 {
-			n.disk.runMoveOp(op, &r)
+		r := middleman.StorageResult{ID: op.ID, Failed: w.storageFails()}
+		if op.Kind == middleman.StorageScan {
+			r.Keys, r.Next = n.disk.page(op.Key, op.Limit)
+		} else {
+			rec, found := n.disk.records[op.Key]
+			r.Record, r.Found = rec, found && !r.Failed
 		}
-		mover.OpDone(op, r)
-		w.flush(n)
+		w.schedule(w.storageDelay(n, time.Millisecond), func() { answer(r) })
 	})
-}
-
-// runMoveOp executes a mover's storage request and fills in its result.
-func (d *disk) runMoveOp(op shard.MoveOp, r *shard.MoveResult) {
-	if op.Kind >= shard.MoveApply {
-		d.changes++
-	}
-	switch op.Kind {
-	case shard.MoveList:
-		for _, key := range slices.Sorted(maps.Keys(d.records)) {
-			if op.Want(topology.SlotOf(key)) {
-				r.Keys = append(r.Keys, key)
-			}
-		}
-	case shard.MoveRead:
-		for _, key := range op.Keys {
-			r.Records = append(r.Records, causal.Moved{Key: key, Record: d.records[key]})
-		}
-		r.Horizon = d.horizon
-	case shard.MoveApply:
-		for _, m := range op.Records {
-			if m.Record.Version.IsZero() {
-				delete(d.records, m.Key)
-			} else {
-				d.set(m.Key, m.Record)
-			}
-		}
-		d.horizon = max(d.horizon, op.Horizon)
-	case shard.MoveWipe:
-		maps.DeleteFunc(d.records, func(key string, _ causal.Record) bool { return op.Want(topology.SlotOf(key)) })
-	case shard.MoveSaveState:
-		d.state = op.State
-	}
 }

@@ -2,8 +2,7 @@ package sim
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
+
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -11,155 +10,46 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The names of a middleman's metadata.
-const (
-	metaStarts     = "starts"
-	metaDataLost   = "data-lost"
-	metaHorizon    = "horizon"
-	metaState      = "state"
-	metaMoves      = "moves"
-	metaCaches     = "caches"
-	metaOrigins    = "origins"
-	metaFences     = "fences"
-	metaExclusions = "exclusions"
-	metaMissing    = "missing"
-	metaLineage    = "lineage"
-)
-
-func metaUint(name string, v uint64) member.Meta {
-	return member.Meta{Name: name, Value: binary.AppendUvarint(nil, v)}
-}
-
-func stateMeta(s shard.MigrationState) member.Meta {
-	v := uint64(s.Map) << 2
-	if s.Stopped {
-		v |= 2
-	}
-	if s.HoldsMovedSlots {
-		v |= 1
-	}
-	return metaUint(metaState, v)
-}
-
-func originsMeta(origins map[topology.Origin]bool) member.Meta {
-	m := member.Meta{Name: metaOrigins}
-	for _, o := range slices.Sorted(maps.Keys(origins)) {
-		m.Value = binary.AppendUvarint(m.Value, uint64(o))
-	}
-	return m
-}
-
-// maxOrigins is above the number of origins in every simulated deployment.
-const maxOrigins = 1 << 10
-
-func fencesMeta(f causal.Fences) member.Meta {
-	return member.Meta{Name: metaFences, Value: f.Encode(maxOrigins)}
-}
-
-func lineageMeta(l causal.Lineage) member.Meta {
-	return member.Meta{Name: metaLineage, Value: l.Encode()}
-}
-
-func exclusionsMeta(x causal.Exclusions) member.Meta {
-	return member.Meta{Name: metaExclusions, Value: x.Encode()}
-}
-
 // content is what the storage of a middleman holds.
 type content struct {
-	records    map[string]causal.Record
-	horizon    causal.HLC
-	state      shard.MigrationState
-	starts     uint64                   // counts the middlemen that served
-	origins    map[topology.Origin]bool // whose writes it has ever held
-	fences     causal.Fences            // never changed in place
-	exclusions causal.Exclusions
-	loss       shard.Loss
-	missing    causal.KeyRanges // of the loss; never changed in place
-	moves      uint64           // counts movers
-	lineage    causal.Lineage
-	changes    uint64               // counts durable changes, of a storage with one member
-	caches     topology.CacheLayout // saved once the leases from before have expired
+	records map[string]causal.Record
+	process.Marks
+	changes uint64 // counts durable changes, of a storage with one member
 	// Of a member of a shard: what the storage says about itself, and how many keys it counts.
 	marker member.Applied
 	count  int
 }
 
-func newContent() content {
-	return content{records: map[string]causal.Record{}, origins: map[topology.Origin]bool{}}
-}
+func newContent() content { return content{records: map[string]causal.Record{}} }
 
 // copy returns a copy. Records are not changed, so it may refer to the same.
 func (c *content) copy() *content {
 	d := *c
-	d.records, d.origins = maps.Clone(c.records), maps.Clone(c.origins)
+	d.records = maps.Clone(c.records)
 	return &d
 }
 
 // isEmpty reports whether it holds no key and no metadata of a middleman.
-func (c *content) isEmpty() bool {
-	return len(c.records) == 0 && len(c.origins) == 0 && c.starts == 0 && c.horizon == 0 &&
-		c.state == (shard.MigrationState{}) && c.loss == shard.NoLoss && c.moves == 0 && c.caches == 0 &&
-		len(c.fences) == 0 && len(c.exclusions) == 0
-}
+func (c *content) isEmpty() bool { return len(c.records) == 0 && len(c.meta()) == 0 }
 
 // meta returns the metadata of a middleman.
-func (c *content) meta() []member.Meta {
-	return []member.Meta{metaUint(metaStarts, c.starts), metaUint(metaDataLost, uint64(c.loss)),
-		metaUint(metaHorizon, uint64(c.horizon)), stateMeta(c.state),
-		metaUint(metaMoves, c.moves), metaUint(metaCaches, uint64(c.caches)), originsMeta(c.origins),
-		fencesMeta(c.fences), exclusionsMeta(c.exclusions),
-		{Name: metaMissing, Value: c.missing.Encode()}, lineageMeta(c.lineage)}
+func (c *content) meta() (meta []member.Meta) {
+	var none process.Marks
+	for _, name := range process.MarkNames {
+		if m := c.Meta(name); !sameMeta(m, none.Meta(name)) {
+			meta = append(meta, m)
+		}
+	}
+	return meta
 }
 
 func (c *content) setMeta(m member.Meta) {
-	v, _ := binary.Uvarint(m.Value)
-	switch m.Name {
-	case metaStarts:
-		c.starts = v
-	case metaDataLost:
-		c.loss = shard.Loss(v)
-	case metaHorizon:
-		c.horizon = causal.HLC(v)
-	case metaState:
-		c.state = shard.MigrationState{Map: topology.MapID(v >> 2), Stopped: v&2 != 0, HoldsMovedSlots: v&1 != 0}
-	case metaMoves:
-		c.moves = v
-	case metaCaches:
-		c.caches = topology.CacheLayout(v)
-	case metaFences:
-		fences, err := causal.ParseFences(m.Value)
-		if err != nil {
-			panic(err) // it was made by fencesMeta
-		}
-		c.fences = fences
-	case metaExclusions:
-		x, err := causal.ParseExclusions(m.Value)
-		if err != nil {
-			panic(err) // it was made by exclusionsMeta
-		}
-		c.exclusions = x
-	case metaMissing:
-		missing, err := causal.ParseKeyRanges(m.Value)
-		if err != nil {
-			panic(err) // it was made by Encode
-		}
-		c.missing = missing
-	case metaLineage:
-		l, err := causal.ParseLineage(m.Value)
-		if err != nil {
-			panic(err) // it was made by lineageMeta
-		}
-		c.lineage = l
-	case metaOrigins:
-		clear(c.origins)
-		for b := m.Value; len(b) > 0; {
-			o, size := binary.Uvarint(b)
-			c.origins[topology.Origin(o)], b = true, b[size:]
-		}
+	if err := c.Set(m.Name, m.Value); err != nil {
+		panic(err) // it was made by Meta
 	}
 }
 
@@ -181,17 +71,22 @@ func (c *content) write(w member.Write, checkExistence bool) {
 	c.records[w.Key] = w.Record
 }
 
+// apply makes a change.
+func (c *content) apply(change *member.Change, checkExistence bool) {
+	for _, w := range change.Writes {
+		c.write(w, checkExistence)
+	}
+	for _, m := range change.Meta {
+		c.setMeta(m)
+	}
+}
+
 // run carries out a task of a member, but for TaskRead, in one step.
 func (c *content) run(t *member.StorageTask) {
 	switch t.Kind {
 	case member.TaskApply:
 		for i := range t.Changes {
-			for _, w := range t.Changes[i].Writes {
-				c.write(w, t.CheckExistence)
-			}
-			for _, m := range t.Changes[i].Meta {
-				c.setMeta(m)
-			}
+			c.apply(&t.Changes[i], t.CheckExistence)
 		}
 	case member.TaskClear:
 		*c = newContent()
@@ -226,29 +121,51 @@ func (c *content) readPage(t *member.StorageTask, r *member.StorageTaskResult) {
 	}
 }
 
-// removals returns the writes that remove the wanted slots.
-func (c *content) removals(want func(topology.Slot) bool) (writes []member.Write) {
+// list returns the keys of the slots that want wants; nil: all.
+func (c *content) list(want func(topology.Slot) bool) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.records)) {
-		if want(topology.SlotOf(key)) {
-			writes = append(writes, member.Write{Key: key, Delete: true, KeyExists: true})
+		if want == nil || want(topology.SlotOf(key)) {
+			keys = append(keys, key)
 		}
 	}
-	return writes
+	return keys
 }
 
-// moved returns the writes that take in the records of a mover.
-func (c *content) moved(records []causal.Moved) (writes []member.Write) {
-	exists := map[string]bool{}
-	for _, m := range records {
-		e, known := exists[m.Key]
-		if !known {
-			_, e = c.records[m.Key]
+// page returns the names of some keys, and where to continue.
+func (c *content) page(from string, limit int) (keys []string, next string) {
+	for _, key := range slices.Sorted(maps.Keys(c.records)) {
+		if key < from {
+			continue
 		}
-		remove := m.Record.Version.IsZero()
-		writes = append(writes, member.Write{Key: m.Key, Record: m.Record, Delete: remove, KeyExists: e})
-		exists[m.Key] = !remove
+		if len(keys) == limit {
+			return keys, key
+		}
+		keys = append(keys, key)
 	}
-	return writes
+	return keys, ""
+}
+
+func (c *content) tombstones() (all []causal.Moved) {
+	for _, key := range slices.Sorted(maps.Keys(c.records)) {
+		if r := c.records[key]; r.Value.Tombstone {
+			all = append(all, causal.Moved{Key: key, Record: r})
+		}
+	}
+	return all
+}
+
+// setKeyExists sets KeyExists of writes.
+func (c *content) setKeyExists(writes []causal.Write) {
+	exists := map[string]bool{}
+	for i := range writes {
+		w := &writes[i]
+		e, known := exists[w.Key]
+		if !known {
+			_, e = c.records[w.Key]
+		}
+		w.KeyExists = e
+		exists[w.Key] = !w.Delete
+	}
 }
 
 // loseLog makes the log of a member an empty one.
@@ -316,8 +233,6 @@ func (w *World) runTasks(n *node, m *shardMember) {
 		w.flush(n)
 	})
 }
-
-var errStorage = errors.New("the storage has failed")
 
 // runTask carries out a task. One that fails may have been done all the same, and not be durable.
 func (w *World) runTask(n *node, t *member.StorageTask) (r member.StorageTaskResult) {

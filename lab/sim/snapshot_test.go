@@ -21,16 +21,16 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	}
 	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Snapshot: true, SnapshotEvery: 500 * time.Millisecond,
 		Lease: 3 * time.Second, KeepMs: 3000})
-	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
+	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true}
 	w.Run(time.Second, nil)
 	keys := []string{"h0", "h1", "h2", "h3"}
-	sess := func(dc topology.DC, id uint64) *process {
+	sess := func(dc topology.DC, id uint64) *client {
 		n := w.AddSidecar(dc, id, wl.results)
 		withMachine(w, n, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-		return &process{load: wl, session: fmt.Sprint(id), name: fmt.Sprint(id), id: id, sidecar: n, scripted: true}
+		return &client{load: wl, session: fmt.Sprint(id), name: fmt.Sprint(id), id: id, sidecar: n, scripted: true}
 	}
-	var repeat func(p *process, every time.Duration, i int, op func(i int) session.Op)
-	repeat = func(p *process, every time.Duration, i int, op func(i int) session.Op) {
+	var repeat func(p *client, every time.Duration, i int, op func(i int) session.Op)
+	repeat = func(p *client, every time.Duration, i int, op func(i int) session.Op) {
 		if !p.busy {
 			p.issue(op(i))
 		}

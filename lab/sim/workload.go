@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// process is a client of a session that issues one operation at a time.
-type process struct {
+// client is one of the clients of a session. It issues one operation at a time.
+type client struct {
 	load     *workload
 	name     string
 	session  string
@@ -33,8 +33,8 @@ type process struct {
 type workload struct {
 	world     *World
 	keys      []string
-	processes []*process
-	pending   map[uint64]*process
+	processes []*client
+	pending   map[uint64]*client
 	nextOp    uint64
 	tokens    []string
 	history   history.History
@@ -59,11 +59,11 @@ func (wl *workload) results(rs []session.Result) {
 }
 
 // start makes a process issue operations of its own, one at a time.
-func (p *process) start() {
+func (p *client) start() {
 	p.load.world.schedule(p.load.world.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
 }
 
-func (p *process) issueNext() {
+func (p *client) issueNext() {
 	if p.busy || p.scripted || !p.load.issuing {
 		return
 	}
@@ -104,7 +104,7 @@ func (wl *workload) isTally(key string) bool {
 }
 
 // someKeys draws at most n different keys.
-func (p *process) someKeys(n int) []string {
+func (p *client) someKeys(n int) []string {
 	keys := make([]string, 0, n)
 	for _, i := range p.load.world.rng.Perm(len(p.load.keys))[:min(n, len(p.load.keys))] {
 		keys = append(keys, p.load.keys[i])
@@ -113,7 +113,7 @@ func (p *process) someKeys(n int) []string {
 }
 
 // passToken exports the session, or resumes the newest token, which is mostly that of another session.
-func (p *process) passToken() {
+func (p *client) passToken() {
 	if rng := p.load.world.rng; len(p.load.tokens) > 0 && rng.IntN(2) == 0 {
 		p.issue(session.Op{Kind: session.OpResume, Token: p.load.tokens[len(p.load.tokens)-1]})
 		return
@@ -124,7 +124,7 @@ func (p *process) passToken() {
 var kinds = map[session.OpKind]history.OpKind{session.OpGet: history.Get, session.OpMGet: history.MGet,
 	session.OpPut: history.Put, session.OpToken: history.Token, session.OpResume: history.Resume}
 
-func (p *process) issue(op session.Op) {
+func (p *client) issue(op session.Op) {
 	w := p.load.world
 	p.load.nextOp++
 	op.ID, op.Session = p.load.nextOp, p.id
@@ -148,7 +148,7 @@ func (p *process) issue(op session.Op) {
 }
 
 // finish records a result in the history and schedules the next operation.
-func (p *process) finish(r *session.Result) {
+func (p *client) finish(r *session.Result) {
 	if p.scan != nil {
 		p.continueScan(r)
 		return

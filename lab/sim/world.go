@@ -19,8 +19,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -46,7 +46,6 @@ type node struct {
 	removed   bool               // by a scale down
 	life      uint64             // counts starts
 	instance  uint64             // counts machines
-	serving   uint64             // of a middleman: counts changes of the serving machine
 	skewMs    int64              // of the wall clock
 	drift     float64            // of the monotonic clock, relative
 	slowBy    int64              // upper bound of the delay that is added to all it handles until slowUntil, ns
@@ -350,24 +349,17 @@ func (w *World) flush(n *node) {
 	}
 	w.send(n)
 	switch m := n.m.(type) {
-	case *shard.Shard:
-		if mm := m.Serving(); mm != nil {
-			w.ops = mm.Ops(w.ops[:0])
-			for _, op := range w.ops {
-				m.NoteWrite(op)
-				w.runStorageOp(n, op)
-			}
+	case *process.Shard:
+		w.drive(n, m)
+		w.send(n)
+		if err := m.Failure(); err != nil {
+			w.replaceProcess(n, err)
 		}
-		w.reconcile(n)
 	case *shardMember:
-		if m.shard != nil && m.shard.Serving() != nil {
-			w.ops = m.shard.Serving().Ops(w.ops[:0])
-			for _, op := range w.ops {
-				m.shard.NoteWrite(op)
-				w.runStorageOp(n, op)
-			}
+		if m.process != nil {
+			w.drive(n, m.process)
 		}
-		w.reconcileReplicated(n, m)
+		w.watchProcess(n, m)
 		w.send(n) // what was proposed
 		w.runTasks(n, m)
 		w.flushGroup(n, m)
@@ -426,7 +418,6 @@ func (w *World) crash(n *node) {
 	}
 	n.life++
 	n.instance++
-	n.serving++
 	if n.disk != nil {
 		n.disk.crash(w.rng, w.settings.NoRandomness)
 	}

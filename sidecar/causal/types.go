@@ -85,6 +85,16 @@ type Record struct {
 	Value   Value
 }
 
+// Write is a change of one key in a storage: it is set to Record, or removed.
+type Write struct {
+	Key    string
+	Record Record
+	Delete bool
+	// KeyExists tells whether the storage holds the key before this write, as the one who writes knows from the last
+	// read or write of it.
+	KeyExists bool
+}
+
 // Missing is the record of a key that storage does not hold: it was never written, or deleted by a write at or below
 // horizon whose tombstone was dropped. Everything at or below the horizon is complete, so the version is above all of
 // it and below all else: a session recognizes that an own write that it does not know to be complete was overwritten.

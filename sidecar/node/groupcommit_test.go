@@ -16,8 +16,9 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/sidecar/transport"
@@ -222,48 +223,22 @@ func startMiddleman(t *testing.T, net transport.Network, store storage.Store) *M
 	return mm
 }
 
-// addWrites queues writes of n bytes as the machine does.
-func addWrites(mm *Middleman, n, size int) {
+// addWrite makes a middleman carry out a write, as if the process of the shard had asked for it.
+func addWrite(mm *Middleman, key string) {
 	mm.mu.Lock()
 	defer mm.mu.Unlock()
-	for i := range n {
-		mm.serving.writes.add(middleman.StorageOp{ID: 1 << 40, Kind: middleman.StorageWrite, Key: fmt.Sprintf("k%d", i),
-			Record: causal.Record{Version: causal.Version{HLC: 1}, Value: causal.Value{Data: make([]byte, size)}}})
-	}
-}
-
-func TestWritesThatArriveDuringAnApplyShareTheNextUpToTheLimits(t *testing.T) {
-	store := &slowStore{Store: openStore(t), applying: make(chan []storage.Write), unblock: make(chan error)}
-	mm := startMiddleman(t, newRecorder(), store)
-	defer mm.Close()
-	addWrites(mm, 1, 10)
-	if n := len(<-store.applying); n != 1 {
-		t.Fatalf("%d writes in the first Apply", n)
-	}
-	addWrites(mm, 100, 10)
-	store.unblock <- nil
-	if n := len(<-store.applying); n != 100 {
-		t.Errorf("the next Apply has %d writes, want 100", n)
-	}
-	addWrites(mm, maxGroupOps+3, 10)
-	addWrites(mm, 3, maxGroupBytes/2-100)
-	store.unblock <- errors.New("a failure that affects this group only")
-	for i, want := range []int{maxGroupOps, 3 + 2, 1} {
-		if n := len(<-store.applying); n != want {
-			t.Errorf("group %d has %d writes, want %d", i, n, want)
-		}
-		store.unblock <- nil
-	}
+	record := causal.Record{Version: causal.Version{HLC: 1}}
+	mm.writes.add(&process.Effect{ID: 1 << 40, Kind: process.EffectWrite,
+		Change: member.Change{Writes: []causal.Write{{Key: key, Record: record}}}})
 }
 
 func TestClosingAMiddlemanWaitsForTheRunningApplyAndDropsTheOtherWrites(t *testing.T) {
 	store := &slowStore{Store: openStore(t), applying: make(chan []storage.Write), unblock: make(chan error)}
 	mm := startMiddleman(t, newRecorder(), store)
-	addWrites(mm, 1, 10)
+	addWrite(mm, "first")
 	<-store.applying
-	addWrites(mm, 10, 10)
+	addWrite(mm, "second")
 	closed := make(chan struct{})
-	s := mm.serving
 	go func() {
 		mm.Close()
 		close(closed)
@@ -271,7 +246,7 @@ func TestClosingAMiddlemanWaitsForTheRunningApplyAndDropsTheOtherWrites(t *testi
 	waitUntil(t, "the middleman to start closing", func() bool {
 		mm.mu.Lock()
 		defer mm.mu.Unlock()
-		return s.closing
+		return mm.closing
 	})
 	select {
 	case <-closed:
@@ -334,32 +309,24 @@ func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
 func TestStoreCountsTheKeysThatAMoverWritesAndRemoves(t *testing.T) {
 	store := openStore(t)
 	mm := &Middleman{store: store, ctx: t.Context(), logger: discard}
-	moved := func(key string, hlc causal.HLC) causal.Moved {
-		return causal.Moved{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}}}
+	moved := func(key string, hlc causal.HLC) causal.Write {
+		return causal.Write{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}}}
 	}
+	gone := func(key string) causal.Write { return causal.Write{Key: key, Delete: true} }
 	for i, c := range []struct {
-		records []causal.Moved
-		want    int64
+		writes []causal.Write
+		want   int64
 	}{
-		{[]causal.Moved{moved("a", 1), moved("b", 1)}, 2},
-		{[]causal.Moved{moved("a", 2), moved("c", 2), moved("c", 3)}, 3},
-		{[]causal.Moved{{Key: "a"}, {Key: "never there"}, {Key: "c"}, moved("c", 4)}, 2},
+		{[]causal.Write{moved("a", 1), moved("b", 1)}, 2},
+		{[]causal.Write{moved("a", 2), moved("c", 2), moved("c", 3)}, 3},
+		{[]causal.Write{gone("a"), gone("never there"), gone("c"), moved("c", 4)}, 2},
 	} {
-		if err := mm.applyMoved(shard.MoveOp{Kind: shard.MoveApply, Records: c.records}); err != nil {
-			t.Fatal(err)
+		e := process.Effect{Kind: process.EffectChange, CheckExistence: true, Change: member.Change{Writes: c.writes}}
+		if r := mm.carryOut(t.Context(), &e); r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if n, err := store.Len(t.Context()); n != c.want || err != nil {
 			t.Errorf("step %d: len %d, %v; want %d", i, n, err, c.want)
 		}
-	}
-	var known durableOrigins
-	if err := known.load(t.Context(), store); err != nil || !known.has(1) || known.has(2) {
-		t.Errorf("after a restart: %v, it has writes of origin 1: %v", err, known.has(1))
-	}
-	if err := mm.wipe(func(topology.Slot) bool { return true }); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := store.Len(t.Context()); n != 0 || err != nil {
-		t.Errorf("after the wipe: len %d, %v", n, err)
 	}
 }

@@ -2,13 +2,12 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
@@ -16,31 +15,9 @@ import (
 // What a storage says of what it has lost. One that is damaged is told from outside what is left of it (LossMeta),
 // before it is used again.
 
-// readMissing returns the keys that a storage has lost, as it says itself.
-func readMissing(ctx context.Context, s storage.Store) (causal.KeyRanges, error) {
-	b, _, err := s.Meta(ctx, metaMissing)
-	if err != nil {
-		return nil, fmt.Errorf("read %s from storage: %w", metaMissing, err)
-	}
-	missing, err := causal.ParseKeyRanges(b)
-	if err != nil {
-		return nil, fmt.Errorf("read %s from storage: %w", metaMissing, err)
-	}
-	return missing, nil
-}
-
-// readLoss returns which loss a storage tells of.
-func readLoss(ctx context.Context, s storage.Store) (shard.Loss, error) {
-	n, err := metaUint(ctx, s, metaDataLost)
-	if err == nil && n >= uint64(shard.NumLosses) {
-		err = fmt.Errorf("read %s from storage: %d is not known; a later version has written it", metaDataLost, n)
-	}
-	return shard.Loss(n), err
-}
-
 func lossMeta(l shard.Loss, missing causal.KeyRanges) []storage.Meta {
-	return []storage.Meta{{Name: metaDataLost, Value: binary.AppendUvarint(nil, uint64(l))},
-		{Name: metaMissing, Value: missing.Encode()}}
+	marks := process.Marks{Loss: l, Missing: missing}
+	return metaOf(marks.Metas(process.MarkLoss, process.MarkMissing))
 }
 
 // LossMeta returns what is to be noted in a storage that has lost data, so that nothing of that is used: with which it
@@ -65,25 +42,22 @@ func LossMeta(ctx context.Context, s storage.Store, isMember, rest bool,
 	case !rest:
 		return lossMeta(shard.LossFound, nil), nil
 	}
-	before, err := readLoss(ctx, s)
+	before, err := readMarks(ctx, s, process.MarkLoss, process.MarkMissing)
 	if err != nil {
 		return nil, err
 	}
-	switch before {
+	switch before.Loss {
 	case shard.NoLoss:
 		if len(missing) == 0 { // what could not be read can be read now, or was of no use
 			return nil, nil
 		}
 		return lossMeta(shard.LossPartial, missing), nil
 	case shard.LossPartial, shard.LossAccepted:
-		earlier, err := readMissing(ctx, s)
-		if err != nil {
-			return nil, err
-		}
+		earlier := before.Missing
 		for _, r := range missing {
 			earlier = earlier.With(r)
 		}
-		return lossMeta(before, earlier), nil
+		return lossMeta(before.Loss, earlier), nil
 	}
 	return lossMeta(shard.LossFound, nil), nil
 }
@@ -96,14 +70,14 @@ var ErrNoLoss = errors.New("the storage has lost nothing that could be given up"
 // makes the storage have what is left of it. One that tells of no loss may be an older copy, and counts as what the
 // shard had from then on.
 func AcceptStorageLoss(ctx context.Context, s storage.Store, keep func() error) error {
-	loss, err := readLoss(ctx, s)
+	marks, err := readMarks(ctx, s, process.MarkLoss, process.MarkMissing)
 	if err != nil {
 		return err
 	}
 	missing := causal.AllKeys()
-	switch loss {
+	switch marks.Loss {
 	case shard.LossPartial:
-		missing, err = readMissing(ctx, s)
+		missing = marks.Missing
 	case shard.LossFound, shard.LossCleared:
 		err = keep()
 	case shard.NoLoss:
@@ -121,38 +95,11 @@ func AcceptStorageLoss(ctx context.Context, s storage.Store, keep func() error) 
 // because a person has accepted what is missing.
 func AcceptOldCopy(ctx context.Context, s storage.Store) error {
 	if err := s.Apply(ctx, nil, newLineageMeta()); err != nil {
-		return fmt.Errorf("write %s to storage: %w", metaLineage, err)
+		return fmt.Errorf("write %s to storage: %w", process.MarkLineage, err)
 	}
 	return nil
 }
 
 func newLineageMeta() storage.Meta {
-	return storage.Meta{Name: metaLineage, Value: causal.Lineage{}.Encode()}
-}
-
-// readLineage reads the lineage of a storage. That of an earlier version has none, and begins with its last start.
-func readLineage(ctx context.Context, s storage.Store, starts uint64) (causal.Lineage, error) {
-	b, found, err := s.Meta(ctx, metaLineage)
-	if err != nil {
-		return causal.Lineage{}, fmt.Errorf("read %s from storage: %w", metaLineage, err)
-	}
-	if !found {
-		return causal.Lineage{}.With(starts, s.Position()), nil
-	}
-	l, err := causal.ParseLineage(b)
-	if err != nil {
-		return l, fmt.Errorf("read %s from storage: %w", metaLineage, err)
-	}
-	return l, nil
-}
-
-// saveStart makes durable that a middleman starts, with the lineage that has it.
-func (mm *Middleman) saveStart(ctx context.Context, c middleman.Config) error {
-	err := mm.store.Apply(ctx, nil, storage.Meta{Name: metaIncarnation,
-		Value: binary.AppendUvarint(nil, c.Incarnation)},
-		storage.Meta{Name: metaLineage, Value: c.Lineage.Encode()})
-	if err != nil {
-		return fmt.Errorf("write %s to storage: %w", metaIncarnation, err)
-	}
-	return nil
+	return metaOf((&process.Marks{}).Metas(process.MarkLineage))[0]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
@@ -40,9 +41,9 @@ func TestAStorageThatHasLostDataIsMarkedForHowItComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		lost, err := metaUint(t.Context(), s, metaDataLost)
-		if (lost == uint64(shard.LossFound)) != c.alone || err != nil {
-			t.Errorf("%s: data-lost is %d, %v", c.what, lost, err)
+		lost, err := readMarks(t.Context(), s, process.MarkLoss)
+		if (lost.Loss == shard.LossFound) != c.alone || err != nil {
+			t.Errorf("%s: data-lost is %d, %v", c.what, lost.Loss, err)
 		}
 		found, empty, err := readApplied(t.Context(), s)
 		if found.Copying != c.copied || found.Position != 0 || empty == c.alone || err != nil {
@@ -52,7 +53,8 @@ func TestAStorageThatHasLostDataIsMarkedForHowItComesBack(t *testing.T) {
 		if err := AcceptStorageLoss(t.Context(), s, func() error { kept = true; return nil }); err != nil {
 			t.Error(err)
 		}
-		loss, err := readLoss(t.Context(), s)
+		marks, err := readMarks(t.Context(), s, process.MarkLoss)
+		loss := marks.Loss
 		if (loss == shard.LossAccepted) != c.alone || kept != c.alone || err != nil {
 			t.Errorf("%s: accepted, the loss is %d, %v", c.what, loss, err)
 		}
@@ -95,11 +97,11 @@ func TestALossOfAStorageThatLacksSomethingAddsToIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loss, err := readLoss(t.Context(), s)
-		missing, missingErr := readMissing(t.Context(), s)
-		if loss != c.after || !slices.Equal(missing, c.missing) || err != nil || missingErr != nil {
-			t.Errorf("loss %d before: loss %d of %q, want %d of %q; %v, %v", c.before, loss, missing, c.after,
-				c.missing, err, missingErr)
+		marks, err := readMarks(t.Context(), s, process.MarkLoss, process.MarkMissing)
+		loss, missing := marks.Loss, marks.Missing
+		if loss != c.after || !slices.Equal(missing, c.missing) || err != nil {
+			t.Errorf("loss %d before: loss %d of %q, want %d of %q; %v", c.before, loss, missing, c.after,
+				c.missing, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -12,15 +10,16 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Middleman runs a shard.Shard on a store: the serving middleman, and during a resharding the mover.
+// Middleman runs a process.Shard on a store, and the goroutines that carry out what it asks for.
 type Middleman struct {
-	*host[*shard.Shard]
+	*host[*process.Shard]
 	options   MiddlemanOptions
 	store     storage.Store
 	logger    *slog.Logger
@@ -28,25 +27,30 @@ type Middleman struct {
 	cancel    context.CancelFunc
 	onFailure func(error)
 
-	// the serving middleman and its storage requests; nil while the shard does not serve
-	serving        *servingMiddleman
-	replies        replyRoom
-	moveOps        []shard.MoveOp
-	wake           sync.Cond // on host.mu: there are moveOps, or the serving middleman is not current
-	closing        bool
-	reconcilerDone sync.WaitGroup
+	replies replyRoom
+	large   largeValues
+	health  *diskHealth // of the store
+	running sync.WaitGroup
 
-	horizon      durableHorizon
-	origins      durableOrigins
-	fences       durableFences
-	starts       uint64 // machines that have served before this start
+	// What follows is guarded by host.mu.
+	ops     []middleman.StorageOp // of a step
+	effects []process.Effect
+	reads   readQueue
+	// readsAsked are the requests of reads that are for others.
+	readsAsked unanswered
+	writes     effectQueue // of one change at most
+	changes    effectQueue // all other effects, which are carried out one after the other
+	settled    sync.Cond   // no topology is about to be set, or closing
+	shown      serviceShown
+	failed     bool // onFailure was called
+	closing    bool
+
 	lossReported sync.Once
-	health       *diskHealth // of the store
 }
 
 // MiddlemanOptions configures a Middleman.
 type MiddlemanOptions struct {
-	Config middleman.Config // Incarnation, Horizon and Fresh are set from the store
+	Config middleman.Config // what the store says is filled in
 	Clock  Clock
 	Net    transport.Network
 	Store  storage.Store
@@ -63,25 +67,6 @@ type MiddlemanOptions struct {
 	gate gate // of the host; nil: always open
 }
 
-// The names of a middleman's metadata in its store.
-const (
-	metaIncarnation = "incarnation"
-	metaLineage     = "lineage" // causal.Lineage
-	metaHorizon     = "tombstone-horizon"
-	metaState       = "stand"      // a shard.MigrationState
-	metaMoves       = "moves"      // the number of movers so far
-	metaCaches      = "caches"     // a topology.CacheLayout: the caches that leases were last waited for
-	metaOrigins     = "origins"    // see durableOrigins
-	metaDataLost    = "data-lost"  // a shard.Loss
-	metaFences      = "fences"     // causal.Fences
-	metaExclusions  = "exclusions" // causal.Exclusions
-	metaMissing     = "missing"    // causal.KeyRanges: what is lost, if metaDataLost says that it is known
-)
-
-// middlemanMeta are the names of all metadata of a middleman.
-var middlemanMeta = [...]string{metaIncarnation, metaHorizon, metaState, metaMoves, metaCaches, metaOrigins, metaFences,
-	metaExclusions, metaLineage, metaDataLost, metaMissing}
-
 // storageTimeout bounds a call to the store.
 const storageTimeout = 10 * time.Second
 
@@ -94,93 +79,84 @@ func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
 	if mm.onFailure == nil {
 		mm.onFailure = func(error) {}
 	}
-	if err := mm.horizon.load(ctx, mm.store); err != nil {
-		return nil, err
-	}
-	if err := mm.origins.load(ctx, mm.store); err != nil {
-		return nil, err
-	}
-	if err := mm.fences.load(ctx, mm.store); err != nil {
-		return nil, err
-	}
-	past, err := mm.readPast(ctx)
-	if err != nil {
-		return nil, err
-	}
-	self, t := o.Config.Self, o.Config.Topology
-	mm.starts = past.Starts
-	mover, err := newMover(ctx, mm.store, t, self)
-	if err != nil {
-		return nil, err
-	}
-	if mover == nil { // so that a later start detects a number of shards that changed without a resharding
-		if err := mm.saveState(ctx, shard.MigrationState{Map: t.Map(t.RingOf(self.DC))}); err != nil {
-			return nil, err
-		}
-	}
-	mm.host = newHost(self, o.Clock, o.Net, shard.New(t, self, mover, past))
+	p := process.NewShard(process.Config{Middleman: o.Config, ID: rand.Uint64(),
+		RemoveKeys: process.DefaultRemoveKeys}, o.Clock())
+	mm.host = newHost(o.Config.Self, o.Clock, o.Net, p)
 	mm.gate = o.gate
 	mm.ctx, mm.cancel = context.WithCancel(context.Background())
-	mm.wake.L = &mm.mu
+	for _, c := range []*sync.Cond{&mm.reads.nonEmpty, &mm.writes.nonEmpty, &mm.changes.nonEmpty, &mm.settled} {
+		c.L = &mm.mu
+	}
 	mm.collectRequests = mm.collect
-	if err := mm.startServing(ctx); err != nil {
+	if err := mm.start(ctx, p); err != nil {
 		mm.cancel()
 		return nil, err
 	}
-	mm.reconcilerDone.Add(1)
-	go mm.reconcile()
+	mm.shown = serviceShown{p.Generation(), isLost(p)}
+	mm.running.Go(mm.runReads)
+	mm.running.Go(mm.runWrites)
+	mm.running.Go(mm.runChanges)
+	mm.mu.Lock()
+	mm.collect()
+	mm.mu.Unlock()
 	return mm, nil
 }
 
-// readPast reads what the store tells of earlier starts.
-func (mm *Middleman) readPast(ctx context.Context) (past shard.Past, err error) {
-	past = shard.Past{HasWritesOf: mm.origins.has, ID: rand.Uint64(), Broken: mm.options.Config.Broken}
-	if past.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
-		return past, err
+// start carries out what the process of the shard asks for, until what is to serve serves.
+func (mm *Middleman) start(ctx context.Context, p *process.Shard) error {
+	for p.Failure() == nil && !p.IsSettled() {
+		effects := p.Effects(nil)
+		if len(effects) == 0 && !p.IsSettled() {
+			return errors.New("a shard waits for nothing and does not start; this is a bug")
+		}
+		for i := range effects {
+			p.Done(mm.clock(), effects[i].ID, mm.carryOut(ctx, &effects[i]))
+		}
 	}
-	if past.Loss, err = readLoss(ctx, mm.store); err != nil {
-		return past, err
-	}
-	past.Missing, err = readMissing(ctx, mm.store)
-	return past, err
+	return p.Failure()
 }
 
 // Leadership returns the leadership of a middleman that is the only one with its store: it is that of this start.
-func (mm *Middleman) Leadership() causal.Leadership { return causal.Leadership{Life: mm.starts + 1} }
+func (mm *Middleman) Leadership() (l causal.Leadership) {
+	mm.host.Inspect(func(p *process.Shard) { l.Life = p.StartsBefore() + 1 })
+	return l
+}
+
+// inspectShard calls f with the machine of the shard, under the lock.
+func (mm *Middleman) inspectShard(f func(*shard.Shard)) {
+	mm.host.Inspect(func(p *process.Shard) { f(p.Machine()) })
+}
 
 // DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost,
 // if this start has asked them.
 func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
-	mm.host.Inspect(func(s *shard.Shard) { lost, known = s.DataLost() })
+	mm.inspectShard(func(s *shard.Shard) { lost, known = s.DataLost() })
 	return lost, known
 }
 
 // Backfill returns the progress of getting lost data back, or the last time that this has ended since the start; false
 // if there was none.
 func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
-	mm.host.Inspect(func(s *shard.Shard) { p, ok = s.Backfill() })
+	mm.inspectShard(func(s *shard.Shard) { p, ok = s.Backfill() })
 	return p, ok
 }
 
 // isWhole reports whether a middleman serves that lacks nothing.
 func (mm *Middleman) isWhole() (whole bool) {
-	mm.host.Inspect(func(s *shard.Shard) {
-		lost, _ := s.DataLost()
-		whole = s.Serving() != nil && !lost && s.Serving().IsChecked()
-	})
+	mm.host.Inspect(func(p *process.Shard) { whole = p.IsWhole() })
 	return whole
 }
 
 // Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty
 // store is new.
 func (mm *Middleman) Serves() (serves bool) {
-	mm.host.Inspect(func(s *shard.Shard) { serves = s.Serving() != nil })
+	mm.host.Inspect(func(p *process.Shard) { serves = p.Serving() != nil })
 	return serves
 }
 
 // Withdrawn reports whether the shard keeps what it has without answering anything, and why.
 func (mm *Middleman) Withdrawn() (w shard.Withdrawn, ok bool) {
-	mm.host.Inspect(func(s *shard.Shard) { w, ok = s.Withdrawn() })
+	mm.inspectShard(func(s *shard.Shard) { w, ok = s.Withdrawn() })
 	return w, ok
 }
 
@@ -192,8 +168,40 @@ func (mm *Middleman) Unheard() (nodes []topology.Node) {
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
 func (mm *Middleman) Unanswered() (nodes []topology.Node) {
-	mm.host.Inspect(func(s *shard.Shard) { nodes = s.Unanswered() })
+	mm.inspectShard(func(s *shard.Shard) { nodes = s.Unanswered() })
 	return nodes
+}
+
+// Resharding returns the progress of a resharding: "none" or the mover's stage, from how many middlemen it has copied
+// all slots, and from how many it takes slots.
+func (mm *Middleman) Resharding() (stage string, copied, of int) {
+	stage = "none"
+	mm.inspectShard(func(s *shard.Shard) {
+		if m := s.Mover(); m != nil {
+			stage = m.Stage()
+			copied, of = m.Progress()
+		}
+	})
+	return stage, copied, of
+}
+
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches. It
+// fails while a resharding is in progress.
+func (mm *Middleman) SetTopology(t *topology.Topology) error {
+	var refused error
+	mm.step(func(now causal.Now, p *process.Shard) { refused = p.SetTopology(now, t) })
+	if refused != nil {
+		return refused
+	}
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	for {
+		isSetting, err := mm.m.IsSetting()
+		if !isSetting || mm.closing {
+			return err
+		}
+		mm.settled.Wait()
+	}
 }
 
 // ReportDataLoss records in the store that it has lost its data, and reports the failure: the next start refuses reads.
@@ -203,7 +211,8 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
 			defer cancel()
 			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
-			if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil &&
+			found := process.Marks{Loss: shard.LossFound}
+			if err := mm.store.Apply(ctx, nil, metaOf(found.Metas(process.MarkLoss))...); err != nil &&
 				!errors.Is(err, storage.ErrDataLost) {
 				cause = errors.Join(cause, err)
 			}
@@ -212,116 +221,10 @@ func (mm *Middleman) ReportDataLoss(cause error) {
 	})
 }
 
-// startServing starts a middleman under the current slot map, if the shard may serve.
-func (mm *Middleman) startServing(ctx context.Context) error {
-	history := shard.History{Horizon: mm.horizon.get(), Fences: mm.fences.get()}
-	var err error
-	if history.Starts, err = metaUint(ctx, mm.store, metaIncarnation); err != nil {
-		return err
-	}
-	caches, err := metaUint(ctx, mm.store, metaCaches)
-	if err != nil {
-		return err
-	}
-	if history.Exclusions, err = readExclusions(ctx, mm.store); err != nil {
-		return err
-	}
-	if history.Lineage, err = readLineage(ctx, mm.store, history.Starts); err != nil {
-		return err
-	}
-	history.Caches, history.Position = topology.CacheLayout(caches), mm.store.Position()
-	mm.mu.Lock()
-	plan, ok := mm.m.PlanStart(mm.clock(), mm.options.Config, history)
-	mm.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	if plan.SaveCaches && plan.Config.Fresh {
-		if err := setMetaUint(ctx, mm.store, metaCaches, uint64(plan.Caches)); err != nil {
-			return err
-		}
-	}
-	if err := mm.saveLoss(ctx, plan); err != nil {
-		return err
-	}
-	if err := mm.saveStart(ctx, plan.Config); err != nil {
-		return err
-	}
-	m := middleman.New(plan.Config, mm.clock())
-	s := newServing(mm, m)
-	mm.mu.Lock()
-	mm.serving = s
-	mm.m.Start(m, plan)
-	mm.mu.Unlock()
-	if !plan.Config.Fresh {
-		s.noteTombstones()
-		if plan.SaveCaches {
-			s.saveCaches(uint64(plan.Caches), plan.Config.Lease)
-		}
-	}
-	return nil
-}
-
-// saveLoss records what the storage lacks. It removes what is left in a storage that is to be refilled.
-func (mm *Middleman) saveLoss(ctx context.Context, plan shard.Start) error {
-	before, err := metaUint(ctx, mm.store, metaDataLost)
-	if err != nil {
-		return err
-	}
-	if plan.Clear {
-		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(shard.LossFound)); err != nil {
-			return err
-		}
-		if err := mm.wipeAll(ctx); err != nil {
-			return fmt.Errorf("remove what is left in a storage that has lost data: %w", err)
-		}
-	}
-	if plan.Loss == shard.LossKept {
-		// with the exclusions alone, the next start would lack what is not complete, and not know that
-		if err := setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss)); err != nil {
-			return err
-		}
-	}
-	if err := includeExclusions(ctx, mm.store, plan.Config.Exclusions); err != nil || uint64(plan.Loss) == before &&
-		!plan.Clear {
-		return err
-	}
-	if plan.Loss == shard.NoLoss {
-		p, _ := mm.Backfill()
-		mm.logger.Info("the storage has its data again, from other rings", "keys", p.Keys, "bytes", p.Bytes)
-	}
-	return setMetaUint(ctx, mm.store, metaDataLost, uint64(plan.Loss))
-}
-
-func metaUint(ctx context.Context, s storage.Store, name string) (uint64, error) {
-	b, found, err := s.Meta(ctx, name)
-	if err != nil {
-		return 0, fmt.Errorf("read %s from storage: %w", name, err)
-	}
-	if !found {
-		return 0, nil
-	}
-	v, n := binary.Uvarint(b)
-	if n <= 0 {
-		return 0,
-			fmt.Errorf(
-				"read %s from storage: its %d bytes are not a number; the storage is damaged, or belongs to another "+
-					"application", name, len(b))
-	}
-	return v, nil
-}
-
-func setMetaUint(ctx context.Context, s storage.Store, name string, v uint64) error {
-	if err := s.SetMeta(ctx, name, binary.AppendUvarint(nil, v)); err != nil {
-		return fmt.Errorf("write %s to storage: %w", name, err)
-	}
-	return nil
-}
-
 // LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost. It does not wait for
 // a gate, as the network calls it: what it would repeat is repeated in time.
 func (mm *Middleman) LinkUp(n topology.Node) {
-	mm.tryStep(func(now causal.Now, s *shard.Shard) { s.LinkUp(now, n) })
+	mm.tryStep(func(now causal.Now, p *process.Shard) { p.LinkUp(now, n) })
 }
 
 // Close stops the middleman. Coordinators resend unacknowledged puts to its next start. The store stays open.
@@ -330,12 +233,11 @@ func (mm *Middleman) Close() {
 	mm.cancel()
 	mm.mu.Lock()
 	mm.closing = true
-	mm.wake.Signal()
-	mm.mu.Unlock()
-	mm.reconcilerDone.Wait()
-	if s := mm.serving; s != nil {
-		s.stopAndWait()
+	for _, c := range []*sync.Cond{&mm.reads.nonEmpty, &mm.writes.nonEmpty, &mm.changes.nonEmpty, &mm.settled} {
+		c.Broadcast()
 	}
+	mm.mu.Unlock()
+	mm.running.Wait()
 }
 
 // StorageState returns how many requests to the store have failed, and why the last write failed; nil if it succeeded.
@@ -346,8 +248,8 @@ func (mm *Middleman) NoteStorageFailure(err error) { mm.health.noteFailures(1, e
 
 // Inspect calls f with the serving middleman, if there is one. f must not change it.
 func (mm *Middleman) Inspect(f func(*middleman.Middleman)) {
-	mm.host.Inspect(func(s *shard.Shard) {
-		if m := s.Serving(); m != nil {
+	mm.host.Inspect(func(p *process.Shard) {
+		if m := p.Serving(); m != nil {
 			f(m)
 		}
 	})

@@ -31,10 +31,7 @@ func (s *replicatedStore) Apply(ctx context.Context, writes []storage.Write, met
 	if len(writes)+len(meta) == 0 {
 		return nil
 	}
-	c := member.Change{Writes: make([]member.Write, len(writes)), Meta: make([]member.Meta, len(meta))}
-	for i, w := range writes {
-		c.Writes[i] = member.Write(w)
-	}
+	c := member.Change{Writes: writes, Meta: make([]member.Meta, len(meta))}
 	for i, m := range meta {
 		if m.Delete {
 			return fmt.Errorf("remove metadata %q: the metadata of a replicated storage are never removed", m.Name)

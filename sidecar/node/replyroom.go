@@ -5,7 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -125,7 +125,7 @@ func (mm *Middleman) Handle(batch []causal.Message) {
 		mm.host.Handle(batch)
 		return
 	}
-	mm.tryStep(func(now causal.Now, m *shard.Shard) {
+	mm.tryStep(func(now causal.Now, m *process.Shard) {
 		mm.replies.admitted = unanswered{}
 		for i := range batch {
 			if isReadRequest(&batch[i]) {
@@ -159,10 +159,8 @@ func (mm *Middleman) admitRead(now causal.Now, request *causal.Message) {
 // unansweredReads returns the reads for others that are with storage, or will be.
 func (mm *Middleman) unansweredReads() unanswered {
 	u := mm.replies.admitted
-	if mm.serving != nil {
-		u.reads += mm.serving.readsAsked.reads
-		u.bytes += mm.serving.readsAsked.bytes
-	}
+	u.reads += mm.readsAsked.reads
+	u.bytes += mm.readsAsked.bytes
 	return u
 }
 
@@ -173,7 +171,7 @@ func (mm *Middleman) pollReplyRoom() {
 	}
 	mm.replies.polling = true
 	time.AfterFunc(replyPoll, func() {
-		open := mm.tryStep(func(now causal.Now, _ *shard.Shard) {
+		open := mm.tryStep(func(now causal.Now, _ *process.Shard) {
 			mm.replies.polling = false
 			mm.admitWaiting(now)
 		})

@@ -139,7 +139,6 @@ func TestReadsThatWereAskedForBeforeTheRoomWasGoneAreNotCarriedOut(t *testing.T)
 	mm := startBounded(t, net, 100, false)
 	net.queued.Store(testReplyBytes)
 	mm.mu.Lock()
-	mm.serving.ops = mm.serving.ops[:0]
 	get := causal.Get{ID: 1, Key: "k"}.Message(readerA, mm.ID())
 	mm.m.Step(mm.clock(), &get)
 	mm.collect()
@@ -147,8 +146,8 @@ func TestReadsThatWereAskedForBeforeTheRoomWasGoneAreNotCarriedOut(t *testing.T)
 	if r := net.replies(t, 1)[1]; r.Err != causal.ErrBusy {
 		t.Errorf("%v, %d bytes", r.Err, len(r.Record.Value.Data))
 	}
-	if mm.mu.Lock(); mm.serving.readsAsked != (unanswered{}) || mm.replies.quota.Held() != 0 {
-		t.Errorf("%+v count as not answered", mm.serving.readsAsked)
+	if mm.mu.Lock(); mm.readsAsked != (unanswered{}) || mm.replies.quota.Held() != 0 {
+		t.Errorf("%+v count as not answered", mm.readsAsked)
 	}
 	mm.mu.Unlock()
 }
@@ -166,8 +165,8 @@ func TestReadsThatAreWithStorageHaveABoundHoweverSmallTheirValuesAre(t *testing.
 			mm.admitRead(mm.clock(), &get)
 		}
 		mm.replies.admitted = unanswered{}
-		mm.serving.collect()
-		asked, waiting := int(mm.serving.readsAsked.reads), len(mm.replies.waiting)
+		mm.collect()
+		asked, waiting := int(mm.readsAsked.reads), len(mm.replies.waiting)
 		if asked > tt.most || asked < tt.most/2 {
 			t.Errorf("%s: %d reads are with storage, want at most %d", name, asked, tt.most)
 		}
@@ -183,7 +182,7 @@ func TestReadsThatAreWithStorageHaveABoundHoweverSmallTheirValuesAre(t *testing.
 		waitUntil(t, "all to be answered", func() bool {
 			mm.mu.Lock()
 			defer mm.mu.Unlock()
-			return len(mm.replies.waiting)+int(mm.serving.readsAsked.bytes)+mm.replies.quota.Held() == 0
+			return len(mm.replies.waiting)+int(mm.readsAsked.bytes)+mm.replies.quota.Held() == 0
 		})
 	}
 }

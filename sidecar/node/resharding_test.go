@@ -10,6 +10,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
@@ -57,8 +58,8 @@ func TestNewMiddlemanRefusesAStoreWhoseSlotsDoNotMatchTheTopology(t *testing.T) 
 			t.Errorf("%d shards, %d before: got %v, want %q", c.shards, c.before, err, c.want)
 		}
 	}
-	mm := &Middleman{store: store}
-	if err := mm.saveState(t.Context(), shard.MigrationState{Map: oneRing(t, 2, 0).Map(0), Stopped: true}); err != nil {
+	handedOver := process.Marks{State: shard.MigrationState{Map: oneRing(t, 2, 0).Map(0), Stopped: true}}
+	if err := store.Apply(t.Context(), nil, metaOf(handedOver.Metas(process.MarkState))...); err != nil {
 		t.Fatal(err)
 	}
 	if err := start(oneRing(t, 2, 0)); err == nil || !strings.Contains(err.Error(), "put shardsBefore back") {
@@ -68,14 +69,18 @@ func TestNewMiddlemanRefusesAStoreWhoseSlotsDoNotMatchTheTopology(t *testing.T) 
 
 // Messages of an earlier life are told by its number.
 func TestEachLifeOfAMoverHasANumberOfItsOwn(t *testing.T) {
-	store, topo, self := openStore(t), oneRing(t, 2, 1), topology.Node{Part: topology.Middleman}
+	store, self := openStore(t), topology.Node{Part: topology.Middleman}
 	for want := range uint64(3) {
-		if n, err := metaUint(t.Context(), store, metaMoves); n != want || err != nil {
-			t.Fatalf("after %d lives: %d, %v", want, n, err)
+		marks, err := readMarks(t.Context(), store, process.MarkMoves)
+		if marks.Moves != want || err != nil {
+			t.Fatalf("after %d lives: %d, %v", want, marks.Moves, err)
 		}
-		if m, err := newMover(t.Context(), store, topo, self); m == nil || err != nil {
-			t.Fatal(m, err)
+		mm, err := NewMiddleman(t.Context(), MiddlemanOptions{Config: middleman.DefaultConfig(oneRing(t, 2, 1), self),
+			Clock: NewClock(), Net: newRecorder(), Store: store, InlineReads: true, Logger: discard})
+		if err != nil {
+			t.Fatal(err)
 		}
+		mm.Close()
 	}
 }
 
@@ -85,7 +90,7 @@ func TestAStorageIsClearedWithWhatMiddlemenHaveNoted(t *testing.T) {
 	sm := &ShardMember{local: store, groupHost: &groupHost[*member.Storage]{}}
 	sm.ctx = t.Context()
 	meta := []storage.Meta{}
-	for _, name := range middlemanMeta {
+	for _, name := range process.MarkNames {
 		meta = append(meta, storage.Meta{Name: name, Value: []byte("old")})
 	}
 	record := causal.Record{Version: causal.Version{HLC: 1, Origin: 1}}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
@@ -363,7 +364,7 @@ type staleStore struct {
 }
 
 func (s *staleStore) Meta(ctx context.Context, name string) ([]byte, bool, error) {
-	if s.stale.Load() && name == metaState {
+	if s.stale.Load() && name == process.MarkState {
 		return nil, false, errors.New("the topology of this member is older than its storage")
 	}
 	return s.Store.Meta(ctx, name)

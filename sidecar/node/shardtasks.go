@@ -7,6 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -44,7 +45,7 @@ func readApplied(ctx context.Context, s storage.Store) (found member.Applied, em
 
 // readMiddlemanMeta reads all metadata of the middleman.
 func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta, err error) {
-	for _, name := range middlemanMeta {
+	for _, name := range process.MarkNames {
 		value, found, err := s.Meta(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("read %s from storage: %w", name, err)
@@ -147,12 +148,8 @@ func (sm *ShardMember) applyChanges(ctx context.Context, t member.StorageTask) e
 	}
 	writes, meta := make([]storage.Write, 0, n), []storage.Meta(nil)
 	for i := range t.Changes {
-		for _, w := range t.Changes[i].Writes {
-			writes = append(writes, storage.Write(w))
-		}
-		for _, m := range t.Changes[i].Meta {
-			meta = append(meta, storage.Meta{Name: m.Name, Value: m.Value})
-		}
+		writes = append(writes, t.Changes[i].Writes...)
+		meta = append(meta, metaOf(t.Changes[i].Meta)...)
 	}
 	if t.CheckExistence {
 		if err := setKeyExists(ctx, sm.local, writes); err != nil {
@@ -165,7 +162,7 @@ func (sm *ShardMember) applyChanges(ctx context.Context, t member.StorageTask) e
 // clearStorage may take long: there may be many keys.
 func (sm *ShardMember) clearStorage(marker member.Applied) error {
 	meta := []storage.Meta{markerMeta(marker)}
-	for _, name := range middlemanMeta {
+	for _, name := range process.MarkNames {
 		meta = append(meta, storage.Meta{Name: name, Delete: true})
 	}
 	return sm.local.Clear(sm.ctx, meta...)
@@ -180,11 +177,7 @@ func (sm *ShardMember) writeCopy(ctx context.Context, t member.StorageTask) erro
 	if err := setKeyExists(ctx, sm.local, writes); err != nil {
 		return err
 	}
-	meta := make([]storage.Meta, 0, len(t.Meta)+1)
-	for _, m := range t.Meta {
-		meta = append(meta, storage.Meta{Name: m.Name, Value: m.Value})
-	}
-	return sm.local.Apply(ctx, writes, append(meta, markerMeta(t.Marker))...)
+	return sm.local.Apply(ctx, writes, append(metaOf(t.Meta), markerMeta(t.Marker))...)
 }
 
 // noteLoss reports it if the storage has lost what it had acknowledged: this member stops, and its next start finds

@@ -7,7 +7,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
-	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -19,35 +18,6 @@ var shardNode = topology.Node{Part: topology.Middleman}
 
 func valueOf(size int) causal.Record {
 	return causal.Record{Version: causal.Version{HLC: 1, Origin: 1}, Value: causal.Value{Data: make([]byte, size)}}
-}
-
-// A group is one record of the log of a shard with several members, which is sent to them in one message.
-func TestTheWritesThatShareACallFitAMessage(t *testing.T) {
-	for name, sizes := range map[string][]int{
-		"the greatest value behind smaller ones": {4 << 20, 3 << 20, causal.MaxValueBytes, 1},
-		"the greatest values":                    {causal.MaxValueBytes, causal.MaxValueBytes},
-		"a value of an earlier version":          {maxGroupBytes - 100, legacyBytes},
-	} {
-		var q storageQueue
-		for i, size := range sizes {
-			q.ops = append(q.ops, middleman.StorageOp{ID: uint64(i), Kind: middleman.StorageWrite, Key: "k",
-				Record: valueOf(size)})
-		}
-		for taken := 0; taken < len(sizes); {
-			group := q.takeGroup(nil)
-			if len(group) == 0 || group[0].ID != uint64(taken) {
-				t.Fatalf("%s: after %d: %d are taken", name, taken, len(group))
-			}
-			taken += len(group)
-			var c member.Change
-			for _, op := range group {
-				c.Writes = append(c.Writes, member.Write{Key: op.Key, Record: op.Record})
-			}
-			if m := (causal.GroupMessage{Body: c.AppendTo(nil)}).Message(shardNode, shardNode); !m.FitsMessage() {
-				t.Errorf("%s: %d writes make a message of %d bytes", name, len(group), m.MaxEncodedSize())
-			}
-		}
-	}
 }
 
 func TestAPageOfAStorageFitsAMessageWhateverItsValuesAre(t *testing.T) {

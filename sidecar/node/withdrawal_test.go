@@ -9,6 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
@@ -55,7 +56,7 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 				}); err != nil {
 				t.Fatal(err)
 			}
-			if err := setMetaUint(t.Context(), store, metaIncarnation, 3); err != nil {
+			if err := store.Apply(t.Context(), nil, metaOf((&process.Marks{Starts: 3}).Metas(process.MarkStarts))...); err != nil {
 				t.Fatal(err)
 			}
 			var mono atomic.Int64
@@ -95,11 +96,11 @@ func TestAnExcludedShardKeepsWhatIsInItsStore(t *testing.T) {
 			from(causal.Ping{ID: 1}.Message(topology.Node{DC: 1, Part: topology.Coordinator}, self))
 			await("it stops", func() bool { _, withdrawn := mm.Withdrawn(); return withdrawn && !mm.Serves() })
 			loss := func() shard.Loss {
-				n, err := metaUint(t.Context(), store, metaDataLost)
+				marks, err := readMarks(t.Context(), store, process.MarkLoss)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return shard.Loss(n)
+				return marks.Loss
 			}
 			for range 40 { // 10 s
 				mono.Add(int64(250 * time.Millisecond))

@@ -82,15 +82,8 @@ type Store interface {
 	Close() error
 }
 
-// Write is one change: Key is set to Record, or removed.
-type Write struct {
-	Key    string
-	Record causal.Record
-	Delete bool
-	// KeyExists tells whether the store holds the key before this write, as the caller knows from its last read or
-	// write of it. Only Len depends on it.
-	KeyExists bool
-}
+// Write is one change. Only Len depends on its KeyExists.
+type Write = causal.Write
 
 // Meta is a change of a piece of metadata: it is set to Value, or removed.
 type Meta struct {

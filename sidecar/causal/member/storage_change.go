@@ -11,14 +11,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Write is a change of one key: it is set to Record, or removed.
-type Write struct {
-	Key    string
-	Record causal.Record
-	Delete bool
-	// KeyExists tells whether the storage holds the key before this write.
-	KeyExists bool
-}
+// Write is a change of one key.
+type Write = causal.Write
 
 // Meta is a piece of metadata of the middleman.
 type Meta struct {
