@@ -133,6 +133,9 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	if c.serves(now) {
 		next = min(next, c.machine.NextTick(now))
 	}
+	if c.self.Group() != c.topo.Leader(c.self.DC) && c.group.OnlyNewVolumes() {
+		next = min(next, c.left.askAt)
+	}
 	return next
 }
 
