@@ -57,6 +57,9 @@ func TestAPutWithoutRoomWaitsForTheDiskAndOthersDoNotWaitForIt(t *testing.T) {
 	disk, net := newSlowDisk(vfs.NewMem()), newRecorder()
 	c := startSmallOn(t, disk, net)
 	defer c.Close()
+	c.mu.Lock()
+	c.room.patience = time.Hour // the disk writes, however slow this machine is
+	c.mu.Unlock()
 	disk.slow.Store(true)
 	const sent = 40
 	handled := make(chan struct{})
