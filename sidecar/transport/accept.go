@@ -106,8 +106,9 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return err
 	}
 	g.opened.Add(1)
-	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process",
-		a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
+	g.acceptedLog.add(peerLine{linkLogLevel(a.peer.Renews), "link accepted", "", a.who()},
+		[]any{"from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch, "version",
+			a.peer.Version}, time.Now(), g.config.Log)
 	g.wakeDialers(a.peer)
 	if a.before == nil {
 		g.hearHello(a.peer) // that of a renewal has nothing new: announcements come on the stream before
@@ -189,9 +190,11 @@ func (g *GRPC) spawn(f func()) error {
 	return nil
 }
 
+// refuse refuses a stream for a reason that is no violation.
 func (g *GRPC) refuse(a *acceptor, err error) error {
 	g.failed.Add(1)
-	g.config.Log.Error("link refused", "from", a.remoteAddr, "error", err)
+	line := peerLine{slog.LevelError, "link refused", status.Code(err).String(), a.who()}
+	g.violations.log.add(line, []any{"from", a.remoteAddr, "error", err}, time.Now(), g.config.Log)
 	return err
 }
 

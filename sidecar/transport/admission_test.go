@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,13 +77,20 @@ func (a *attacker) rawLink(addr string, node topology.Node) *rawLink {
 
 func (r *rawLink) openStream(t *testing.T, id uint32) {
 	t.Helper()
+	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.streamHeaders(t),
+		EndHeaders: true}))
+}
+
+// streamHeaders returns the block of headers of the first stream of a connection.
+func (r *rawLink) streamHeaders(t *testing.T) []byte {
+	t.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", wire.Method},
 		{":authority", "c"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		r.must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 	}
-	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+	return block.Bytes()
 }
 
 // announce is what precedes a gRPC message.
@@ -210,7 +219,11 @@ func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 		},
 		"a second stream": func(r *rawLink) error {
 			r.openStream(t, 3)
-			return r.WriteData(3, false, announce(10))
+			return nil
+		},
+		"data of a second stream": func(r *rawLink) error { return r.WriteData(3, false, announce(10)) },
+		"headers that go on": func(r *rawLink) error {
+			return r.writeHeaders(1, make([]byte, maxHeaderBytes/2), make([]byte, maxHeaderBytes/2))
 		},
 	} {
 		before := violationCount(c, ViolationLimit)
@@ -222,6 +235,72 @@ func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 		}
 	}
 	same(t, "handled", c.all(), nil)
+}
+
+// writeHeaders writes the parts of a block of headers that does not end.
+func (r *rawLink) writeHeaders(stream uint32, first []byte, others ...[]byte) error {
+	err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first})
+	for _, part := range others {
+		if err == nil {
+			err = r.WriteContinuation(stream, false, part)
+		}
+	}
+	return err
+}
+
+// One byte of a compressed header names one that came before, which takes a hundred bytes in memory: gRPC keeps them.
+func TestManyShortHeadersAreRefused(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	for n, accepted := range map[int]bool{100: true, maxHeaderBytes / 2: false} {
+		r := newAttacker(t, ca, idOf(sidecarA)).dial(c.addr)
+		block := append(r.streamHeaders(t), bytes.Repeat([]byte{0x80 | 62}, n)...) // the latest one, again
+		r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true}))
+		r.must(t, r.WriteData(1, true, announce(0))) // no hello, which this part says if it has accepted the stream
+		r.must(t, r.SetReadDeadline(time.Now().Add(patience)))
+		for kind := http2.FrameSettings; kind != http2.FrameHeaders; {
+			f, err := r.ReadFrame()
+			r.must(t, err)
+			kind = f.Header().Type
+			reset, isReset := f.(*http2.RSTStreamFrame)
+			if isReset && (accepted || reset.ErrCode != http2.ErrCodeFrameSize) {
+				t.Errorf("%d headers: %v", n, reset.ErrCode)
+			}
+			if isReset {
+				break
+			}
+			if kind == http2.FrameHeaders && !accepted {
+				t.Errorf("%d headers were accepted", n)
+			}
+		}
+		r.Conn.Close()
+	}
+}
+
+// Who opens links without end, or begins them and says nothing, must not fill the disk with the log.
+func TestWhatAPeerMakesThisPartLogIsBounded(t *testing.T) {
+	const tries = 3 * acceptedLines
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for range tries {
+		r := a.dial(c.addr)
+		r.openStream(t, 1)
+		r.must(t, r.WriteRSTStream(1, http2.ErrCodeCancel))
+		s, err := a.link(c.addr, sidecarA)
+		r.must(t, err)
+		r.must(t, s.CloseSend())
+	}
+	waitFor(t, "the streams without a hello to be refused", func() bool { return c.Stats().Failed >= tries })
+	for line, want := range map[string]int{`"link refused"`: 1, `"link accepted"`: acceptedLines} {
+		if n := strings.Count(c.log.String(), line); n != want {
+			t.Errorf("of %d, %d were logged as %s, want %d", tries, n, line, want)
+		}
+	}
+	c.acceptedLog.flush(time.Now().Add(2*peerLogInterval), c.config.Log)
+	if want := fmt.Sprint("suppressed=", tries-acceptedLines-1); !strings.Contains(c.log.String(), want) {
+		t.Errorf("the log does not say %s", want)
+	}
 }
 
 func TestRepliesThatSidecarsDoNotReadTakeABoundedAmountOfMemory(t *testing.T) {

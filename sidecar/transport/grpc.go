@@ -46,6 +46,7 @@ type GRPC struct {
 	startedAt   time.Time
 	duplicates  duplicates
 	violations  violations
+	acceptedLog peerLog
 	keys        *keyring   // nil for plain TCP
 	admission   *admission // of connections with TLS
 	decoding    *decoding  // of frames from all links
@@ -109,6 +110,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	g := &GRPC{
 		config: c, timing: t, names: names, incarnation: rand.Uint64(), startedAt: time.Now(),
 		duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
+		acceptedLog:  peerLog{burst: acceptedLines},
 		localNodes:   make(map[topology.Node]locality, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),

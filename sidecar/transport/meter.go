@@ -15,11 +15,13 @@ import (
 // messages in them, and reads on only when the budget has room for the message that begins.
 
 const (
-	http2Preface     = 24
-	http2FrameHeader = 9
-	http2Data        = 0x0
-	http2Padded      = 0x8
-	grpcHeader       = 5
+	http2Preface      = 24
+	http2FrameHeader  = 9
+	http2Data         = 0x0
+	http2Headers      = 0x1
+	http2Continuation = 0x9
+	http2Padded       = 0x8
+	grpcHeader        = 5
 	// largeMessageTime bounds how long a message that takes from the budget may be on its way.
 	// largePartMessageTime is that of a part that is no sidecar, over a WAN that may be slow.
 	largeMessageTime     = 30 * time.Second
@@ -39,6 +41,7 @@ type meter struct {
 	// of Read, which one goroutine calls
 	skip    int // bytes of the preface, of a frame that is not data, or of a message
 	header  []byte
+	headers int // bytes of the headers of requests, compressed, that have begun
 	payload int // bytes of data that follow in this frame
 	stream  uint32
 	prefix  []byte // of a message
@@ -125,18 +128,27 @@ func (m *meter) readFrameHeader(b []byte) ([]byte, error) {
 	h := m.header
 	m.header = m.header[:0]
 	length := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
-	if h[3] != http2Data {
+	kind := h[3]
+	if kind != http2Data && kind != http2Headers && kind != http2Continuation {
 		m.skip = length
 		return b, nil
 	}
 	stream := binary.BigEndian.Uint32(h[5:]) &^ (1 << 31)
 	switch {
-	case h[4]&http2Padded != 0:
-		return nil, errors.New("it pads frames, which no part does")
 	case m.stream != 0 && stream != m.stream:
-		return nil, errors.New("it sends on a second stream of a connection, which no part does")
+		return nil, errors.New("it uses a second stream of a connection, which no part does")
+	case kind == http2Data && h[4]&http2Padded != 0:
+		return nil, errors.New("it pads frames, which no part does")
 	}
-	m.stream, m.payload = stream, length
+	m.stream = stream
+	if kind == http2Data {
+		m.payload = length
+		return b, nil
+	}
+	if m.headers += length; m.headers > maxHeaderBytes {
+		return nil, fmt.Errorf("it sends headers of more than %d bytes", maxHeaderBytes)
+	}
+	m.skip = length
 	return b, nil
 }
 
