@@ -408,3 +408,33 @@ func TestLimitsFollowTheMemory(t *testing.T) {
 		t.Errorf("configured: %+v", got)
 	}
 }
+
+// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet, the
+// first one must still be handled, or both would wait until the link is cut.
+func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
+	const mib, messages, links = 1 << 20, 3, 3
+	limitMemory(t, 256*mib) // of which one identity has a frame
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for i := range uint64(links) {
+		node := topology.Node{Part: topology.Sidecar, Index: i}
+		s, err := a.link(c.addr, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for id := range uint64(messages) {
+				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k", Value: causal.Value{Data: make([]byte, 15*mib)}}
+				_ = s.SendMsg(frameOf(put.Message(node, coordinatorA))) // the other end says what it has got
+			}
+		}()
+	}
+	waitFor(t, "all messages", func() bool { return len(c.all()) == links*messages })
+	if n := violationCount(c, ViolationLimit); n > 0 {
+		t.Errorf("%d violations", n)
+	}
+	if n := len(c.Stats().Links); n != links {
+		t.Errorf("%d links are left", n)
+	}
+}
