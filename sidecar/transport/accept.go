@@ -381,7 +381,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 // receive receives the hello and, once the stream is registered, messages until the stream ends.
 func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult, proceed <-chan struct{}) {
 	defer close(a.drained)
-	in := &receivedFrame{decoding: a.g.decoding}
+	in := &receivedFrame{} // a hello does not count
 	err := stream.RecvMsg(in)
 	greeted <- helloResult{in.hello, err}
 	if err != nil {
@@ -396,6 +396,10 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		return
 	}
 	who := a.who()
+	in.decoding = decodingRoom{a.g.decodingOfParts, a.owner()}
+	if a.isSidecar() {
+		in.decoding.d = a.g.decodingOfSidecars
+	}
 	for {
 		switch err := stream.RecvMsg(in); {
 		case errors.Is(err, io.EOF): // the dialer has sent everything: send the rest of the outbox, and end

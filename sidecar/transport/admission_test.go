@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -436,5 +438,74 @@ func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 	}
 	if n := len(c.Stats().Links); n != links {
 		t.Errorf("%d links are left", n)
+	}
+}
+
+// A handler lets puts wait for the disk. What parts that are no sidecars send must be handled meanwhile, since the disk
+// may be that of another member, which answers in a frame; and so must what sidecars of others send.
+func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
+	const mib = 1 << 20
+	limitMemory(t, 256*mib)
+	ca := newAuthority(t, "eu")
+	release := make(chan struct{})
+	ended := sync.OnceFunc(func() { close(release) })
+	defer ended()
+	slow := idOf(sidecarA).String()
+	var waiting atomic.Int64
+	var c *testProcess
+	c = startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(config *Config, _ *timings) {
+		handle := config.Handler
+		config.Handler = func(batch []causal.Message) {
+			if c.OwnerOf(batch[0].From) == slow {
+				waiting.Add(1)
+				<-release
+			}
+			handle(batch)
+		}
+	})
+	a := newAttacker(t, ca, idOf(sidecarA))
+	put := func(from topology.Node, size int) *frame {
+		return frameOf(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k",
+			Value: causal.Value{Data: make([]byte, size)}}.Message(from, coordinatorA))
+	}
+	links := 0
+	for _, size := range []int{400 << 10, 8 << 10, 1 << 10, 10, 10} { // what is smaller fits beside what is larger
+		for range 20 {
+			links++
+			node := topology.Node{Part: topology.Sidecar, Index: uint64(links)}
+			s, err := a.link(c.addr, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.SendMsg(put(node, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waitFor(t, "frames to wait", func() bool { return waiting.Load() > 0 })
+	part, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB.WithMember(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := idOf(sidecarA)
+	other.Member = "blog"
+	node := topology.Node{Part: topology.Sidecar, Index: 1 << 40}
+	another, err := newAttacker(t, ca, other).link(c.addr, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(part.SendMsg(frameOf(answer(middlemanB, coordinatorA, 1))),
+		another.SendMsg(put(node, 600<<10))); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the messages of others", func() bool { return len(c.all()) == 2 })
+	ended()
+	waitFor(t, "all messages", func() bool { return len(c.all()) == links+2 })
+	for name, d := range map[string]*decoding{"sidecars": c.decodingOfSidecars, "parts": c.decodingOfParts} {
+		d.mu.Lock()
+		if d.used != 0 || len(d.usedBy) != 0 {
+			t.Errorf("of the room of %s, %d bytes are not given back", name, d.used)
+		}
+		d.mu.Unlock()
 	}
 }
