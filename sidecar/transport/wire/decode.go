@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -65,6 +66,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		clear(dst[first:])
 		return dst[:first], Control{}, c.err
 	}
+	control.Memory = int64(len(b) + (len(dst)-first)*int(unsafe.Sizeof(causal.Message{})) + lists.taken(b))
 	return dst, control, nil
 }
 

@@ -224,6 +224,9 @@ func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 		"versions": appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0), 1<<20)),
 		"apart": appendRaw(bytes.Repeat(append(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0),
 			append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0)...), 1<<18)),
+		"apart, many times": bytes.Repeat(
+			appendRaw(bytes.Repeat(append(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0),
+				append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0)...), 1<<18)), 16),
 		"dependencies": bytes.Repeat(
 			appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fDeps, protowire.BytesType), 0), causal.MaxDeps)),
 			1000),
@@ -232,13 +235,16 @@ func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			messages, _, _ := DecodeFrame(frame, nil)
+			messages, control, err := DecodeFrame(frame, nil)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			// A list grows to twice its size at most; what it had before is garbage.
 			most := 2 * DecodedBytes(len(frame))
 			if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > most {
 				t.Errorf("a frame of %d bytes takes %d, more than %d", len(frame), took, most)
+			}
+			if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); err == nil && took > 2*control.Memory {
+				t.Errorf("a frame of %d bytes takes %d, and says that it takes %d", len(frame), took, control.Memory)
 			}
 			if took := int64(after.TotalAlloc - before.TotalAlloc); took > 3*most {
 				t.Errorf("to decode a frame of %d bytes took %d, more than %d", len(frame), took, 3*most)
@@ -398,6 +404,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		msgs2, control2, err := DecodeFrame(
 			AppendAnnouncement(AppendRoots(AppendProbe(slices.Clone(again), control.Probe), control.Roots),
 				control.Announcement), nil)
+		control.Memory = control2.Memory // of another encoding
 		if diff := cmp.Diff(control, control2); err != nil || diff != "" {
 			t.Fatalf("what was read cannot be written and read again: %v\n%s", err, diff)
 		}
