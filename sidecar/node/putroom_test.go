@@ -129,3 +129,26 @@ func TestPutsWithoutRoomAreRefusedWhenTheDiskStandsStill(t *testing.T) {
 		t.Errorf("%d of %d puts that were accepted are acknowledged", ok, sent-refused)
 	}
 }
+
+// Only what becomes durable shows that the disk goes on, and a disk that had nothing to do has not stood still.
+func TestPatienceWithTheDiskCountsFromItsLastProgress(t *testing.T) {
+	var r putRoom
+	freed := make(chan struct{})
+	for _, step := range []struct {
+		second, bytes int
+		wantMoved     int
+	}{{5, 10, 5}, {6, 20, 5}, {7, 15, 7}, {8, 16, 7}, {9, 0, 9}, {20, 5, 20}, {21, 6, 20}} {
+		r.freed = freed
+		r.note(causal.Now{Mono: int64(step.second) * int64(time.Second)}, step.bytes)
+		if got := r.movedAt / int64(time.Second); got != int64(step.wantMoved) {
+			t.Errorf("%d bytes at %d s: the last progress is at %d s, want %d s", step.bytes, step.second, got,
+				step.wantMoved)
+		}
+		if r.freed == nil {
+			<-freed // whoever waits is told
+			freed = make(chan struct{})
+		} else if step.wantMoved == step.second {
+			t.Errorf("%d bytes at %d s: whoever waits is not told", step.bytes, step.second)
+		}
+	}
+}
