@@ -114,6 +114,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.DamagedMemberVotes:        "groups",
 	causal.OutsiderLeads:             "groups",
 	causal.CreateUnasked:             "groups",
+	causal.SuccessorFollows:          "groups",
 	causal.HandoverUndrained:         "groups",
 	causal.ReadAfterLease:            "groups",
 	causal.GrantFromReceipt:          "groups",

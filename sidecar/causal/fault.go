@@ -200,6 +200,8 @@ const (
 	LateAckCounts  // coordinator: an acknowledgement from before a loss counts after it
 	LostGivesSlots // shard: one that lacks data gives slots away
 	ReplacedServes // group: a volume of a group that was given up serves when it comes back
+	// group: a member that has followed a group which it had proposed to replace keeps what it has when it is replaced
+	SuccessorFollows
 	// member: the group of a coordinator whose volumes are all new is replaced, whether the coordinator has left or not
 	ReplaceUnasked
 	GiveUpUncleared  // group: a shard is given up, and its storage keeps what it has
@@ -407,6 +409,7 @@ var faultNames = [faultEnd]string{
 	LateAckCounts:             "late-ack-counts",
 	LostGivesSlots:            "lost-gives-slots",
 	ReplacedServes:            "replaced-serves",
+	SuccessorFollows:          "successor-follows",
 	ReplaceUnasked:            "replace-unasked",
 	GiveUpUncleared:           "give-up-uncleared",
 	NearConfirmEarly:          "near-confirm-early",
