@@ -138,7 +138,7 @@ func (p *process) issue(op session.Op) {
 	op.ID, op.Session = p.load.nextOp, p.id
 	p.busy = true
 	p.op = history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: kinds[op.Kind],
-		Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
+		Level: op.Level.Or(w.settings.Level), Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
 	if op.Kind == session.OpResume {
 		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
 	}
