@@ -31,7 +31,7 @@ func (s *Sidecar) startScan(now causal.Now, c *call) {
 // sendScan asks the shard that is next.
 func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	p, t := &c.scan, s.cfg.Topology
-	rings := s.allowedRings(c.session)
+	rings, _ := c.level.sources(s, c.session)
 	if s.cfg.Broken.Has(causal.ScanAnyRing) {
 		rings = s.readable
 	}
