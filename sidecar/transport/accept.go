@@ -91,6 +91,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
 		return g.refuse(a, err)
 	}
+	a.out.speak(a.peer.Protocol)
 	hello := g.hello(a.peer.Link, a.identity)
 	a.roots.start(a.peer.Roots, hello.Roots)
 	if err := g.register(a); err != nil {

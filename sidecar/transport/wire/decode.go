@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -97,6 +98,7 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) 
 	}
 	f := m.Fields()
 	c := cursor{what: "message", b: b, lists: lists}
+	bodyOf := causal.KindNone // the kind whose body was read
 	for c.next() {
 		switch c.num {
 		case fKind:
@@ -141,9 +143,24 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) 
 			f.Moved = grow(&c, f.Moved, MaxList)
 			f.Moved = append(f.Moved, c.moved())
 		default:
+			if c.num > fBody && c.num < fBody+protowire.Number(causal.NumKinds) {
+				if bodyOf != causal.KindNone {
+					c.fail(errors.New("a message has one body"))
+					break
+				}
+				if bodyOf = causal.Kind(c.num - fBody); causal.NewBody(bodyOf) != nil {
+					m.SetBody(causal.NewBody(bodyOf))
+					c.body(m.Body())
+					continue
+				}
+			}
 			c.small(f)
 		}
 	}
+	if c.err == nil && bodyOf != causal.KindNone && bodyOf != m.Kind {
+		return fmt.Errorf("message: of kind %s with the body of kind %s", m.Kind, bodyOf)
+	}
+	m.MakeBody() // of a process that speaks link protocol 1
 	return c.err
 }
 

@@ -49,7 +49,7 @@ func TestAnyMessageSurvives(t *testing.T) {
 }
 
 // exported lets cmp see the fields of messages.
-var exported = cmp.AllowUnexported(causal.Message{})
+var exported = cmp.AllowUnexported(causal.Message{}, causal.DepList{})
 
 func withFields(f causal.Fields) (m causal.Message) {
 	*m.Fields() = f
@@ -131,12 +131,12 @@ func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
 
 // unknownFields are what a later version may add, one of each wire type, with numbers beyond those in use.
 func unknownFields(dst []byte) []byte {
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, 100, protowire.VarintType), math.MaxUint64)
-	dst = protowire.AppendFixed32(protowire.AppendTag(dst, 101, protowire.Fixed32Type), 1)
-	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 102, protowire.Fixed64Type), 1)
-	dst = protowire.AppendBytes(protowire.AppendTag(dst, 103, protowire.BytesType), []byte("later"))
-	dst = protowire.AppendTag(dst, 104, protowire.StartGroupType)
-	return protowire.AppendTag(dst, 104, protowire.EndGroupType)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, 1500, protowire.VarintType), math.MaxUint64)
+	dst = protowire.AppendFixed32(protowire.AppendTag(dst, 1101, protowire.Fixed32Type), 1)
+	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 1102, protowire.Fixed64Type), 1)
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, 1103, protowire.BytesType), []byte("later"))
+	dst = protowire.AppendTag(dst, 1104, protowire.StartGroupType)
+	return protowire.AppendTag(dst, 1104, protowire.EndGroupType)
 }
 
 // withUnknown adds unknown fields to a message and, going by the numbers of those that hold messages, inside them.
@@ -171,11 +171,30 @@ func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 	}
 }
 
+func TestFieldsOfALaterVersionInABodyAreSkipped(t *testing.T) {
+	eachBody(func(name string, want causal.Message) {
+		inner := map[protowire.Number]bool{fBody + protowire.Number(want.Kind): true}
+		var got causal.Message
+		if err := Decode(withUnknown(Append(nil, &want), inner), &got); err != nil || !cmp.Equal(want, got, exported) {
+			t.Errorf("%s: %v\n%s", name, err, cmp.Diff(want, got, exported))
+		}
+	})
+}
+
 func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
-	b := appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})})
+	messages := []causal.Message{full(), withFields(causal.Fields{ID: 1})}
+	for k := causal.KindNone; k < causal.NumKinds; k++ {
+		if causal.NewBody(k) != nil {
+			m := causal.Message{Kind: k}
+			b, _ := filledBody(k, 0)
+			m.SetBody(b)
+			messages = append(messages, m)
+		}
+	}
+	b := appendBatch(nil, messages)
 	for n := range b {
-		if msgs, _, err := DecodeFrame(b[:n], nil); err == nil && len(msgs) == 2 {
-			t.Fatalf("cut after %d of %d bytes, yet both messages were read", n, len(b))
+		if msgs, _, err := DecodeFrame(b[:n], nil); err == nil && len(msgs) == len(messages) {
+			t.Fatalf("cut after %d of %d bytes, yet all messages were read", n, len(b))
 		}
 	}
 	for i := range b {
@@ -272,7 +291,8 @@ func TestListsOfTheShortestElementsThatPartsSendAreRead(t *testing.T) {
 			pulled.Message(topology.Node{}, topology.Node{})} {
 			var b Batch
 			b.Add(&m)
-			if got, _, err := DecodeFrame(b.Buf, nil); err != nil || len(got[0].Fields().Moved) != n {
+			got, _, err := DecodeFrame(b.Buf, nil)
+			if err != nil || len(got[0].Fields().Moved)+len(got[0].Pulled().Moved) != n {
 				t.Errorf("%s with %d names: %v", m.Kind, n, err)
 			}
 		}
