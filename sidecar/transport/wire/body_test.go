@@ -184,6 +184,15 @@ func (b *bodyNames) Records(f causal.BodyField, _ *[]causal.Moved)    { b.of[f.N
 func (b *bodyNames) Versions(f causal.BodyField, _ *[]causal.Version) { b.of[f.Number] = f.Name }
 func (b *bodyNames) Deps(f causal.BodyField, _ *[]causal.Dep)         { b.of[f.Number] = f.Name }
 
+func TestNoBodyIsLargerThanTheLargest(t *testing.T) {
+	for k := causal.KindNone; k < causal.NumKinds; k++ {
+		if b := causal.NewBody(k); b != nil && int(reflect.TypeOf(b).Elem().Size()) > largestBody {
+			t.Errorf("that of %s has %d bytes; the largest is said to have %d", k, reflect.TypeOf(b).Elem().Size(),
+				largestBody)
+		}
+	}
+}
+
 func TestABodyOfAnotherKindOrASecondOneIsRefused(t *testing.T) {
 	one := causal.AdoptQuery{ID: 1}.Message(topology.Node{}, topology.Node{})
 	two := causal.PastQuery{ID: 1}.Message(topology.Node{}, topology.Node{})

@@ -28,6 +28,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	c := cursor{what: "frame", b: b}
 	var from, to topology.Node
 	var control Control
+	bodies := 0
 	var room depRoom
 	lists := newListRoom(b)
 	for c.next() {
@@ -62,12 +63,16 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 			break
 		}
 		from, to = m.From, m.To
+		if m.Body() != nil {
+			bodies++
+		}
 	}
 	if c.err != nil {
 		clear(dst[first:])
 		return dst[:first], Control{}, c.err
 	}
-	control.Memory = int64(len(b) + (len(dst)-first)*int(unsafe.Sizeof(causal.Message{})) + lists.taken(b))
+	control.Memory = int64(len(b) + (len(dst)-first)*int(unsafe.Sizeof(causal.Message{})) + bodies*largestBody +
+		lists.taken(b))
 	return dst, control, nil
 }
 

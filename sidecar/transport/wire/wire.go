@@ -46,9 +46,12 @@ const (
 // listBytes returns what the lists in a frame of n bytes may take.
 func listBytes(n int) int { return min(minListBytes+listFactor*n, maxListBytes) }
 
+// largestBody is the size of the largest body, without its lists, in bytes.
+const largestBody = int(unsafe.Sizeof(causal.AdoptHeld{}))
+
 // DecodedBytes returns what a frame of n bytes takes at most in memory once it is decoded.
 func DecodedBytes(n int) int64 {
-	messages := min(n/2, MaxBatch) * int(unsafe.Sizeof(causal.Message{})+unsafe.Sizeof(causal.AdoptHeld{})) // the largest body
+	messages := min(n/2, MaxBatch) * (int(unsafe.Sizeof(causal.Message{})) + largestBody)
 	return int64(n + messages + listBytes(n))
 }
 

@@ -238,6 +238,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"messages": bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch),
+		"bodies":   bytes.Repeat(appendRaw(appendUint(nil, fKind, uint64(causal.KindAdoptHeld))), MaxBatch),
 		"records":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0), 1<<20)),
 		"vectors":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVectors, protowire.BytesType), 0), 1<<20)),
 		"versions": appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0), 1<<20)),
