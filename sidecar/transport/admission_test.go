@@ -411,8 +411,8 @@ func TestLimitsFollowTheMemory(t *testing.T) {
 	}
 }
 
-// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet, the
-// first one must still be handled, or both would wait until the link is cut.
+// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet,
+// the first one must still be handled, or both would wait until the link is cut.
 func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 	const mib, messages, links = 1 << 20, 3, 3
 	limitMemory(t, 256*mib) // of which one identity has a frame
@@ -427,7 +427,8 @@ func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 		}
 		go func() {
 			for id := range uint64(messages) {
-				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k", Value: causal.Value{Data: make([]byte, 15*mib)}}
+				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k",
+					Value: causal.Value{Data: make([]byte, 15*mib)}}
 				_ = s.SendMsg(frameOf(put.Message(node, coordinatorA))) // the other end says what it has got
 			}
 		}()
@@ -453,16 +454,17 @@ func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
 	slow := idOf(sidecarA).String()
 	var waiting atomic.Int64
 	var c *testProcess
-	c = startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca), func(config *Config, _ *timings) {
-		handle := config.Handler
-		config.Handler = func(batch []causal.Message) {
-			if c.OwnerOf(batch[0].From) == slow {
-				waiting.Add(1)
-				<-release
+	c = startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca),
+		func(config *Config, _ *timings) {
+			handle := config.Handler
+			config.Handler = func(batch []causal.Message) {
+				if c.OwnerOf(batch[0].From) == slow {
+					waiting.Add(1)
+					<-release
+				}
+				handle(batch)
 			}
-			handle(batch)
-		}
-	})
+		})
 	a := newAttacker(t, ca, idOf(sidecarA))
 	put := func(from topology.Node, size int) *frame {
 		return frameOf(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k",

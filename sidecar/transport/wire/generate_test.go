@@ -9,8 +9,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// each calls f with a message for every leaf field of causal.Message but bodies, however deep: in it, only that field is not zero.
-// It goes by reflection, so a field that is added to the protocol is in the tests at once.
+// each calls f with a message for every leaf field of causal.Message but bodies, however deep: in it, only that field
+// is not zero. It goes by reflection, so a field that is added to the protocol is in the tests at once.
 func each(f func(path string, m causal.Message)) {
 	var walk func(t reflect.Type, path string, set func(func(reflect.Value)) causal.Message)
 	walk = func(t reflect.Type, path string, set func(func(reflect.Value)) causal.Message) {

@@ -1,8 +1,8 @@
 // Package wire encodes and decodes the messages of the protocol.
 //
 // The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, or a body that names its
-// fields, so generated code would only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an
-// error; no input makes them panic, and what they allocate is bounded by DecodedBytes.
+// fields, so generated code would only add a second one and a copy between them. Readers skip unknown fields and refuse
+// anything malformed with an error; no input makes them panic, and what they allocate is bounded by DecodedBytes.
 //
 // Decoded messages share no memory with the input. A value that lives on in a cache for hours must not keep a frame of
 // other messages alive, so strings and data are copied.
