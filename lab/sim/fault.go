@@ -188,6 +188,7 @@ var detectedBy = map[causal.Fault]string{
 	causal.CompleteNowhere:           "exclusions",
 	causal.ExcludedOnce:              "exclusions",
 	causal.UnstablePartUnbound:       "tallies",
+	causal.BackfillLostDeleted:       "tallies",
 	causal.DeltaLost:                 "tallies",
 	causal.DeltaDoubled:              "tallies",
 	causal.DeltaOvertakes:            "tallies",

@@ -191,8 +191,10 @@ const (
 	// middleman: a put that RV covers counts as clean though the storage has lost its data
 	BackfillTrustsRV
 	BackfillBeforeAnswers // middleman: it copies before all coordinators have answered
-	BackfillUnfenced      // middleman: it takes puts before it knows which logs were given up
-	DonorMoves            // middleman: a listing goes on when the shards of its donors change
+	// middleman: a key that is missing in a storage that has lost its data counts as deleted, for values that merge
+	BackfillLostDeleted
+	BackfillUnfenced // middleman: it takes puts before it knows which logs were given up
+	DonorMoves       // middleman: a listing goes on when the shards of its donors change
 	// shard: after a loss its incarnation is the next one after the greatest that it was told of
 	IncarnationReused
 	// coordinator: what a shard had acknowledged before it lost its data still counts
@@ -403,6 +405,7 @@ var faultNames = [faultEnd]string{
 	BackfillTrustsRV:          "backfill-trusts-rv",
 	BackfillBeforeAnswers:     "backfill-before-answers",
 	BackfillUnfenced:          "backfill-unfenced",
+	BackfillLostDeleted:       "backfill-lost-deleted",
 	DonorMoves:                "donor-moves",
 	IncarnationReused:         "incarnation-reused",
 	BackfillCleanWithoutValue: "backfill-clean-without-value",

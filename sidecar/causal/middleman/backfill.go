@@ -30,7 +30,7 @@ type backfill struct {
 	round     uint64 // of the LaneHellos that count
 	surpassed uint64 // an incarnation of this shard, above this one, that a coordinator knows
 	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one
-	// that restarts sends such puts again. They are looked up once more.
+	// that restarts sends such puts again; and those of mayHaveLost. They are looked up once more.
 	suspects map[string]struct{}
 	// admitted are the origins whose coordinators have answered, with the fences of their logs.
 	admitted map[topology.Origin]*claim
@@ -151,6 +151,19 @@ func (b *backfill) notePut(key string, l *lane, hlc causal.HLC) {
 	if b.stage <= backfillCopying && (!l.synced || hlc <= l.syncTarget) && b.wants(key) {
 		b.suspects[key] = struct{}{}
 	}
+}
+
+// mayHaveLost reports whether a key that storage does not have may be lost, and not deleted: it was not copied yet. Then
+// the horizon says nothing about it, and a value that merges is written without. Else: the value remembers that
+// everything up to the horizon was overwritten, also what the donors have of it. They are asked again when all is
+// copied: if they have dropped a tombstone of the key, they are who knows.
+func (b *backfill) mayHaveLost(t *task, r *StorageResult) bool {
+	if r.Found || !t.record().Value.Merges() || b.m.cfg.DataKept || b.stage > backfillCopying ||
+		b.copied[topology.SlotOf(t.key)] || !b.wants(t.key) || b.m.cfg.Broken.Has(causal.BackfillLostDeleted) {
+		return false
+	}
+	b.suspects[t.key] = struct{}{}
+	return true
 }
 
 // chooseRing chooses the ring of the donors: another one if it is silent or refuses.
