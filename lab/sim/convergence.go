@@ -21,6 +21,9 @@ const convergenceTimeout = 60 * time.Second
 // every key in every data center. It returns the violations.
 func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	w := wl.world
+	if wrong := w.checkCounts(); len(wrong) > 0 { // under load
+		return wrong
+	}
 	wl.issuing = false
 	c.heal()
 	wl.scaler.stop()
@@ -46,7 +49,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	if w.lostWrites {
 		return nil
 	}
-	violations := append(w.compareRings(), w.compareMembers()...)
+	violations := append(append(w.compareRings(), w.compareMembers()...), w.checkCounts()...)
 	if wl.scaler.divided != nil { // sessions may have seen what is lost
 		return append(violations, wl.checkKept()...)
 	}

@@ -31,7 +31,9 @@ type put struct {
 	deps        causal.DepList
 	stagedBytes int        // what it counts for
 	questions   []question // that wait until it is written
-	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
+	// isQuestioned: it is in stagedPuts.questioned
+	isQuestioned bool
+	probeAt      int64 // monotonic: when its unmet dependencies are probed, if there are questions
 	// awaitsEarlier says that only an earlier put of its key, which is staged too, keeps it from being written.
 	awaitsEarlier bool
 	missingAsOf   uint64 // the newest probe after whose sending a dependency was missing; 0: none
