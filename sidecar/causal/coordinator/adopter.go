@@ -167,7 +167,7 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 		w.adoptable = w.settled
 	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
-		c.adoptWithout(a, r)
+		c.treatExcludedAsReceived(a, r)
 		c.putAdopted(now, a, r)
 		if a.hasIn(r, causal.AdoptionReceived) {
 			a.settle(owner, func(w *adoptedWrite) bool {
@@ -180,7 +180,7 @@ func (c *Coordinator) continueAdoption(now causal.Now, a *adoption) {
 			a.settle(owner, func(w *adoptedWrite) bool {
 				return w.adoptable && w.states[r] >= causal.AdoptionConfirmed
 			})
-			c.cleanWithout(a, r)
+			c.treatExcludedAsClean(a, r)
 			c.sendSteps(now, a, r, causal.AdoptionConfirmed, causal.AdoptionConfirmed)
 		}
 	}

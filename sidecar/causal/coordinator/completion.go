@@ -37,7 +37,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		c.progress = true
 		c.noteOwnActivity(now)
 		if len(c.exclusion.active) > 0 {
-			c.countWithoutExcluded(w)
+			c.treatAsAckedElsewhere(w)
 		}
 		if w.acked == c.rings {
 			c.completeWrite(w)

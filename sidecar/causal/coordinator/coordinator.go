@@ -152,7 +152,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	c.exclusion = exclusionState{known: causal.ExclusionsOf(cfg.Topology), learnedAt: now.Mono, blocked: -1,
 		unknown: map[causal.Version]topology.Slot{}, complete: map[causal.Version]struct{}{}}
 	c.restore(now, replay)
-	c.goByExclusions(now)
+	c.applyExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
 	} else if !c.isEstablished() {

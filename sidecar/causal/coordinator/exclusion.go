@@ -9,13 +9,13 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): its rings do without its
+// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): writes complete without its
 // shards. To a coordinator these are as shards that acknowledge everything at once, and then say that they have lost
 // it.
 
 // exclusionState is what a coordinator knows of exclusions beyond its log.
 type exclusionState struct {
-	// active are those that it goes by: durable, and in every message that it sends.
+	// active are those that it applies: durable, and in every message that it sends.
 	active causal.Exclusions
 	// known are also those that its configuration has declared, since learnedAt.
 	known     causal.Exclusions
@@ -72,7 +72,7 @@ func (c *Coordinator) learnExclusions(now causal.Now, x causal.Exclusions) {
 // that are known, they are made durable first; the message is lost, as any may be.
 func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
 	if l := c.lanes[m.From]; l != nil {
-		l.goesBy = l.goesBy.With(m.Exclusions())
+		l.applies = l.applies.With(m.Exclusions())
 	}
 	switch c.exclusion.active.Check(m, c.exclusion.known, c.cfg.Broken) {
 	case causal.ExclusionsRefuse:
@@ -84,9 +84,9 @@ func (c *Coordinator) admits(now causal.Now, m *causal.Message) bool {
 	return true
 }
 
-// exclude makes durable that this coordinator goes by further exclusions. Only one that is in use does without the
-// shards: the others have no incomplete writes, and when they come into use the shards may be back, since these wait
-// for coordinators in use only.
+// exclude makes durable that this coordinator applies further exclusions. Only a coordinator in use may complete writes
+// without the excluded shards: the others have no incomplete writes, and when they come into use the shards may be
+// back, since these wait for coordinators in use only.
 func (c *Coordinator) exclude(now causal.Now, x causal.Exclusions) {
 	p := &c.log.pending
 	if p.Exclusions.Covers(x) {
@@ -120,8 +120,8 @@ func (c *Coordinator) setActive(x causal.Exclusions) {
 	}
 }
 
-// goByExclusions begins to go by the exclusions in the newest durable checkpoint.
-func (c *Coordinator) goByExclusions(now causal.Now) {
+// applyExclusions begins to apply the exclusions in the newest durable checkpoint.
+func (c *Coordinator) applyExclusions(now causal.Now) {
 	if x := c.log.durable.Exclusions; !c.exclusion.active.Covers(x) {
 		c.setActive(c.exclusion.active.With(x))
 	}
@@ -140,19 +140,20 @@ func (c *Coordinator) goByExclusions(now causal.Now) {
 	}
 }
 
-// maxBlocked bounds how many writes ackWithout passes by.
+// maxBlocked bounds how many writes treatExcludedAsAcked passes by.
 const maxBlocked = 1024
 
-// ackWithout takes writes for acknowledged by a ring that does without their shard, as the shard would: when the ring
-// has acknowledged all that they depend on. Who reads a complete write may read everywhere what that depends on.
-func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
+// treatExcludedAsAcked treats writes of an excluded shard as acknowledged by its ring, as the shard would acknowledge
+// them: when the ring has acknowledged all that they depend on. Who reads a complete write may read everywhere what
+// that depends on.
+func (c *Coordinator) treatExcludedAsAcked(now causal.Now, l *lane) {
 	acked, blocked := false, 0
 	for i := l.head; i < len(l.queue) && blocked < maxBlocked; i++ {
 		w := l.queue[i].w
 		switch {
 		case w.acked.Has(l.ring):
 			continue
-		case !c.countWithout(l, w):
+		case !c.treatAsAcked(l, w):
 			blocked++
 			continue
 		}
@@ -179,44 +180,45 @@ func (c *Coordinator) ackWithout(now causal.Now, l *lane) {
 	}
 }
 
-// countWithout takes a write for acknowledged by a ring that does without its shard, and reports whether it may.
-func (c *Coordinator) countWithout(l *lane, w *write) bool {
-	if !c.isHeldWithout(l, w) || !c.hasPast(l.ring, w) && !c.cfg.Broken.Has(causal.ExcludeUnclean) {
+// treatAsAcked treats a write of an excluded shard as acknowledged by its ring, and reports whether it may.
+func (c *Coordinator) treatAsAcked(l *lane, w *write) bool {
+	if !c.isRetainedElsewhere(l, w) || !c.hasPast(l.ring, w) && !c.cfg.Broken.Has(causal.ExcludeUnclean) {
 		return false
 	}
 	w.acked = w.acked.With(l.ring)
 	return true
 }
 
-// countWithoutExcluded does the same for a write that a shard has just acknowledged, in every ring that does without
-// its shard.
-func (c *Coordinator) countWithoutExcluded(w *write) {
+// treatAsAckedElsewhere does the same for a write that a shard has just acknowledged, in every ring whose shard is
+// excluded.
+func (c *Coordinator) treatAsAckedElsewhere(w *write) {
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
 		if l := c.laneTo(r, w.slot); l.excluded && !w.acked.Has(r) {
-			c.countWithout(l, w)
+			c.treatAsAcked(l, w)
 		}
 	}
 }
 
-// isHeldWithout reports whether a shard of another ring has acknowledged a write and goes by the exclusion for which l
-// is done without. Such a shard is not done without itself, and forgets nothing before a third one has the write. Else
-// nobody might have it: two sides exclude each other, each without knowing of the other one, and then hear of both.
-func (c *Coordinator) isHeldWithout(l *lane, w *write) bool {
+// isRetainedElsewhere reports whether a shard of another ring has acknowledged a write and applies the exclusion of the
+// shard of l. That shard is not excluded itself, and forgets nothing before a third one has the write. Otherwise nobody
+// might have it: two sides exclude each other, each without knowing of the other one, and then hear of both.
+func (c *Coordinator) isRetainedElsewhere(l *lane, w *write) bool {
 	return c.isSomewhere(l, w.slot, func(o *lane) bool { return w.acked.Has(o.ring) })
 }
 
-// isSomewhere reports whether a shard of a slot has what is asked for that is not done without, and goes by the
-// exclusion of the shard of l.
+// isSomewhere reports whether a shard of a slot has what is asked for, is not excluded, and applies the exclusion of the
+// shard of l.
 func (c *Coordinator) isSomewhere(l *lane, slot topology.Slot, has func(*lane) bool) bool {
 	if c.cfg.Broken.Has(causal.CompleteNowhere) {
 		return true
 	}
 	dc := l.mm.DC
-	goesBy := func(o *lane) bool {
-		return o.goesBy.Of(dc) >= c.exclusion.active.Of(dc) || c.cfg.Broken.Has(causal.ExclusionUnmarked) // nobody says
+	applies := func(o *lane) bool {
+		return o.applies.Of(dc) >= c.exclusion.active.Of(dc) ||
+			c.cfg.Broken.Has(causal.ExclusionUnmarked) // nobody says
 	}
 	for r := range topology.RingID(len(c.cfg.Topology.Rings)) {
-		if o := c.laneTo(r, slot); o != l && !o.excluded && goesBy(o) && has(o) {
+		if o := c.laneTo(r, slot); o != l && !o.excluded && applies(o) && has(o) {
 			return true
 		}
 	}
@@ -295,7 +297,7 @@ func (c *Coordinator) handleDepStatus(from topology.Node, s causal.DepStatus) {
 const maxComplete = 1 << 16
 
 // noteRejoined notes that a shard has begun again with nothing, under the newest exclusion of its data center that this
-// coordinator goes by.
+// coordinator applies.
 func (c *Coordinator) noteRejoined(shard topology.Node, its causal.Exclusions) {
 	if n := c.exclusion.active.Of(shard.DC); n > 0 && its.Of(shard.DC) >= n &&
 		!c.cfg.Broken.Has(causal.ExcludeForEver) {
@@ -318,9 +320,9 @@ func (c *Coordinator) endExclusion(l *lane) {
 	}
 }
 
-// adoptWithout takes adopted writes for received by a ring that does without their shard, and for confirmed once the
+// treatExcludedAsReceived treats adopted writes of an excluded shard as received by its ring, and as confirmed once the
 // ring has acknowledged what they depend on of other origins.
-func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
+func (c *Coordinator) treatExcludedAsReceived(a *adoption, r topology.RingID) {
 	for _, w := range a.order {
 		if !c.laneTo(r, w.slot()).excluded {
 			continue
@@ -335,8 +337,9 @@ func (c *Coordinator) adoptWithout(a *adoption, r topology.RingID) {
 	}
 }
 
-// cleanWithout takes confirmed writes of which the past is confirmed for clean in a ring that does without their shard.
-func (c *Coordinator) cleanWithout(a *adoption, r topology.RingID) {
+// treatExcludedAsClean treats confirmed writes of an excluded shard, of which the past is confirmed, as clean in its
+// ring.
+func (c *Coordinator) treatExcludedAsClean(a *adoption, r topology.RingID) {
 	for _, w := range a.order {
 		if w.settled && w.states[r] == causal.AdoptionConfirmed && c.laneTo(r, w.slot()).excluded {
 			w.states[r] = causal.AdoptionComplete
@@ -350,7 +353,7 @@ type Exclusion struct {
 	// Declared is how often the configuration says that it was excluded, Applied the number by which this coordinator
 	// goes.
 	Declared, Applied uint32
-	// Active: this coordinator goes by the newest exclusion that its configuration declares. Otherwise it waits for
+	// Active: this coordinator applies the newest exclusion that its configuration declares. Otherwise it waits for
 	// others to learn of it, or, if LastCopy, the data center may have the only copy of some data.
 	Active, LastCopy bool
 	// Without is how many shards of it writes are completed without; Shards is how many it has.

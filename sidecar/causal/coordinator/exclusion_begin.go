@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Who begins to go by an exclusion must know that other rings have the data: the shards of the data center remove
+// Who begins to apply an exclusion must know that other rings have the data: the shards of the data center remove
 // theirs. All others follow without knowing it.
 
 // copyInquiry asks the shards whether they have all of their data.
@@ -33,14 +33,14 @@ func (c *Coordinator) copyQuery() causal.PastQuery {
 	return causal.PastQuery{ID: c.cfg.Incarnation + c.exclusion.copies.round*copyQueryID}
 }
 
-// mayExclude reports whether this coordinator may begin to go by exclusions that its configuration declares. One that
+// mayExclude reports whether this coordinator may begin to apply exclusions that its configuration declares. One that
 // is not in use does not hear from shards what has become of their data.
 func (c *Coordinator) mayExclude() bool {
 	e := &c.exclusion
 	return !e.active.Covers(e.known) && (c.isInUse() || c.cfg.Broken.Has(causal.ExcludeUnasked))
 }
 
-// excludeKnown begins to go by what the configuration declares, once others know of it, and other rings have said that
+// excludeKnown begins to apply what the configuration declares, once others know of it, and other rings have said that
 // they have the data.
 func (c *Coordinator) excludeKnown(now causal.Now) {
 	e := &c.exclusion
@@ -91,7 +91,7 @@ func (c *Coordinator) noteCopy(now causal.Now, from topology.Node, r causal.Past
 	}
 }
 
-// beginExclusions begins to go by those exclusions without whose data centers the data are elsewhere. It returns a data
+// beginExclusions begins to apply those exclusions without whose data centers the data are elsewhere. It returns a data
 // center that may have the last copy of some slot, or -1.
 func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 	e := &c.exclusion

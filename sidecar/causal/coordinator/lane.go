@@ -30,8 +30,8 @@ type lane struct {
 	stableMarks []causal.Version  // to be sent with the next publication
 	marked      uint64            // the incarnation of which an acknowledgement was noted
 	reached     causal.Reach      // how far its storage has come, as the shard has said since the start
-	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
-	goesBy      causal.Exclusions // that the shard has said to go by
+	excluded    bool              // nothing is sent, see treatExcludedAsAcked
+	applies     causal.Exclusions // that the shard has said to apply
 	// the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 	voided uint64
 }
@@ -76,7 +76,7 @@ func (c *Coordinator) release(w *write) {
 // pump sends what the lane has room for.
 func (c *Coordinator) pump(now causal.Now, l *lane) {
 	if l.excluded {
-		c.ackWithout(now, l)
+		c.treatExcludedAsAcked(now, l)
 		return
 	}
 	for l.next < len(l.queue) {

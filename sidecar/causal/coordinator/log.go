@@ -144,7 +144,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
 	}
-	c.goByExclusions(now)
+	c.applyExclusions(now)
 	for _, lane := range c.laneOrder {
 		c.pump(now, lane)
 	}

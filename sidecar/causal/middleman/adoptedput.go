@@ -21,7 +21,7 @@ func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
 	}
 	switch msg.Kind {
 	case causal.KindAdoptQuery:
-		m.reportHeld(msg.From, msg.AdoptQuery())
+		m.reportRetained(msg.From, msg.AdoptQuery())
 	case causal.KindAdoptPut:
 		m.adoptPut(now, msg.From, msg.AdoptPut())
 	case causal.KindAdoptStep:

@@ -5,15 +5,15 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable:
+// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman applies an exclusion once that is durable:
 // what it has stored may rely on it.
 
-// exclusionState is what a middleman goes by.
+// exclusionState is what a middleman applies.
 type exclusionState struct {
 	active, saving causal.Exclusions
 }
 
-// Exclusions returns what the middleman goes by.
+// Exclusions returns what the middleman applies.
 func (m *Middleman) Exclusions() causal.Exclusions { return m.exclusion.active }
 
 func (m *Middleman) setExclusions(x causal.Exclusions) {
@@ -21,8 +21,8 @@ func (m *Middleman) setExclusions(x causal.Exclusions) {
 	m.SetExclusions(x)
 }
 
-// GoBy makes further exclusions durable, and then goes by them.
-func (m *Middleman) GoBy(x causal.Exclusions) {
+// ApplyExclusions makes further exclusions durable, and then applies them.
+func (m *Middleman) ApplyExclusions(x causal.Exclusions) {
 	e := &m.exclusion
 	if m.cfg.Broken.Has(causal.ExclusionForgotten) {
 		m.setExclusions(e.active.With(x))

@@ -34,7 +34,7 @@ type Middleman struct {
 	tombstones  tombstones
 	salvages    salvages
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
-	held        heldPuts
+	retained    retainedPuts
 	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
 	adoptedOf   []topology.Origin // of which an adopter has put a write here
 	history     ownHistory
@@ -77,7 +77,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
-		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
+		salvages:   newSalvages(cfg.Fences), retained: newRetainedPuts(),
 		heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
 		history: newOwnHistory(&cfg, now),
 	}
@@ -173,7 +173,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.held.purge(m.known)
+	m.retained.purge(m.known)
 	m.expireQuestions(now)
 	m.deps.expireWatches(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
@@ -213,7 +213,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
+	if m.writes.processed+m.writes.complete+m.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
 		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}

@@ -72,7 +72,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // without an acknowledgement it is sent again
 	}
 	if !m.known.Complete(v) {
-		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+		m.retained.retain(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
 		if w == nil {
 			w = m.writes.add(v)
 		}

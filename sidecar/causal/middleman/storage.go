@@ -40,7 +40,7 @@ const (
 	StorageCount
 	StorageScan
 	StorageFence      // from now on puts of the origin are refused if their log is of a lower generation
-	StorageExclusions // from now on the shard goes by these too
+	StorageExclusions // from now on the shard applies these too
 )
 
 // StorageResult is the result of a StorageOp.
