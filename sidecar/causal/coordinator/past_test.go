@@ -157,7 +157,7 @@ func TestWhatIsKnownOfShardsSurvivesARestartAndTheLeavingOfACoordinator(t *testi
 	knows := func(want causal.PastReply) {
 		t.Helper()
 		lastID++
-		want.ID, want.Away = lastID, h.c.awayBits()
+		want.ID, want.Away = lastID, h.c.terms.awayBits()
 		sent := ofKind(h.step(causal.PastQuery{ID: want.ID}.Message(shardsA, h.cfg.Self)), causal.KindPastReply)
 		if len(sent) != 1 || !cmp.Equal(sent[0].PastReply(), want) {
 			t.Errorf("a shard with an empty storage is told %+v, want %+v", sent, want)

@@ -40,7 +40,7 @@ func (c *Coordinator) reachOf(l *lane, incarnation uint64) causal.Reach {
 // tellReach tells a shard under another slot map what is remembered of its storage, and nothing of a lane. It moves
 // slots only when it has heard that, and until it has moved them it goes on under that map.
 func (c *Coordinator) tellReach(shard topology.Node, l *lane, h *causal.LaneHello) {
-	if !c.isEstablished() || h.Lost || int(shard.DC) >= len(c.cfg.Topology.DCs) {
+	if !c.log.isEstablished() || h.Lost || int(shard.DC) >= len(c.cfg.Topology.DCs) {
 		return
 	}
 	reached := c.log.pending.reachOf(shard)
