@@ -33,8 +33,8 @@ func (m *Middleman) handleAdopter(now causal.Now, msg *causal.Message) {
 func (m *Middleman) adoptPut(now causal.Now, from topology.Node, a causal.AdoptPut) {
 	v, slot := a.Record.Version, topology.SlotOf(a.Key)
 	switch {
-	case !m.isSilent(now, v.Origin), !m.knowsType(&a.Record), !m.usesSlotMap(a.Map), !m.owns(slot),
-		a.Generation < m.fenceOf(now, v.Origin):
+	case !m.silence.isSilent(now, v.Origin), !m.knowsType(&a.Record), !m.usesSlotMap(a.Map), !m.owns(slot),
+		a.Generation < m.fences.of(now, v.Origin):
 		return
 	case m.isAheadOfClock(now, &a):
 		m.stats.ClockRefused++
@@ -113,7 +113,7 @@ func (m *Middleman) adoptStep(now causal.Now, from topology.Node, s causal.Adopt
 	limit := m.timeLimit(now)
 	var writes []causal.Dep
 	for _, v := range s.Versions {
-		if !m.isSilent(now, v.Origin) || v.HLC > limit {
+		if !m.silence.isSilent(now, v.Origin) || v.HLC > limit {
 			continue
 		}
 		p := m.writes.pendingPut(v)

@@ -7,7 +7,7 @@ import (
 )
 
 // What it has stored may rely on it.
-func TestAMiddlemanGoesByAnExclusionOnceThatIsDurable(t *testing.T) {
+func TestAMiddlemanAppliesAnExclusionOnceThatIsDurable(t *testing.T) {
 	r := newRig(t)
 	x := causal.Exclusions{0, 1}
 	r.fail = func(op StorageOp) bool { return op.Kind == StorageExclusions }
