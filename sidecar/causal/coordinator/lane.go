@@ -229,15 +229,8 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	if !c.isPlausibleIncarnation(now, h.Incarnation) {
 		return
 	}
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) {
-		c.tellReach(from, l, &h)
-		return
-	}
-	if !c.log.isEstablished() { // a log that may be lost knows nothing of what was sent
-		if len(c.DataLost()) > 0 && !h.Lost { // and the shard is not to wait for it
-			c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
-				Adopting: true}.Message(c.cfg.Self, l.mm))
-		}
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.log.isEstablished() {
+		c.answerWithReach(from, l, &h)
 		return
 	}
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
