@@ -1,10 +1,12 @@
 package middleman
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // newParts returns what the machines of a middleman share, at a time.
@@ -104,5 +106,66 @@ func TestABackfillTakesNoPutsOfAnOriginBeforeItsFenceIsDurable(t *testing.T) {
 	}
 	if !b.admit(now, 2, 0) || !slices.Equal(s.asked(), []StorageKind{StorageFence}) {
 		t.Error("a log that was never given up needs a fence")
+	}
+}
+
+// adoptionFake hosts an adoption. It counts what puts were released from.
+type adoptionFake struct{ processed, clean, complete int }
+
+func (h *adoptionFake) isClean(causal.Version, topology.Slot) bool    { return false }
+func (h *adoptionFake) noteComplete(causal.Now, causal.Version)       { h.complete++ }
+func (h *adoptionFake) noteLaneProgress(causal.Now, topology.Origin)  {}
+func (h *adoptionFake) awaitWrite(_ causal.Now, p *put, _ causal.Dep) { p.unprocessedDeps++ }
+func (h *adoptionFake) awaitLane(p *put, _ causal.Dep)                { p.uncleanDeps++ }
+func (h *adoptionFake) depProcessed(_ causal.Now, p *put)             { p.unprocessedDeps--; h.processed++ }
+func (h *adoptionFake) depClean(_ causal.Now, p *put)                 { p.uncleanDeps--; h.clean++ }
+
+func TestAnAdoptedPutWaitsForTheWordOfItsAdopterInPlaceOfLanes(t *testing.T) {
+	s, now := newParts(t)
+	host, l, f := &adoptionFake{}, newSilence(s, now), fences{shared: s}
+	ls, ws := newLanes(s.cfg.Topology, true), newWrites()
+	fs, staged := newFrontiers(s.cfg.Topology, self), newStagedPuts(nil)
+	a := adoption{shared: s, host: host, silence: &l, fences: &f, lanes: &ls, frontiers: &fs, writes: &ws,
+		staged: &staged, retained: newRetainedPuts()}
+	v := version(20)
+	put := causal.AdoptPut{Key: keyOf(s), Record: record(v), Map: s.slotMap(),
+		Deps: []causal.Dep{{Version: causal.Version{HLC: 3, Origin: 2}}}}.Message(leader1, self)
+	a.step(now, &put)
+	if ws.pending != 0 {
+		t.Fatal("a write of an origin is taken that is not silent")
+	}
+	now.Mono += int64(adoptableAfter)
+	a.step(now, &put)
+	p := ws.pendingPut(v)
+	if p == nil || p.unprocessedDeps != 2 || !slices.Contains(a.origins, 1) {
+		t.Fatalf("it is staged as %+v", p)
+	}
+	s.Take(nil)
+	step := func(past causal.AdoptionState, incarnation uint64) {
+		m := causal.AdoptStep{Past: past, Versions: []causal.Version{v}, Incarnation: incarnation,
+			Map: s.slotMap()}.Message(leader1, self)
+		a.step(now, &m)
+	}
+	if step(causal.AdoptionReceived, 9); host.processed != 0 {
+		t.Error("a word to another start counts")
+	}
+	if step(causal.AdoptionReceived, 1); host.processed != 1 || host.clean != 0 {
+		t.Errorf("its past is received: released from %d waits to be written, and %d to be acknowledged", host.processed,
+			host.clean)
+	}
+	if step(causal.AdoptionConfirmed, 1); host.processed != 1 || host.clean != 1 {
+		t.Errorf("its past is confirmed: released from %d and %d waits", host.processed, host.clean)
+	}
+	if step(causal.AdoptionComplete, 1); host.complete != 1 {
+		t.Error("a write whose past is complete is not")
+	}
+}
+
+// keyOf returns a key whose slot the middleman owns.
+func keyOf(s *shared) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("k", i); s.owns(topology.SlotOf(key)) {
+			return key
+		}
 	}
 }

@@ -29,8 +29,6 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
-	retained    retainedPuts
-	adoptedOf   []topology.Origin // of which an adopter has put a write here
 
 	// Machines of their own, which the middleman hosts.
 	history   ownHistory
@@ -38,6 +36,7 @@ type Middleman struct {
 	recovery  logRecovery
 	exclusion exclusion
 	silence   silence
+	adoption  adoption
 	backfill  *backfill // nil unless the storage has lost its data and other rings have it
 
 	purgedAt int64
@@ -74,7 +73,6 @@ func New(cfg Config, now causal.Now) *Middleman {
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
-		retained:   newRetainedPuts(),
 	}
 	m.host(now)
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
@@ -101,6 +99,8 @@ func (m *Middleman) host(now causal.Now) {
 	m.recovery = newLogRecovery(s, &m.fences, &m.writes, &m.tombstones)
 	m.exclusion = exclusion{shared: s}
 	m.silence = newSilence(s, now)
+	m.adoption = adoption{shared: s, host: m, silence: &m.silence, fences: &m.fences, lanes: &m.lanes,
+		frontiers: &m.frontiers, writes: &m.writes, staged: &m.staged, retained: newRetainedPuts()}
 }
 
 // Step handles one message.
@@ -148,7 +148,9 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 			m.recovery.answer(now, msg.From, msg.Salvage())
 		}
 	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
-		m.handleAdopter(now, msg)
+		if m.backfill == nil { // without an answer it is sent again
+			m.adoption.step(now, msg)
+		}
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
 		if m.backfill != nil {
 			m.backfill.handleReply(now, msg)
@@ -179,7 +181,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.retained.purge(m.known)
+	m.adoption.retained.purge(m.known)
 	m.expireQuestions(now)
 	m.deps.expireWatches(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
@@ -219,7 +221,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if m.writes.processed+m.writes.complete+m.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
+	if m.writes.processed+m.writes.complete+m.adoption.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
 		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
@@ -273,7 +275,7 @@ func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 // HasReceivedFrom reports whether a put of an origin has arrived since the start.
 func (m *Middleman) HasReceivedFrom(o topology.Origin) bool {
 	l := m.lanes.of(o)
-	return l != nil && l.received > 0 || slices.Contains(m.adoptedOf, o)
+	return l != nil && l.received > 0 || slices.Contains(m.adoption.origins, o)
 }
 
 // Known returns the vectors as this middleman knows them.

@@ -72,7 +72,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // without an acknowledgement it is sent again
 	}
 	if !m.known.Complete(v) {
-		m.retained.retain(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+		m.adoption.retained.retain(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
 		if w == nil {
 			w = m.writes.add(v)
 		}
@@ -93,7 +93,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pendingPut(v); p != nil {
 		p.coordinator = from
-		m.followLanes(now, p, &a)
+		m.adoption.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
 		m.noteLaneProgress(now, v.Origin)
 		return

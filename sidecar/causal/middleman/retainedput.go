@@ -132,19 +132,19 @@ func (rs *retainedPuts) after(o topology.Origin, number uint64) []retainedPut {
 }
 
 // reportRetained answers an adopter with the next puts of an origin.
-func (m *Middleman) reportRetained(from topology.Node, q causal.AdoptQuery) {
-	if m.lanes.of(q.Origin) == nil {
+func (a *adoption) reportRetained(from topology.Node, q causal.AdoptQuery) {
+	if a.lanes.of(q.Origin) == nil {
 		return
 	}
 	before := q.After
-	if q.Incarnation != m.cfg.Incarnation {
+	if q.Incarnation != a.cfg.Incarnation {
 		before = 0
 	}
-	h := causal.AdoptHeld{ID: q.ID, Origin: q.Origin, Incarnation: m.cfg.Incarnation, Map: m.slotMap()}
-	retained := m.retained.after(q.Origin, before)
+	h := causal.AdoptHeld{ID: q.ID, Origin: q.Origin, Incarnation: a.cfg.Incarnation, Map: a.slotMap()}
+	retained := a.retained.after(q.Origin, before)
 	if len(retained) == 0 {
 		h.Before, h.None = before, true
-		m.Send(h.Message(m.cfg.Self, from))
+		a.Send(h.Message(a.cfg.Self, from))
 		return
 	}
 	bytes := 0
@@ -155,13 +155,13 @@ func (m *Middleman) reportRetained(from topology.Node, q causal.AdoptQuery) {
 		}
 		h.Before, h.Number = before, p.number
 		h.Key, h.Record, h.Deps, h.Previous, h.Generation = p.key, p.record, p.deps, p.previous, p.generation
-		h.State = m.adoptionState(p.record.Version, topology.SlotOf(p.key))
+		h.State = a.adoptionState(p.record.Version, topology.SlotOf(p.key))
 		if p.complete {
 			h.State = causal.AdoptionComplete
-		} else if w := m.writes.pendingPut(p.record.Version); w != nil && !w.adopted {
+		} else if w := a.writes.pendingPut(p.record.Version); w != nil && !w.adopted {
 			h.State = causal.AdoptionUnknown // nobody has told it yet that what follows it may be written
 		}
-		m.Send(h.Message(m.cfg.Self, from))
+		a.Send(h.Message(a.cfg.Self, from))
 		before = p.number
 	}
 }
