@@ -82,7 +82,7 @@ func (w *World) runUntilIdle(idle func() bool) bool {
 func (w *World) salvagedWrites() (writes int) {
 	for _, n := range w.order {
 		if c := serving(n); c != nil {
-			writes += len(c.Adopting())
+			writes += len(c.Recovered())
 		}
 	}
 	return writes

@@ -249,7 +249,7 @@ func TestAnExclusionEndsTheNearStreamsOfItsShards(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	h.c.goBy(h.now, causal.ExclusionsOf(topo))
+	h.c.applyExclusions(h.now, causal.ExclusionsOf(topo))
 	sent := h.take()
 	if r := sentTo(sent, causal.KindStreamReset, sidecarNode); len(r) != 1 || r[0].StreamReset().MaxEpoch != at.Epoch {
 		t.Errorf("the sidecar hears %+v", r)

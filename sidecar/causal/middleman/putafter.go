@@ -49,7 +49,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if !m.knowsType(&a.Record) {
 		return // it is sent again, perhaps to a later version
 	}
-	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
+	if m.fences.refuse(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
 	}
 	limit := m.timeLimit(now)
@@ -74,7 +74,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // without an acknowledgement it is sent again
 	}
 	if !m.known.Complete(v) {
-		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+		m.adoption.retained.retain(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
 		if w == nil {
 			w = m.writes.add(v)
 		}
@@ -95,7 +95,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pendingPut(v); p != nil {
 		p.coordinator = from
-		m.followLanes(now, p, &a)
+		m.adoption.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
 		m.noteLaneProgress(now, v.Origin)
 		return
@@ -124,23 +124,6 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	} else {
 		m.stats.DepWaits++
 	}
-}
-
-// knowsType reports whether a write is of a type that is known here. One that is not can be neither written nor lost.
-func (m *Middleman) knowsType(r *causal.Record) bool {
-	if m.cfg.Types.Knows(r.Value.Type) {
-		return true
-	}
-	m.stats.UnknownTypes++
-	return false
-}
-
-// timeLimit returns the greatest timestamp of another part to believe.
-func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
-	if m.cfg.Broken.Has(causal.AnyClock) {
-		return causal.NoLimit
-	}
-	return m.limit.At(now)
 }
 
 // isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win

@@ -133,7 +133,7 @@ func (m *Middleman) retryWrites() {
 	m.tasks.retries = nil
 	for _, t := range failed {
 		if t.kind == taskMerge {
-			m.requestMerge(t)
+			m.backfill.requestMerge(t)
 			continue
 		}
 		m.requestWrite(t)
