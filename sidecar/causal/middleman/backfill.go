@@ -162,8 +162,8 @@ func (b *backfill) notePut(key string, l *lane, hlc causal.HLC) {
 // everything up to the horizon was overwritten, also what the donors have of it. They are asked again when all is
 // copied: if they have dropped a tombstone of the key, they are who knows.
 func (b *backfill) mayHaveLost(t *task, r *StorageResult) bool {
-	if r.Found || !t.record().Value.Merges() || b.m.cfg.DataKept || b.stage > backfillCopying ||
-		b.copied[topology.SlotOf(t.key)] || !b.wants(t.key) || b.m.cfg.Broken.Has(causal.BackfillLostDeleted) {
+	if r.Found || !t.record().Value.Merges() || b.cfg.DataKept || b.stage > backfillCopying ||
+		b.copied[topology.SlotOf(t.key)] || !b.wants(t.key) || b.cfg.Broken.Has(causal.BackfillLostDeleted) {
 		return false
 	}
 	b.suspects[t.key] = struct{}{}

@@ -29,13 +29,13 @@ func (m *Middleman) CheckCounts() (counts causal.Counts) {
 		watchers += len(ws)
 	}
 	counts.Compare("watchers", m.deps.ofSidecars.Held()+m.deps.ofParts.Held(), watchers)
-	held := 0
-	for _, l := range m.held.byOrigin {
+	retained := 0
+	for _, l := range m.adoption.retained.byOrigin {
 		for i := range l.puts {
-			held += l.puts[i].size()
+			retained += l.puts[i].size()
 		}
 	}
-	counts.Compare("bytes of puts that are held for adopters", m.held.bytes, held)
+	counts.Compare("bytes of puts that are retained for adopters", m.adoption.retained.bytes, retained)
 	stored := 0
 	for _, vs := range m.oldVersions.keys {
 		if vs.stored.Version.Written() {
