@@ -2,7 +2,7 @@ package cache
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// goBy makes the cache go by further exclusions of data centers (PROTOCOL, Excluded data centers). Copies from their
+// goBy makes the cache go by further exclusions of data centers (PROTOCOL EXC-10). Copies from their
 // shards may be older than what was completed without these: the streams that have brought them end, and with them the
 // fills under way.
 func (c *Cache) goBy(now causal.Now, x causal.Exclusions) {

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): its rings do without its
+// A data center that is lost is excluded by a person (PROTOCOL EXC): its rings do without its
 // shards. To a coordinator these are as shards that acknowledge everything at once, and then say that they have lost
 // it.
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A part whose disk is empty asks others whether it had data before, because to start empty then would lose
-// acknowledged writes in silence (PROTOCOL, Empty disks). Coordinators answer middlemen from what their checkpoints
+// acknowledged writes in silence (PROTOCOL DISK). Coordinators answer middlemen from what their checkpoints
 // hold; a coordinator asks the middlemen, and the leader of its data center.
 
 // pastInquiry is what a coordinator with an empty log does before it takes its origin into use. It does nothing else

@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable:
+// Exclusions of data centers (PROTOCOL EXC-2). A middleman goes by an exclusion once that is durable:
 // what it has stored may rely on it.
 
 // exclusionState is what a middleman goes by.

@@ -2,7 +2,7 @@ package session
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// goBy makes the sidecar go by further exclusions of data centers (PROTOCOL, Excluded data centers): from here on its
+// goBy makes the sidecar go by further exclusions of data centers (PROTOCOL EXC): from here on its
 // messages say so, and nobody answers them with what shards of these held before.
 func (s *Sidecar) goBy(x causal.Exclusions) {
 	if !s.exclusions.Covers(x) && !s.cfg.Broken.Has(causal.NearExcludedStay) {

@@ -18,7 +18,7 @@ const (
 	unusableDelay = 20 * time.Millisecond
 )
 
-// startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else
+// startGet reads one key (PROTOCOL SES): from the own writes, else from an allowed ring if the session is bound, else
 // through the cache, else from the nearest ring.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
 	s.countGet(c)

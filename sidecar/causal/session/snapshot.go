@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Reads at a cut (PROTOCOL, "Snapshot reads of one key"). In mode Snapshot sessions read the newest complete versions,
+// Reads at a cut (PROTOCOL SNAP). In mode Snapshot sessions read the newest complete versions,
 // so what they read hardly ever binds them: what is in-flight above the base of a read is passed over. The base follows
 // the cut, which does not wait for the data centers that are the furthest behind, and is not below what the session has
 // seen of the key, nor below what anything that it has seen depends on (pastReads). A bound session that has seen
@@ -63,7 +63,7 @@ type cutSteps struct {
 }
 
 // next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand
-// still, since a clock was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do
+// still, since a clock was ahead (after a restart that is usual: PROTOCOL COO-11), the steps do
 // not wait until all clocks have come there.
 func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causal.HLC, bool) {
 	cut := stepOf(h, step)
