@@ -143,7 +143,8 @@ func TestEveryRuleThatIsCitedExists(t *testing.T) {
 				cited = append(cited, strings.Split(m[1], ", ")...)
 			}
 		}
-		for _, id := range cited {
+		slices.Sort(cited)
+		for _, id := range slices.Compact(cited) {
 			if checked++; !known[id] {
 				t.Errorf("%s cites %s, which no page of %s has", name, id, protocolFolder)
 			}
@@ -152,7 +153,7 @@ func TestEveryRuleThatIsCitedExists(t *testing.T) {
 			t.Errorf("%s cites a section by its number: cite a rule, as PROTOCOL MM-3, or a page, as PROTOCOL MM", name)
 		}
 	}
-	if checked < 500 {
+	if checked < 300 {
 		t.Errorf("found only %d citations", checked)
 	}
 }

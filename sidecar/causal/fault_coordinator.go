@@ -57,7 +57,7 @@ var coordinatorFaults = []SeededFault{
 		"it excludes a data center that may have the last copy", "EXC-4", "exclusions"},
 	{ExcludeUnasked, "exclude-unasked", "coordinator",
 		"it takes shards for having their data if it has heard of no loss, and begins also when it is not in use",
-		"EXC-5, EXC-9", "exclusions"},
+		"EXC-5", "exclusions"},
 	{CompleteNowhere, "complete-nowhere", "coordinator",
 		"it completes writes without an excluded shard though no other one that applies the exclusion has them",
 		"EXC-7", "exclusions"},
