@@ -54,6 +54,7 @@ type Op struct {
 	Version          causal.Version // zero if unknown
 	Start, End       int64          // nanoseconds
 	Kind             OpKind
+	Level            causal.Level // of reads; zero: that of the session, which is any that promises causal+
 	OK               bool
 	Unknown          bool // writes: the outcome is unknown
 	Missing          bool // Get: there was no value

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -33,7 +34,7 @@ type FaultOptions struct {
 	Keys        int
 	ValueBytes  int
 	Scope       node.Scope
-	Snapshot    bool
+	Level       causal.Level
 	// Tune changes the machines, for tests.
 	Tune     local.Tune
 	Progress io.Writer
@@ -187,7 +188,7 @@ func MeasureFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 		DC: o.DC, DataCenters: len(t.DCs),
 		Rings: len(t.Rings), Rate: o.Rate, Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys,
 		ValueBytes: o.ValueBytes,
-		Scope:      strings.ToLower(string(o.Scope)), Snapshot: o.Snapshot, During: o.During.Seconds()}
+		Scope:      strings.ToLower(string(o.Scope)), Snapshot: o.Level == causal.Snapshot, During: o.During.Seconds()}
 	busy, err := busyTime()
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 	}
 	defer os.RemoveAll(data)
 	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data,
-		Scope: r.o.Scope, Snapshot: r.o.Snapshot,
+		Scope: r.o.Scope, Level: r.o.Level,
 		Cache: true, WAN: true, Host: "127.0.0.1", Tune: r.o.Tune})
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -22,8 +22,8 @@ type IdleOptions struct {
 	Length, Settle time.Duration
 	// Sidecars is how many sidecars without clients are then added to the first data center.
 	Sidecars int
-	// Reads is the mode of reading of all sessions.
-	Reads    string
+	// Level is that of all sessions.
+	Level    causal.Level
 	Progress io.Writer
 }
 
@@ -62,11 +62,11 @@ func MeasureIdle(ctx context.Context, o IdleOptions) (*Idle, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), reads: contract.Reads(o.Reads)})
+	f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), level: o.Level})
 	if err != nil {
 		return nil, err
 	}
-	m := &Idle{Machine: machine(), Reads: o.Reads, Seconds: o.Length.Seconds(), Sidecars: o.Sidecars}
+	m := &Idle{Machine: machine(), Reads: o.Level.String(), Seconds: o.Length.Seconds(), Sidecars: o.Sidecars}
 	return m, errors.Join(m.measure(ctx, o, f), f.stop())
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -37,7 +38,7 @@ type processes struct {
 // processSpec is what a deployment consists of.
 type processSpec struct {
 	topology topology.File
-	reads    contract.Reads
+	level    causal.Level
 	// redis keeps the data of each shard in a stock Redis server of its own, instead of the embedded storage.
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
@@ -76,7 +77,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
 	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{},
-		Session:    contract.Session{Reads: spec.reads},
+		Session:    contract.Session{Reads: spec.level.Or(causal.Latest).String()},
 		NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
 		Limits:     contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
 		Storage:    contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/bench"
 	lab "github.com/causalstore/causalstore/lab/command"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -126,7 +127,7 @@ func carries(t *testing.T, result any) {
 
 func TestIdleMeasuresEveryKindOfPart(t *testing.T) {
 	res, err := bench.MeasureIdle(t.Context(), bench.IdleOptions{Binary: program(t), Dir: t.TempDir(),
-		Length: 100 * time.Millisecond, Sidecars: 1, Reads: "Latest"})
+		Length: 100 * time.Millisecond, Sidecars: 1, Level: causal.Latest})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/load"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
@@ -26,8 +26,8 @@ type WorkloadsOptions struct {
 	Length      time.Duration
 	Connections int
 	Pipeline    int
-	// Reads is the read mode of all sessions; empty: the default of sidecars.
-	Reads contract.Reads
+	// Level is that of all sessions; causal.DefaultLevel: the default of sidecars.
+	Level causal.Level
 	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third
 	// system.
 	NearBytes int
@@ -113,7 +113,7 @@ const noKeys = -1
 
 // ways returns the systems to compare with Redis itself.
 func (o WorkloadsOptions) ways() []way {
-	spec := processSpec{topology: oneDataCenter(), redis: true, tls: true, reads: o.Reads}
+	spec := processSpec{topology: oneDataCenter(), redis: true, tls: true, level: o.Level}
 	all := []way{{wayMutualTLS, spec}}
 	if o.NearBytes > 0 {
 		spec.nearBytes = o.NearBytes

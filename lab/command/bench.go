@@ -14,6 +14,7 @@ import (
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/bench"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -319,6 +320,7 @@ of them through the cache, and measures the memory of the parts. Requires Linux.
 func newBenchIdleCommand() *cobra.Command {
 	var f benchFlags
 	var seconds, settle float64
+	var reads string
 	var o bench.IdleOptions
 	cmd := &cobra.Command{
 		Use:   "idle",
@@ -336,6 +338,9 @@ It does so again with more sidecars in the first data center. Requires Linux.`,
 				return errors.New("--seconds must be positive, --settle and --sidecars must not be negative")
 			}
 			var err error
+			if o.Level, err = parseFlag("reads", reads, causal.SessionLevels()); err != nil {
+				return err
+			}
 			if o.Binary == "" {
 				if o.Binary, err = thisProgram(); err != nil {
 					return err
@@ -356,7 +361,8 @@ It does so again with more sidecars in the first data center. Requires Linux.`,
 	fs.Float64Var(&settle, "settle", 35,
 		"time without clients before a measurement, in seconds; leases of caches last 30 s after the last read")
 	fs.IntVar(&o.Sidecars, "sidecars", 50, "number of sidecars that are added to the first data center")
-	fs.StringVar(&o.Reads, "reads", "Latest", "reads of all sessions: Latest or Snapshot")
+	fs.StringVar(&reads, "reads", causal.Latest.String(),
+		"reads of all sessions: "+causal.JoinNames(causal.SessionLevels()))
 	fs.StringVar(&o.Binary, "binary", "", "program to measure; default: this one")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/causalstore/causalstore/lab/bench"
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 func newBenchFaultsCommand() *cobra.Command {
@@ -37,7 +38,7 @@ Faults: ` + strings.Join(bench.FaultNames(), ", ") + `.`,
 			if o.Scope, err = scopeOf(scope); err != nil {
 				return err
 			}
-			if o.Snapshot, err = snapshotOf(reads); err != nil {
+			if o.Level, err = parseFlag("reads", reads, causal.SessionLevels()); err != nil {
 				return err
 			}
 			o.Dir, o.Progress, o.Command = f.dir, cmd.ErrOrStderr(), commandLine(cmd)

@@ -2,13 +2,12 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/bench"
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 func newBenchWorkloadsCommand() *cobra.Command {
@@ -46,11 +45,10 @@ writes, and a fifth deletions.`,
 			if err := checkNearCopies(o.NearBytes); err != nil {
 				return err
 			}
-			if o.Reads = contract.Reads(reads); o.Reads != contract.ReadsLatest && o.Reads != contract.ReadsSnapshot {
-				return fmt.Errorf("--reads %q: it must be %s or %s", reads, contract.ReadsLatest,
-					contract.ReadsSnapshot)
-			}
 			var err error
+			if o.Level, err = parseFlag("reads", reads, causal.SessionLevels()); err != nil {
+				return err
+			}
 			if o.Binary, err = thisProgram(); err != nil {
 				return err
 			}
@@ -68,7 +66,8 @@ writes, and a fifth deletions.`,
 	fs.IntVar(&o.Rounds, "rounds", 3, "rounds of each workload on each system")
 	fs.IntVar(&o.Connections, "connections", 50, "number of client connections")
 	fs.IntVar(&o.Pipeline, "pipeline", 1, "operations that a connection sends at once")
-	fs.StringVar(&reads, "reads", string(contract.ReadsLatest), "reads of all sessions: Latest or Snapshot")
+	fs.StringVar(&reads, "reads", causal.Latest.String(),
+		"reads of all sessions: "+causal.JoinNames(causal.SessionLevels()))
 	fs.IntVar(&o.NearBytes, "near-copies", 32<<20,
 		"bytes of near copies of the sidecar of the third system; 0: no third system")
 	return cmd

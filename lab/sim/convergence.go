@@ -39,7 +39,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		}
 		w.Run(5*time.Second, nil) // vectors, leases, tombstones
 	}
-	if w.settings.Snapshot { // clocks that are far behind delay the cut, though everything is complete
+	if w.readsAtCuts() { // clocks that are far behind delay the cut, though everything is complete
 		newest := w.newestHLC()
 		w.Run(convergenceTimeout, func() bool { return w.haveCutsReached(newest) })
 	}
@@ -116,6 +116,14 @@ func (w *World) newestHLC() (newest causal.HLC) {
 		}
 	}
 	return newest
+}
+
+// readsAtCuts reports whether sessions read at cuts.
+func (w *World) readsAtCuts() bool {
+	return slices.ContainsFunc(w.order, func(n *node) bool {
+		s, ok := n.m.(*session.Sidecar)
+		return ok && s.UsesCuts()
+	})
 }
 
 // haveCutsReached reports whether the cuts of all sidecars are at or above h.

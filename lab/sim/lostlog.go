@@ -113,7 +113,7 @@ func (w *World) withoutLost(h history.History) history.History {
 func lostLogs(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
 	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
-	p.set.Static = false
+	p.set.Binding = causal.Dynamic
 	p.thinkTime = ms(3, 60, rng)
 	if rng.IntN(2) == 0 {
 		p.keys, p.hotKeys = 100, 100 // what differs is not soon overwritten

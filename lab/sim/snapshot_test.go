@@ -19,7 +19,7 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Snapshot: true, SnapshotEvery: 500 * time.Millisecond,
+	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot, SnapshotEvery: 500 * time.Millisecond,
 		Lease: 3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
 	w.Run(time.Second, nil)
@@ -50,7 +50,7 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	w.Run(5*time.Second, nil)
 	latest := false
 	repeat(r, 5*time.Millisecond, 0, func(i int) session.Op {
-		op := session.Op{Kind: session.OpGet, Key: keys[i%4], Latest: latest}
+		op := session.Op{Kind: session.OpGet, Key: keys[i%4], Level: readLevel(latest)}
 		latest = false
 		return op
 	})

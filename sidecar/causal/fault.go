@@ -146,6 +146,7 @@ const (
 	LateAckCounts
 	LostGivesSlots
 	ReplacedServes
+	SuccessorFollows
 	ReplaceUnasked
 	GiveUpUncleared
 	NearConfirmEarly

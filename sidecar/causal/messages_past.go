@@ -13,11 +13,16 @@ type PastQuery struct {
 
 // Message returns q as a message.
 func (q PastQuery) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPastQuery, From: from, To: to, fields: Fields{ID: q.ID}}
+	return bodyMessage(KindPastQuery, from, to, &q)
 }
 
 // PastQuery returns the content of a message of KindPastQuery.
-func (m *Message) PastQuery() PastQuery { return PastQuery{ID: m.fields.ID} }
+func (m *Message) PastQuery() PastQuery { return bodyOf[PastQuery](m) }
+
+// Visit implements Body.
+func (q *PastQuery) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &q.ID)
+}
 
 // PastReply answers a PastQuery.
 type PastReply struct {

@@ -473,3 +473,27 @@ func TestACacheAnswersPings(t *testing.T) {
 		t.Errorf("answered %+v", p)
 	}
 }
+
+// Each read joins the flight of the one before it. What comes back is good below the version after it.
+func TestWhoHasSeenTheVersionAfterAFillDoesNotGetIt(t *testing.T) {
+	for seen, want := range map[causal.HLC]bool{19: true, 20: false, 21: false} {
+		h := newHarness(t)
+		read := func(id uint64, cut causal.HLC) []causal.Message {
+			h.send(causal.Get{ID: id, Key: "x", Snapshot: true, Cut: cut}.Message(sidecarNode, cacheNode))
+			return h.take()
+		}
+		f := only(t, read(1, 15), causal.KindFill).Fill()
+		read(2, seen)
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable,
+			Next: 20}.Message(middlemanNode, cacheNode))
+		answered := map[uint64]bool{}
+		for _, m := range h.take() {
+			if m.Kind == causal.KindGetReply {
+				answered[m.GetReply().ID] = true
+			}
+		}
+		if !answered[1] || answered[2] != want {
+			t.Errorf("of those that read at 15 and at %d, the version from 10 to 20 is given to %v", seen, answered)
+		}
+	}
+}

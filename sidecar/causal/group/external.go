@@ -23,6 +23,9 @@ func (g *Group) SetFoundation(now causal.Now, group uint64) {
 	g.knockAt = min(g.knockAt, now.Mono)
 }
 
+// HasFoundation reports whether the user's storage has the foundation of a group.
+func (g *Group) HasFoundation(group uint64) bool { return g.foundation == group }
+
 // SetApplied says up to where the user's storage has the log, durably. The log is not collected beyond it.
 func (g *Group) SetApplied(pos uint64) { g.applied = max(g.applied, pos) }
 

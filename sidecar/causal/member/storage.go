@@ -89,7 +89,8 @@ type Storage struct {
 	givers    []*giver
 	copying   *copying // nil: the storage is not copied
 	copies    uint64
-	cleared   bool // the storage was emptied since, as its group is given up
+	cleared   bool   // the storage was emptied since, as its group is given up
+	emptied   uint64 // index of the entry with which the log was, too; 0: it was not since this start
 	outbox    []causal.Message
 }
 

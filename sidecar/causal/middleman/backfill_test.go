@@ -236,3 +236,31 @@ func TestABackfillSaysThatNobodyHasTheDataUntilSomebodyHas(t *testing.T) {
 		t.Errorf("the donor has its data again: %+v", p)
 	}
 }
+
+// The key was deleted since, and the donor has dropped the tombstone. The put has come before that is known, and is
+// written when the own keys were listed already.
+func TestAPutOfAKeyThatIsGoneDoesNotOutliveTheCopying(t *testing.T) {
+	r := newLostRig(t)
+	inMap := func(a *causal.PutAfter) { a.Map = r.topo.Map(0) }
+	r.wait(time.Second)
+	r.answerHellos(bothCoordinators[:1], func(s *causal.LaneSync) { s.Newest = 5 })
+	before := causal.Version{HLC: 4, Origin: r.topo.OriginOf(leader1)}
+	r.put("gone", record(version(5)), inMap, after(before, "other"))
+	r.answerHellos(bothCoordinators[1:])
+	r.wait(time.Second)
+	r.wait(100 * time.Millisecond)
+	if p, _ := r.m.Backfill(); p.Stage != BackfillCopies || len(r.records) > 0 {
+		t.Fatalf("it is %+v, and has %v", p, r.records)
+	}
+	r.put("other", record(before), inMap)
+	if r.records["gone"].Version.HLC != 5 {
+		t.Fatalf("when it has what the put follows: %v", r.records)
+	}
+	r.donate(nil, 20)
+	if p, _ := r.m.Backfill(); p.Stage != "catching up" {
+		t.Fatalf("when all keys are copied: %+v", p)
+	}
+	if rec, found := r.records["gone"]; found {
+		t.Errorf("it still has %+v", rec)
+	}
+}

@@ -190,7 +190,8 @@ func (o *ownWrites) evict(limit int) (forgotten causal.HLC) {
 }
 
 // addOwnWrite adds an acknowledged put to the session's own writes.
-func (s *Sidecar) addOwnWrite(ss *session, c *call, v causal.Version) {
+func (s *Sidecar) addOwnWrite(c *call, v causal.Version) {
+	ss := c.session
 	w := &ownWrite{version: v, key: c.op.Key, value: c.op.Value, opCount: c.opCount, coordinator: c.target}
 	ss.floor = max(ss.floor, v.HLC)
 	ss.coveredOps = max(ss.coveredOps, c.opCount)
@@ -230,7 +231,7 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 // the write stays in the overlay until the base passes it.
 func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 	v := w.version
-	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC &&
+	hidden := s.cuts.used && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC &&
 		!s.cfg.Broken.Has(causal.CutWithoutOwn)
 	ss.own.markComplete(v)
 	switch {

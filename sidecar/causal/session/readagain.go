@@ -64,8 +64,8 @@ func (s *Sidecar) readKeysElsewhere(now causal.Now, c *call, n topology.Node) {
 	case m.failed || !m.round.isAsked(n):
 	case m.ring == topology.NoRing:
 		s.readKeysAgain(now, c, n)
-	case s.allowedRings(c.session)&^m.tried != 0:
+	case s.mgetRings(c)&^m.tried != 0:
 		s.stats.Retries++
-		s.readLatest(now, c)
+		c.level.restartMGet(s, now, c)
 	}
 }

@@ -119,7 +119,7 @@ func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
 // to read from.
 func (s *Sidecar) bind(now causal.Now, ss *session, f *foundValue) bool {
 	unstable, newest := f.unstable, [1]causal.Version{f.record.Version}
-	if keystate.Identifies(f.record) {
+	if keystate.Identifies(&f.record) {
 		unstable = newest[:]
 	} else if s.cfg.Broken.Has(causal.UnstablePartUnbound) {
 		unstable = unstable[max(0, len(unstable)-1):]
@@ -158,7 +158,7 @@ func (s *Sidecar) ringsWith(v causal.Version, found topology.RingSet) topology.R
 func (s *Sidecar) newRestrictions(ss *session, f *foundValue) (n int) {
 	switch {
 	case f.status != causal.InFlight:
-	case !keystate.Identifies(f.record):
+	case !keystate.Identifies(&f.record):
 		for _, v := range f.unstable {
 			if s.wouldRestrict(ss, v) {
 				n++

@@ -52,7 +52,7 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 
 // Options of newRig.
 func snapshotReads(c *Config) {
-	c.Snapshot, c.SnapshotInterval, c.SnapshotLead = true, 500*time.Millisecond, 0
+	c.Level, c.SnapshotInterval, c.SnapshotLead = causal.Snapshot, 500*time.Millisecond, 0
 }
 func noCache(c *Config) { c.UseCache = false }
 

@@ -31,6 +31,7 @@ const slowCutMs = 700
 //
 // Invariant: At and Complete of the current cut, and base, never decrease.
 type cutSchedule struct {
+	used      bool       // sessions read at cuts
 	current   causal.Cut // At is 0: there is none yet
 	movedAt   int64      // monotonic: when current changed
 	behind    bool       // current is more than maxCutAgeMs behind
@@ -166,7 +167,7 @@ func (s *Sidecar) covers(c *causal.Cut, r *causal.Record) bool {
 
 // moveCut moves the cut with the vectors and the time, and tells the caches of those to come.
 func (s *Sidecar) moveCut(now causal.Now) {
-	if !s.cfg.Snapshot {
+	if !s.cuts.used {
 		return
 	}
 	if sv := s.stability.MinSV(); sv != s.cuts.leastSV || s.cuts.leastSVAt == 0 {
@@ -236,7 +237,7 @@ func (s *Sidecar) passOverAt(now causal.Now) int64 {
 
 // nextCutAt returns when moveCut has something to do next, if no vectors come before.
 func (s *Sidecar) nextCutAt(now causal.Now) int64 {
-	if !s.cfg.Snapshot {
+	if !s.cuts.used {
 		return causal.Never
 	}
 	next := min(s.cuts.announced.nextAt(s.newestCut(now), s.cfg.SnapshotInterval),
@@ -251,11 +252,6 @@ func (s *Sidecar) nextCutAt(now causal.Now) int64 {
 		next = min(next, s.cuts.upcoming[0].useAt)
 	}
 	return next
-}
-
-// readsLatest reports whether a call reads the newest versions, and not those at the cut.
-func (s *Sidecar) readsLatest(now causal.Now, c *call) bool {
-	return c.op.Latest || !s.cutUsable(now)
 }
 
 // cutUsable reports whether sessions may read at the cut. A cut that does not move, because some data center is away,
