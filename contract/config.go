@@ -161,7 +161,7 @@ type Limits struct {
 	CacheBytes Bytes `json:"cacheBytes,omitempty"`
 	// OwnBytes bounds the values of incomplete own writes that a session keeps in memory. Default 16Mi.
 	OwnBytes Bytes `json:"ownBytes,omitempty"`
-	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
+	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL MGET-2). Default 64Mi.
 	HistoryBytes Bytes `json:"historyBytes,omitempty"`
 	// ReplyBytes bounds the replies of a middleman that wait to be sent; beyond it, reads wait and are refused. At
 	// least 32Mi. Default an eighth of GOMEMLIMIT, from 32Mi to 256Mi; 256Mi without.

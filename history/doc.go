@@ -1,4 +1,4 @@
-// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL §1).
+// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL PRO).
 //
 // # Operations
 //

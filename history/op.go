@@ -18,7 +18,7 @@ const (
 	Put
 	Delete
 	MGet
-	// Token exports the session's state; Resume continues it in another session (PROTOCOL §3).
+	// Token exports the session's state; Resume continues it in another session (PROTOCOL SES).
 	Token
 	Resume
 	// Add is a write that leaves the other writes of the key in place: the value merges (parts.go).

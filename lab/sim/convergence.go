@@ -65,7 +65,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 }
 
 // runUntilIdle reports whether the deployment becomes idle in time. Logs that were given up together complete what was
-// salvaged one write after the other (PROTOCOL, A log that is given up), so it goes on for as long as that makes
+// salvaged one write after the other (PROTOCOL LOG-5), so it goes on for as long as that makes
 // progress.
 func (w *World) runUntilIdle(idle func() bool) bool {
 	for before := math.MaxInt; !idle() && !w.Run(convergenceTimeout, idle); {

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions say, by data center, how often it was excluded (PROTOCOL, Excluded data centers). They are never changed
+// Exclusions say, by data center, how often it was excluded (PROTOCOL EXC-1). They are never changed
 // in place, and end with a number that is not 0.
 type Exclusions []uint32
 

@@ -3,7 +3,7 @@ package causal
 import "github.com/causalstore/causalstore/topology"
 
 // AdoptQuery asks a shard for the puts of a silent origin that it has received and that are not known to be complete
-// (PROTOCOL, Adoption).
+// (PROTOCOL ADO).
 type AdoptQuery struct {
 	// ID changes with each start of the adopter.
 	ID     uint64

@@ -8,7 +8,7 @@ import (
 
 // Leadership identifies the time in which one process serves a node, from its start or from a failover on: of the
 // group's epoch, and of the life of the member that serves, whose lower bits are those of its volume. The zero
-// Leadership is none. (PROTOCOL, Groups.)
+// Leadership is none. (PROTOCOL GRP.)
 type Leadership struct{ Epoch, Life uint64 }
 
 // IsZero reports whether nobody serves.

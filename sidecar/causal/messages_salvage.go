@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL, A log that
-// is given up). The shard refuses puts of earlier logs of the origin from then on.
+// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL LOG).
+// The shard refuses puts of earlier logs of the origin from then on.
 type Salvage struct {
 	// ID changes with each start of the coordinator.
 	ID uint64

@@ -11,8 +11,8 @@ import (
 )
 
 // durableOrigins is the set of origins whose writes the store has ever held, as a bit for each. It is durable before a
-// write of a new origin is: a coordinator that comes back with an empty log learns from it that it had one (PROTOCOL,
-// Empty disks).
+// write of a new origin is: a coordinator that comes back with an empty log learns from it that it had one
+// (PROTOCOL DISK-6).
 type durableOrigins struct {
 	mu   sync.Mutex
 	bits []byte

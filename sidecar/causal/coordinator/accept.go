@@ -160,8 +160,8 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 // handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is
 // acknowledged only when the log holds it.
 //
-// A put for another leadership is late: its session knows by now that it was refused, or has sent it again (PROTOCOL
-// §4, puts that are sent again).
+// A put for another leadership is late: its session knows by now that it was refused, or has sent it again
+// (PROTOCOL PUT-15).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
 	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
 		return
@@ -288,7 +288,7 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 	return deps
 }
 
-// flattenDeps orders w after direct (PROTOCOL §4, flattening). Of this origin, w names for each shard the newest write
+// flattenDeps orders w after direct (PROTOCOL LAN-1). Of this origin, w names for each shard the newest write
 // in its past; of other origins, the writes that it depends on itself or through its predecessors. So a burst of puts
 // becomes visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets
 // too long, w names its direct predecessors of this origin by id instead, which costs it one hop. It returns these

@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A deployment in which nobody writes publishes rarely (PROTOCOL §4, publishing). Each coordinator knows when a write
+// A deployment in which nobody writes publishes rarely (PROTOCOL COO-17). Each coordinator knows when a write
 // was last accepted or acknowledged anywhere, because the vectors carry that. While that was lately, coordinators
 // without writes publish often too: readers at a cut, or of several keys, wait for the vectors of all origins. The
 // first write after a silence is published at once, and who hears of it publishes at once.

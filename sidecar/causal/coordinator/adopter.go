@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Adoption (PROTOCOL, Adoption): the leader of some data center collects what shards hold of the incomplete writes of
+// Adoption (PROTOCOL ADO): the leader of some data center collects what shards hold of the incomplete writes of
 // an origin that is silent, and puts in all rings those of which it has the whole past. It decides nothing about the
 // origin: that sends the same writes again when it is back, so a wrong suspicion costs work only, and so do two
 // adopters.

@@ -10,8 +10,8 @@ import (
 )
 
 // A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator
-// knows, across restarts, which puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent
-// again). While the log holds a write, it says so; later the checkpoints do, for a while. What they leave out is below
+// knows, across restarts, which puts it has accepted whose answer may not have arrived (PROTOCOL PUT-11).
+// While the log holds a write, it says so; later the checkpoints do, for a while. What they leave out is below
 // Forgotten.
 
 const (

@@ -85,7 +85,7 @@ func (cs *completions) flush(send func(sidecar topology.Node, m causal.Complete)
 	*cs = causal.Recycle(*cs)
 }
 
-// completeWrite tells the session and queues the stable marks (PROTOCOL §4, completion).
+// completeWrite tells the session and queues the stable marks (PROTOCOL COO-8).
 func (c *Coordinator) completeWrite(w *write) {
 	if w.sidecar.Part == topology.Sidecar {
 		c.completed = append(c.completed, completion{sessionKey{w.sidecar, w.session}, w.rec.Version})
@@ -154,9 +154,9 @@ func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 	return min(bound, max(c.log.durable.Ceiling, c.newestDurable()))
 }
 
-// ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring
-// has not acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it is
-// settled.
+// ownEntry returns RV and SV of this origin (PROTOCOL COO-9): for each ring the HLC before the oldest write that the
+// ring has not acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it
+// is settled.
 func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
 	e := causal.VectorEntry{Origin: c.origin, RV: make([]causal.HLC, len(c.cursor)), SV: ^causal.HLC(0)}
 	for r, i := range c.cursor {

@@ -1,6 +1,6 @@
-// Package coordinator is the state machine of a client coordinator (PROTOCOL §4): it accepts writes into a durable log,
-// sends them to every ring at the ring's own pace, learns when they are complete, and publishes the stability vectors.
-// The first coordinator of a data center is also its leader.
+// Package coordinator is the state machine of a client coordinator (PROTOCOL COO): it accepts writes into a durable
+// log, sends them to every ring at the ring's own pace, learns when they are complete, and publishes the stability
+// vectors. The first coordinator of a data center is also its leader.
 //
 // The caller makes the records that Appends returns durable, in order, and reports that with Appended. It delivers
 // messages with Step, calls Tick periodically, and sends what Take returns. Failure model: see package causal.

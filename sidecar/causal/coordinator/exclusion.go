@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A data center that is lost is excluded by a person (PROTOCOL, Excluded data centers): writes complete without its
+// A data center that is lost is excluded by a person (PROTOCOL EXC): writes complete without its
 // shards. To a coordinator these are as shards that acknowledge everything at once, and then say that they have lost
 // it.
 

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// pastInquiry is what a coordinator with an empty log does before it takes its origin into use (PROTOCOL, Empty disks):
+// pastInquiry is what a coordinator with an empty log does before it takes its origin into use (PROTOCOL DISK):
 // it asks the middlemen, and the leader of its data center, whether there was a log before. It does nothing else
 // meanwhile.
 type pastInquiry struct {

@@ -10,7 +10,7 @@ import (
 )
 
 // lane carries the writes of this coordinator to one shard: in HLC order, with a bounded number of bytes in flight
-// (PROTOCOL §4, lanes).
+// (PROTOCOL LAN).
 //
 // Invariant: every write of this origin for the shard at or below base is acknowledged. The others are in queue[head:],
 // in order; acknowledged ones stay among them until all before them are acknowledged too. flow.inFlight is the size of
@@ -134,7 +134,7 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 //
 // A put that was accepted by a version without bounds may have more dependencies than a message takes. It waits until
 // enough of them are complete, and are not named any more: they have smaller timestamps, so none of them waits for it
-// (PROTOCOL §4, lanes).
+// (PROTOCOL LAN).
 func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) bool {
 	m := c.putAfter(l, i)
 	if !m.FitsMessage() {

@@ -77,7 +77,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	c.log.pending, c.log.replayed = c.log.durable, len(c.writes) > 0
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
-		// PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+		// PROTOCOL COO-11: never issue an HLC at or below a published SV, also across restarts
 		c.clock.Raise(c.log.durable.Ceiling)
 	}
 }
@@ -189,7 +189,7 @@ func (c *Coordinator) updateTruncation() {
 }
 
 // renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
-// and yet never issues such a timestamp after a restart (PROTOCOL §4).
+// and yet never issues such a timestamp after a restart (PROTOCOL COO-11).
 func (c *Coordinator) renewCeiling(now causal.Now) {
 	ceiling := c.log.pending.Ceiling
 	if !c.log.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+causal.CeilingMs/2) {

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A log that is lost with all of its copies can be given up by a person (PROTOCOL, A log that is given up). Then a log
+// A log that is lost with all of its copies can be given up by a person (PROTOCOL LOG). Then a log
 // of a greater generation begins with what the shards hold of the origin: every shard refuses puts of earlier
 // generations from the time on when it is asked, and answers with what it holds above SV. What no shard holds is lost.
 

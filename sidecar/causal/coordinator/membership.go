@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Coordinators come and go while everything serves (PROTOCOL, changes of coordinators). Each coordinator that a data
+// Coordinators come and go while everything serves (PROTOCOL MEM). Each coordinator that a data
 // center may have owns its origin for good, and at any time somebody publishes vectors for that origin, so that no
 // other part needs to know which coordinators exist. A coordinator in use publishes for itself; for one that is away,
 // the leader of the data center publishes that all its writes up to the leader's own clock are complete. That holds as

@@ -9,7 +9,7 @@ import (
 )
 
 // A part whose disk is empty asks others whether it had data before, because to start empty then would lose
-// acknowledged writes in silence (PROTOCOL, Empty disks). Coordinators answer middlemen from what their checkpoints
+// acknowledged writes in silence (PROTOCOL DISK). Coordinators answer middlemen from what their checkpoints
 // hold. What a coordinator asks itself is in inquiry.go.
 
 // pastAnswer is the answer to a middleman's query. A query that is repeated gets the same one.

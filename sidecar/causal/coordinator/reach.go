@@ -8,7 +8,7 @@ import (
 )
 
 // A coordinator remembers of each shard how far its storage had come, so that an older copy of that is noticed
-// (PROTOCOL, Older copies of a storage).
+// (PROTOCOL OLD).
 
 // ShardReach is how far the storage of a shard had come, as the shard has said.
 type ShardReach struct {

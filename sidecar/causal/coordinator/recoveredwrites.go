@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The writes with which a log begins that has taken the place of a lost one (PROTOCOL, A log that is given up). What
+// The writes with which a log begins that has taken the place of a lost one (PROTOCOL LOG). What
 // precedes them is not known, but it has smaller timestamps.
 
 // hasLeftTerm is the term that a leader with a new log takes for one of a coordinator that the topology does not have:

@@ -7,7 +7,7 @@ import (
 )
 
 // With Options.External the log is not the whole state: the user of each member applies committed records, in order, to
-// a storage beside it (PROTOCOL, Shards on groups). The records of a log mean something only on a storage that has
+// a storage beside it (PROTOCOL SGR). The records of a log mean something only on a storage that has
 // those before them. So a member takes part when its storage has a foundation in the group: it is that from which the
 // group was created, or a copy of another member's, at the position from which its log goes on.
 

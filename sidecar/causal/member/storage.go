@@ -50,7 +50,7 @@ const (
 	retryTaskAfter = int64(100 * time.Millisecond)
 )
 
-// Storage is the state machine of one member of a shard's group (PROTOCOL, Shards on groups): a group.Group whose
+// Storage is the state machine of one member of a shard's group (PROTOCOL SGR): a group.Group whose
 // records are changes, and what applies them to the local storage when they are committed.
 //
 // Invariants: the storage has exactly the changes up to applied.Position, but while it is copied, and perhaps those of

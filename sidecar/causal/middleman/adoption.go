@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Writes of a silent origin that an adopter puts in all rings (PROTOCOL, Adoption). A put that was received before, in
+// Writes of a silent origin that an adopter puts in all rings (PROTOCOL ADO). A put that was received before, in
 // its lane, is the same put; it only need not wait for its lanes any more once the adopter says so. One that was not
 // has its dependencies of other origins, and waits for the adopter's word in place of lanes. Either has no effect on
 // the lane: what else is in that is not known.

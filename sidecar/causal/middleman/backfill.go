@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// backfill gets back from other rings what a storage has lost (PROTOCOL, Backfill), while the middleman takes puts and
+// backfill gets back from other rings what a storage has lost (PROTOCOL BKF), while the middleman takes puts and
 // answers no read:
 //
 //  1. Asking. Every coordinator forgets what this shard had acknowledged of incomplete writes, sends these again, and

@@ -8,7 +8,7 @@ import (
 )
 
 // Which keys a backfill is for, which keys of a storage that has lost some are given to others, and what becomes of
-// those that nobody has, if a person has accepted that (PROTOCOL, Backfill).
+// those that nobody has, if a person has accepted that (PROTOCOL LOSS-12).
 
 // gives reports whether another middleman may have records of the wanted keys from this storage, which has lost data.
 func (s *shared) gives(to topology.Node, wanted causal.KeyRanges) bool {

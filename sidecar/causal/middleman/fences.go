@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// fences are against logs that were given up (PROTOCOL, A log that is given up): puts of an origin whose log is of a
+// fences are against logs that were given up (PROTOCOL LOG): puts of an origin whose log is of a
 // lower generation are refused.
 type fences struct {
 	*shared

@@ -9,7 +9,7 @@ import (
 
 // After a restart a middleman has lost the puts that it had received and not written, although other shards may have
 // relied on them. It asks every coordinator to send them again, and until it has them it refuses reads that may have to
-// see them (PROTOCOL, "After a restart a middleman receives its lanes again before it serves bound readers").
+// see them (PROTOCOL LAN-7).
 
 // laneHelloInterval is how often LaneHello is repeated while a lane is not synchronized.
 const laneHelloInterval = 500 * time.Millisecond

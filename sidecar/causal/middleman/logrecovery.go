@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// What a shard does for a coordinator whose log was lost and given up (PROTOCOL, A log that is given up). It hands out
+// What a shard does for a coordinator whose log was lost and given up (PROTOCOL LOG). It hands out
 // what it holds of the origin: what was pending when it was asked for the first page, and then what storage holds, a
 // page of names at a time. Before the first page it refuses puts of earlier logs, durably. So what it holds of them
 // does not grow any more, and what was pending then is either in the first page, or found in storage, or superseded.

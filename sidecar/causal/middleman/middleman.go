@@ -1,5 +1,5 @@
 // Package middleman implements the middleman: the state machine in front of the storage of one shard. It decides when a
-// put may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL §5, §6).
+// put may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL MM, CAC).
 package middleman
 
 import (

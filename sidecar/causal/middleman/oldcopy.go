@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A storage may be an older copy of what this shard had: nothing in it tells (PROTOCOL, Older copies of a storage).
+// A storage may be an older copy of what this shard had: nothing in it tells (PROTOCOL OLD).
 // Coordinators remember how far the storage had come, as acknowledgements have said, and say that in their answers to a
 // LaneHello. The shard compares it with the lineage of its storage. If somebody remembers what is not in that, the
 // storage has lost what it lacks.

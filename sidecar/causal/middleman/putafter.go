@@ -8,7 +8,7 @@ import (
 )
 
 // The life of a put-after: received, staged until its dependencies allow it to be written, processed, acknowledged
-// (PROTOCOL §5, put-after).
+// (PROTOCOL MM).
 
 // put is a put-after until it is acknowledged.
 type put struct {
@@ -195,9 +195,9 @@ func (m *Middleman) advanceLaneIfConfirmed(now causal.Now, p *put) {
 	}
 }
 
-// acknowledgeIfClean acknowledges last (PROTOCOL §5): no cache of the ring holds a value older than the write, or older
-// than a write that it depends on. Without waiting for the latter, a session that is released by the completion of this
-// write could read an older value of a dependency from a cache whose invalidation is still under way.
+// acknowledgeIfClean acknowledges last (PROTOCOL MM-3): no cache of the ring holds a value older than the write, or
+// older than a write that it depends on. Without waiting for the latter, a session that is released by the completion
+// of this write could read an older value of a dependency from a cache whose invalidation is still under way.
 func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
 	confirmed := p.unconfirmedWaits == 0 || m.cfg.Broken.Has(causal.AckBeforeInvalidation)
 	depsClean := p.uncleanDeps == 0 || m.cfg.Broken.Has(causal.AckBeforeDepsClean)

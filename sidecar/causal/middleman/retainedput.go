@@ -8,7 +8,7 @@ import (
 )
 
 // What a shard keeps of the puts that it has received, until they are known to be complete, so that somebody else can
-// put them in all rings if their coordinator falls silent (PROTOCOL, Adoption). It is kept in memory: after a restart
+// put them in all rings if their coordinator falls silent (PROTOCOL ADO). It is kept in memory: after a restart
 // only what is received again counts.
 
 // retainedPuts are those of all origins.

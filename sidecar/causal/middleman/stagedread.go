@@ -9,9 +9,9 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Staged puts (PROTOCOL §5): a put that is here and may not be written yet is staged. A bound reader says how new the
-// newest write is that its session has seen. If a staged put of the key is at or below that, the read is parked until
-// it is written, or until it is known that the session cannot have seen anything that follows it (missingdep.go).
+// Staged puts (PROTOCOL LAN-3): a put that is here and may not be written yet is staged. A bound reader says how new
+// the newest write is that its session has seen. If a staged put of the key is at or below that, the read is parked
+// until it is written, or until it is known that the session cannot have seen anything that follows it (missingdep.go).
 
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {

@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// What follows from what is known about writes: which are stable and which are clean (PROTOCOL §5).
+// What follows from what is known about writes: which are stable and which are clean (PROTOCOL MM).
 
 // status returns what is known of the version that a read of key has found.
 func (m *Middleman) status(key string, v causal.Version) causal.Status {

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is
+// The queues of storage tasks, one for each key (PROTOCOL MM-11): reads of a key overlap each other, a write is
 // alone. So reading a value and registering its copy are one step, and so are writing a value and taking the list of
 // copies.
 

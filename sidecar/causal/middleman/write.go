@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 )
 
-// Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it by what that and
+// Writes to storage (PROTOCOL MM-6). A task reads the current record, and replaces it by what that and
 // its puts make of the key, unless that is what storage has.
 
 // startWrite starts the write of a put: with reading the current record, unless that is known and the put changes it. A

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The cut that sessions read at (PROTOCOL, "Snapshot reads of one key"), if their level does. It does not wait for the
+// The cut that sessions read at (PROTOCOL SNAP), if their level does. It does not wait for the
 // data centers that are the furthest behind. It moves in steps, so that what a cache fetches for a step serves all of
 // it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
@@ -60,7 +60,7 @@ type cutSteps struct {
 }
 
 // next returns the cut for what is complete, or received, up to h, and whether it is a new one. If timestamps stand
-// still, since a clock was ahead (after a restart that is usual: PROTOCOL, "The durable ceiling of SV"), the steps do
+// still, since a clock was ahead (after a restart that is usual: PROTOCOL COO-11), the steps do
 // not wait until all clocks have come there.
 func (c *cutSteps) next(now causal.Now, h causal.HLC, step time.Duration) (causal.HLC, bool) {
 	cut := stepOf(h, step)

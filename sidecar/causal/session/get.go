@@ -18,7 +18,7 @@ const (
 	unusableDelay = 20 * time.Millisecond
 )
 
-// startGet reads one key (PROTOCOL §3): from the own writes, else through the cache if the level of the get allows
+// startGet reads one key (PROTOCOL SES): from the own writes, else through the cache if the level of the get allows
 // copies, else from the nearest ring that it allows.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
 	s.countGet(c)

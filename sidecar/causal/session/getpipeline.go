@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL §3, pipelined
-// gets). They are in flight together, and are answered in order.
+// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL SES-10).
+// They are in flight together, and are answered in order.
 //
 // Invariant: the answer to each is one that it could have got if it had been started after the answer to the one before
 // it. A version that was complete when a get was started is in the past of whatever that get finds. So an answer that

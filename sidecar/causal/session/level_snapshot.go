@@ -4,8 +4,8 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 
 func init() { register(causal.Snapshot, snapshot{}) }
 
-// snapshot reads the newest complete version, so that what it reads hardly ever binds the session (PROTOCOL, "Snapshot
-// reads of one key"): what is in-flight above the base of a read is passed over. The base follows the cut (cuts.go), and
+// snapshot reads the newest complete version, so that what it reads hardly ever binds the session (PROTOCOL SNAP):
+// what is in-flight above the base of a read is passed over. The base follows the cut (cuts.go), and
 // is not below what the session has seen of the key, nor below what anything that it has seen depends on (pastReads). A
 // bound session that has seen something above the cut reads up to that; it sees nothing newer, so the cut soon catches
 // up with it. An MGET reads at the cut.

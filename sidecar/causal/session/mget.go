@@ -27,7 +27,7 @@ const (
 	mgetKeyBytes = 512
 )
 
-// mget is a read of several keys in progress (PROTOCOL §9). What it returns is one causally consistent state.
+// mget is a read of several keys in progress (PROTOCOL MGET). What it returns is one causally consistent state.
 type mget struct {
 	slots   []topology.Slot // by index in Op.Keys, as all slices here
 	own     []*ownWrite     // own writes when it started

@@ -168,9 +168,9 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	return ok
 }
 
-// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now (PROTOCOL
-// §9). With those of some keys, it must not begin: what a ring says of the others may depend on newer versions of
-// these.
+// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now
+// (PROTOCOL NEAR-9). With those of some keys, it must not begin: what a ring says of the others may depend on newer
+// versions of these.
 func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 	m := c.mget
 	if s.cfg.MaxNearBytes == 0 || c.bound {

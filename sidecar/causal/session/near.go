@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// GetNear answers a get of a session from a near copy (PROTOCOL, "Near copies"), where Do would do so at once. It
+// GetNear answers a get of a session from a near copy (PROTOCOL NEAR), where Do would do so at once. It
 // starts no operation, and does not allocate. If it returns false, it has done nothing. of is Op.Level. The record is
 // valid until the machine gets an input, and its value for ever; neither may be changed.
 func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, of causal.Level) (*causal.Record, bool) {

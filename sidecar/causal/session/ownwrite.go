@@ -37,7 +37,7 @@ func (w *ownWrite) isIncomplete() bool { return w.evicted && w.value.Merges() }
 
 func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
 
-// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL §3: own,
+// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL SES: own,
 // last).
 type ownWrites struct {
 	newest     map[string]*ownWrite         // by key: what reads return
@@ -225,7 +225,7 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 }
 
 // completeOwnWrite notes that an own write is complete. Everything that it depends on is complete too, and so are the
-// reads that the session made before it: their restrictions are lifted (PROTOCOL §3, lifting (a)).
+// reads that the session made before it: their restrictions are lifted (PROTOCOL SES-7).
 //
 // Reads at a cut would not find it while it is above their base, at a shard that does not know that it is complete. So
 // the write stays in the overlay until the base passes it.

@@ -6,7 +6,7 @@ import (
 )
 
 // What becomes of reads when the link to a shard ends, and when the shard can be reached again, perhaps at another
-// member of its group (PROTOCOL, Groups). Without it, each of them would wait for its time-out.
+// member of its group (PROTOCOL GRP-26). Without it, each of them would wait for its time-out.
 
 // readAgain sends the reads in flight to a shard again. That it was silent says nothing about it any more, so it does
 // not become suspect by that.

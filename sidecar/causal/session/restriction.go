@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// restriction is a version that a session read while it was in-flight (PROTOCOL §3).
+// restriction is a version that a session read while it was in-flight (PROTOCOL SES-1).
 type restriction struct {
 	version causal.Version
 	slot    topology.Slot
@@ -85,7 +85,7 @@ func (rs *restrictions) lift(f func(*restriction) bool) {
 	}
 }
 
-// allowedRings returns the rings that have everything the session has seen: rings() in PROTOCOL §3.
+// allowedRings returns the rings that have everything the session has seen: rings() in PROTOCOL SES.
 func (s *Sidecar) allowedRings(ss *session) topology.RingSet {
 	rs := &ss.restrictions
 	if rs.cached {
@@ -191,8 +191,7 @@ func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot t
 	ss.restrictions.add(&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
 }
 
-// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting
-// (c)).
+// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL SES-9).
 func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 	for _, r := range ss.restrictions.list {
 		if now.Mono-r.askedAt >= int64(s.cfg.NotifyAfterDelay) {

@@ -17,7 +17,7 @@ type resumption struct {
 	exclusions causal.Exclusions
 }
 
-// startResume adds the past of a token to the session's (PROTOCOL §3, token).
+// startResume adds the past of a token to the session's (PROTOCOL SES-19).
 func (s *Sidecar) startResume(now causal.Now, c *call) {
 	r, err := s.parseToken(c.op.Token)
 	if err != nil {

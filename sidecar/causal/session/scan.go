@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// ScanPosition is where a scan of all keys is (PROTOCOL, "Scans"): it goes through the shards of one ring. The zero
+// ScanPosition is where a scan of all keys is (PROTOCOL SCAN): it goes through the shards of one ring. The zero
 // ScanPosition is before the first key.
 type ScanPosition struct {
 	Ring  topology.RingID

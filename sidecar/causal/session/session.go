@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// session is one causal session (PROTOCOL §3).
+// session is one causal session (PROTOCOL SES).
 //
 // Invariant: everything that the session has seen is complete, or processed in every ring of Sidecar.allowedRings, or
 // an own write in own. So are the dependencies of what it has seen.

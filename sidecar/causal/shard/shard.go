@@ -1,5 +1,5 @@
 // Package shard is the state machine of a middleman's process: the middleman that serves, and while its ring is
-// resharded the mover that brings it to the new slot map (docs/protocol.md, changes of shards).
+// resharded the mover that brings it to the new slot map (PROTOCOL RSH).
 //
 // It decides which topology is served, whether anything is, and with which knowledge of its past a middleman starts.
 // The host carries the decisions out: it stops a middleman, waits until the storage is done with it, and starts the

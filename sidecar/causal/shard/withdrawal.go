@@ -9,7 +9,7 @@ import (
 
 // withdrawal is what a shard does whose data center was excluded, or whose storage has lost data or is an older copy:
 // it keeps what it has and answers nothing, until for each of its slots a shard of another ring has said that it has
-// what this one gives up (PROTOCOL, A shard that withdraws). Only then it begins again:
+// what this one gives up (PROTOCOL EXC-12). Only then it begins again:
 //
 //   - with nothing, if its data center was excluded, or nothing tells what was lost; another shard has to serve, and
 //     have all data;
