@@ -21,6 +21,9 @@ const convergenceTimeout = 60 * time.Second
 // every key in every data center. It returns the violations.
 func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	w := wl.world
+	if wrong := w.checkCounts(); len(wrong) > 0 { // under load
+		return wrong
+	}
 	wl.issuing = false
 	c.heal()
 	wl.scaler.stop()
@@ -46,7 +49,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	if w.lostWrites {
 		return nil
 	}
-	violations := append(w.compareRings(), w.compareMembers()...)
+	violations := append(append(w.compareRings(), w.compareMembers()...), w.checkCounts()...)
 	if wl.scaler.divided != nil { // sessions may have seen what is lost
 		return append(violations, wl.checkKept()...)
 	}
@@ -79,7 +82,7 @@ func (w *World) runUntilIdle(idle func() bool) bool {
 func (w *World) salvagedWrites() (writes int) {
 	for _, n := range w.order {
 		if c := serving(n); c != nil {
-			writes += len(c.Adopting())
+			writes += len(c.Recovered())
 		}
 	}
 	return writes

@@ -82,7 +82,7 @@ func (w *World) noteSalvage(n *node) {
 		o := w.topo.OriginOf(n.id)
 		l := lostLog{origin: o, above: c.Known().SV(o), upTo: causal.HLCAt(w.clock(n).WallMs),
 			salvaged: map[causal.Version]bool{}}
-		for _, v := range c.Adopting() {
+		for _, v := range c.Recovered() {
 			l.salvaged[v] = true
 		}
 		w.lostLogs = append(w.lostLogs, l)

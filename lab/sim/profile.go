@@ -553,17 +553,17 @@ func contention(p *runPlan, rng *rand.Rand) {
 
 // tallyProfiles are the profiles of which tallies takes the situations: all but those that are about something else
 // than values of keys, and exclusions and lost logs, at whose end writes are given up: what is left of a value that had
-// them is not told apart here. Nor lost shards: with members that have all lost what they have, seed 12 has shown a
-// value without older increments.
+// them is not told apart here.
 var tallyProfiles = []func(*runPlan, *rand.Rand){func(*runPlan, *rand.Rand) {}, cacheHeavy, nearCopies, leases,
 	crashHeavy, transactions, deletes, migrations,
 	overlap, restarts, clocks, partitions, relays, distances, silences, karma, resharding, returns, cacheScaling,
 	coordinatorScaling,
 	returningCoordinators, emptyDisks, silentOrigins, gaps, scans, failovers, lostAnswers, contention, members, shards,
-	backfill, shards}
+	backfill, lostShards}
 
 // tallyOften are those in which values that merge differ most from registers.
-var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, resharding}
+var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, resharding,
+	lostShards}
 
 func tallies(p *runPlan, rng *rand.Rand) {
 	adjust := tallyProfiles[rng.IntN(len(tallyProfiles))]

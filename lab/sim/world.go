@@ -256,6 +256,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets,
 		WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
+	cfg.MaxAheadBytes = 1 << 30 // never reached: what pipelined gets hold is counted
 	cfg.MaxNearBytes = w.settings.NearBytes
 	if w.settings.NearReads > 0 {
 		cfg.NearHotReads = uint8(min(w.settings.NearReads, 255))
@@ -380,6 +381,9 @@ func (w *World) flush(n *node) {
 		}
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
+			for i := range rs {
+				m.ReleaseAhead(rs[i].Ahead)
+			}
 			n.onResults(rs)
 		}
 	}

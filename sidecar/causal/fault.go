@@ -139,6 +139,7 @@ const (
 	BackfillEarly
 	BackfillTrustsRV
 	BackfillBeforeAnswers
+	BackfillLostDeleted
 	BackfillUnfenced
 	DonorMoves
 	IncarnationReused

@@ -190,7 +190,7 @@ type Fields struct {
 	Vectors   []VectorEntry
 	Latencies []float64
 	Moved     []Moved
-	// Exclusions, in a message of any kind, are those that the sender goes by.
+	// Exclusions, in a message of any kind, are those that the sender applies.
 	Exclusions Exclusions
 }
 

@@ -4,7 +4,7 @@ import "github.com/causalstore/causalstore/topology"
 
 // PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL DISK):
 // by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
-// before it begins to go by an exclusion (PROTOCOL EXC), and so does a middleman before it gives up
+// before it begins to apply an exclusion (PROTOCOL EXC), and so does a middleman before it gives up
 // what it has, or that gets back what it has lost, of the middlemen of other rings.
 type PastQuery struct {
 	// ID changes with each start, and with each exclusion that a coordinator is about to begin with.

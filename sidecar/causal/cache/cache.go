@@ -62,7 +62,7 @@ type Cache struct {
 	limit    causal.TimeLimit
 	near     nearCopies
 
-	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
 	faultDrops []faultDrop
@@ -128,7 +128,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.ExclusionsRefuse:
 		return
 	case causal.ExclusionsNew:
-		c.goBy(now, m.Exclusions())
+		c.applyExclusions(now, m.Exclusions())
 	}
 	if _, switched := c.maps.Observe(m); switched {
 		c.applySlotMaps()

@@ -41,6 +41,14 @@ func newHarness(t *testing.T, faults ...causal.Fault) *harness {
 	cfg := DefaultConfig(topo, cacheNode)
 	cfg.Broken = causal.FaultsOf(faults...)
 	h := &harness{t: t, c: New(cfg), now: causal.Now{Mono: 1, WallMs: 1000}}
+	t.Cleanup(func() {
+		if cfg.Broken.Any() {
+			return
+		}
+		for _, wrong := range h.c.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	h.send(causal.StreamReset{MaxEpoch: 7, Incarnation: 5}.Message(middlemanNode, cacheNode))
 	sent := h.take()
 	open := only(t, sent, causal.KindStreamOpen).StreamOpen()

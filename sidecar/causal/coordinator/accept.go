@@ -19,17 +19,17 @@ type write struct {
 	deps []causal.Dep
 	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0:
 	// none.
-	laneDeps []causal.HLC
-	session  uint64
-	sidecar  topology.Node // whom to tell; the zero Node after a restart
-	putID    uint64
-	index    uint64           // in the log
-	acked    topology.RingSet // rings that have acknowledged it
-	durable  bool
-	released bool // handed to the lanes
-	adopted  bool // it was salvaged
-	size     int  // bytes that it counts for in the write buffer
-	flying   int  // and while it is on its way to a shard, which keeps more of its dependencies
+	laneDeps  []causal.HLC
+	session   uint64
+	sidecar   topology.Node // whom to tell; the zero Node after a restart
+	putID     uint64
+	index     uint64           // in the log
+	acked     topology.RingSet // rings that have acknowledged it
+	durable   bool
+	released  bool // handed to the lanes
+	recovered bool // it was recovered from shards, see recoveredwrites.go
+	size      int  // bytes that it counts for in the write buffer
+	flying    int  // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -39,6 +39,7 @@ type write struct {
 
 // buffer is the write buffer: every incomplete write of this origin, and what is known of each session's puts.
 type buffer struct {
+	*shared
 	writes     []*write // in HLC order, from the oldest incomplete one on
 	incomplete map[causal.HLC]*write
 	bytes      int
@@ -51,11 +52,11 @@ type buffer struct {
 	expireAt   int64      // when idle sessions were last looked for, plus the interval
 }
 
-func newBuffer(cfg *Config, rings int) buffer {
-	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings),
+func newBuffer(s *shared) buffer {
+	return buffer{shared: s, incomplete: map[causal.HLC]*write{}, cursor: make([]int, len(s.cfg.Topology.Rings)),
 		sessions:  map[sessionKey]*sessionTail{},
-		quota:     causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: cfg.OwnerOf},
-		undurable: newUndurablePuts(cfg)}
+		quota:     causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: s.cfg.OwnerOf},
+		undurable: newUndurablePuts(&s.cfg)}
 }
 
 func (b *buffer) add(w *write) {
@@ -377,10 +378,19 @@ func (c *Coordinator) hasDep(w *write, d causal.Dep) bool {
 	return has
 }
 
-func (c *Coordinator) isComplete(v causal.Version) bool {
-	if v.Origin == c.origin {
-		_, pending := c.incomplete[v.HLC]
+func (b *buffer) isComplete(v causal.Version) bool {
+	if v.Origin == b.origin {
+		_, pending := b.incomplete[v.HLC]
 		return !pending
 	}
-	return c.known.Complete(v)
+	return b.known.Complete(v)
+}
+
+// isInRing reports whether ring r is known to have acknowledged v.
+func (b *buffer) isInRing(r topology.RingID, v causal.Version) bool {
+	if v.Origin == b.origin {
+		w := b.incomplete[v.HLC]
+		return w == nil || w.acked.Has(r)
+	}
+	return b.known.ProcessedIn(r, v)
 }

@@ -69,8 +69,8 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
-	next = min(next, c.nextExclusion(), c.nextAskForUnknown())
+	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.member.nextTick(now), c.nextCeiling(now))
+	next = min(next, c.exclusion.nextTick(), c.exclusion.foreign.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)
@@ -78,20 +78,9 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	return next
 }
 
-// nextMembership returns when advanceMembership has something to do next.
-func (c *Coordinator) nextMembership(now causal.Now) int64 {
-	switch {
-	case c.leader != nil, c.isInUse() && c.isInTopology():
-		return causal.Never
-	case c.isInUse(), c.log.pending.Term != c.log.durable.Term:
-		return now.Mono
-	}
-	return c.member.dueAt
-}
-
 // nextCeiling returns when the durable ceiling has to be renewed.
 func (c *Coordinator) nextCeiling(now causal.Now) int64 {
-	if !c.isInUse() {
+	if !c.log.isInUse() {
 		return causal.Never
 	}
 	left := c.log.pending.Ceiling.WallMs() - max(now.WallMs+causal.CeilingMs/2, c.clock.Peek(now).WallMs())

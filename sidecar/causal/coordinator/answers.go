@@ -117,12 +117,7 @@ func (c *Coordinator) isDecidable(p *causal.Put) bool {
 	if p.Resent {
 		forgotten = c.log.pending.Forgotten
 	}
-	return c.isEstablished() && forgotten <= p.Since
-}
-
-// forgetAll makes puts undecidable that an earlier log of this origin may have held.
-func (c *Coordinator) forgetAll(now causal.Now) {
-	c.log.pending.Forgotten = max(c.log.pending.Forgotten, c.clock.Peek(now))
+	return c.log.isEstablished() && forgotten <= p.Since
 }
 
 // collectAnswers returns what a checkpoint says of the puts before it: the log may drop their writes once they are

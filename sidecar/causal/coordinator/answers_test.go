@@ -245,7 +245,7 @@ func TestALogThatBeginsAnewDecidesAboutNoPutOfBefore(t *testing.T) {
 func TestACopyOfAPutIsDecidedByWhatThisLeadershipHasForgotten(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
-	h.c.forgetAll(h.now)
+	h.c.log.forgetPuts(h.c.clock.Peek(h.now))
 	answer := func(p causal.Put) causal.PutReply {
 		t.Helper()
 		before, after := h.put(p)

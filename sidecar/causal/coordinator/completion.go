@@ -14,7 +14,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	if l == nil || !c.countsAck(from, a.Incarnation) || !c.isPlausibleIncarnation(now, a.Incarnation) {
 		return
 	}
-	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
+	if a.GivenUpBelow > c.log.durable.Generation && c.log.isEstablished() {
 		c.noteGivenUp(now, from, a.GivenUpBelow)
 		return
 	}
@@ -37,7 +37,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		c.progress = true
 		c.noteOwnActivity(now)
 		if len(c.exclusion.active) > 0 {
-			c.countWithoutExcluded(w)
+			c.treatAsAckedElsewhere(w)
 		}
 		if w.acked == c.rings {
 			c.completeWrite(w)
@@ -122,12 +122,12 @@ func (b *buffer) dropCompletePrefix() bool {
 // publish computes SV and RV of this origin and sends them, with the stable marks. A leader's vectors go out with its
 // next exchange.
 func (c *Coordinator) publish(now causal.Now) {
-	if !c.isInUse() {
+	if !c.log.isInUse() {
 		return // the leader publishes for it
 	}
 	bound := c.publishBound(now)
 	e := c.ownEntry(bound)
-	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
+	c.mergeVectors(c.terms.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
 	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
 		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}, ActiveAt: c.activity.at}.Message(c.cfg.Self, lead))
 	}

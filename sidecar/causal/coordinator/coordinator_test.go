@@ -45,6 +45,14 @@ func newHarness(t *testing.T, coordinators int, index uint64, faults ...causal.F
 	}
 	h.log, h.index = []LogRecord{{Checkpoint: first}}, 1 // its log is not new
 	h.c = New(cfg, h.now, logged(h.log), 2)
+	t.Cleanup(func() {
+		if cfg.Broken.Any() {
+			return
+		}
+		for _, wrong := range h.c.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	return h
 }
 

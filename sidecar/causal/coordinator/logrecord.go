@@ -72,7 +72,7 @@ type State struct {
 	// Reaches are how far the storages of shards had come, by data center and index. The list is never changed in
 	// place.
 	Reaches []ShardReach
-	// Exclusions are those that this coordinator goes by.
+	// Exclusions are those that this coordinator applies.
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion

@@ -86,7 +86,7 @@ type Storage struct {
 	session   uint64
 	sessions  uint64
 	proposed  proposals
-	givers    []*giver
+	sources   []*copySource
 	copying   *copying // nil: the storage is not copied
 	copies    uint64
 	cleared   bool   // the storage was emptied since, as its group is given up
@@ -284,7 +284,7 @@ func (s *Storage) handle(now causal.Now, e *group.Event) {
 	case group.Lead:
 		s.leads, s.leadsFrom, s.cleared = true, e.Position, false
 	case group.Stop:
-		s.leads, s.session, s.givers = false, 0, nil
+		s.leads, s.session, s.sources = false, 0, nil
 		s.proposed.reset()
 	case group.Reset:
 		s.giveUp = true

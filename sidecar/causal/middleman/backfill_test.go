@@ -14,7 +14,7 @@ var donorNode = topology.Node{DC: 1, Part: topology.Middleman}
 
 // newLostRig returns a rig whose middleman is the only shard of its ring, and has lost its data. The other ring has one
 // shard.
-func newLostRig(t *testing.T) *rig {
+func newLostRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1},
 		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
@@ -26,6 +26,9 @@ func newLostRig(t *testing.T) *rig {
 	r := newRig(t, func(c *Config) {
 		*c = DefaultConfig(topo, self)
 		c.Incarnation, c.Lease, c.DataLost = 9, lease, true
+		for _, f := range change {
+			f(c)
+		}
 	})
 	r.topo = topo
 	return r
@@ -56,27 +59,32 @@ var bothCoordinators = []topology.Node{coordinator, leader1}
 func (r *rig) donate(has map[string]causal.Record, horizon causal.HLC) {
 	for range 20 {
 		r.wait(100 * time.Millisecond)
-		for _, m := range r.received(causal.KindCount, donorNode) {
-			r.step(causal.CountReply{ID: m.Count().ID, Keys: uint64(len(has))}.Message(donorNode, self))
+		r.donateOnce(has, horizon)
+	}
+}
+
+// donateOnce answers the requests that were sent.
+func (r *rig) donateOnce(has map[string]causal.Record, horizon causal.HLC) {
+	for _, m := range r.received(causal.KindCount, donorNode) {
+		r.step(causal.CountReply{ID: m.Count().ID, Keys: uint64(len(has))}.Message(donorNode, self))
+	}
+	for _, m := range r.received(causal.KindScan, donorNode) {
+		reply := causal.ScanReply{ID: m.Scan().ID, Map: r.topo.Map(1), Horizon: horizon, TellsHorizon: true}
+		for key := range has {
+			reply.Keys = append(reply.Keys, key)
 		}
-		for _, m := range r.received(causal.KindScan, donorNode) {
-			reply := causal.ScanReply{ID: m.Scan().ID, Map: r.topo.Map(1), Horizon: horizon, TellsHorizon: true}
-			for key := range has {
-				reply.Keys = append(reply.Keys, key)
-			}
-			slices.Sort(reply.Keys)
-			r.step(reply.Message(donorNode, self))
+		slices.Sort(reply.Keys)
+		r.step(reply.Message(donorNode, self))
+	}
+	for _, m := range r.received(causal.KindGet, donorNode) {
+		g := m.Get()
+		reply := causal.GetReply{ID: g.ID, Ring: 1, Key: g.Key}
+		if rec, found := has[g.Key]; found {
+			reply.Record = rec
+		} else {
+			reply.Record = causal.Missing(horizon)
 		}
-		for _, m := range r.received(causal.KindGet, donorNode) {
-			g := m.Get()
-			reply := causal.GetReply{ID: g.ID, Ring: 1, Key: g.Key}
-			if rec, found := has[g.Key]; found {
-				reply.Record = rec
-			} else {
-				reply.Record = causal.Missing(horizon)
-			}
-			r.step(reply.Message(donorNode, self))
-		}
+		r.step(reply.Message(donorNode, self))
 	}
 }
 

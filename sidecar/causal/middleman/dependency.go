@@ -96,7 +96,7 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
 	d.checkedAt = now.Mono
 	m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, m.cfg.Topology.Owner(m.ring, d.slot)))
-	m.askOtherRings(d)
+	m.exclusion.askOtherRings(d)
 }
 
 func (m *Middleman) retryDepChecks(now causal.Now) {

@@ -61,7 +61,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return
 	}
 	o := m.cfg.Topology.OriginOf(from)
-	m.compareHistory(now, o, from, &s)
+	m.history.compare(now, o, from, &s)
 	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Adopting {
 		return // it is asked again
 	}
@@ -75,7 +75,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 			m.lanes.of(o + topology.Origin(i)).synced = true // an absent coordinator has no incomplete write
 		}
 	}
-	m.checkHistory(now)
+	m.history.check(now)
 }
 
 // mayLackWritesUpTo reports whether writes at or below hlc may have been received before a restart and not again since.

@@ -40,6 +40,7 @@ func (m *Middleman) sendProbes(now causal.Now) {
 	m.staged.questioned = nil
 	for _, p := range questioned {
 		if len(p.questions) == 0 {
+			p.isQuestioned = false
 			continue
 		}
 		m.staged.questioned = append(m.staged.questioned, p)

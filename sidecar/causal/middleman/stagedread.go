@@ -18,7 +18,7 @@ type stagedPuts struct {
 	byKey      map[string]*put
 	bytes      map[topology.Origin]int
 	parked     causal.Quota // of questions at all puts
-	questioned []*put       // puts with questions; some have none any more
+	questioned []*put       // puts with questions, each once; some have none any more
 	lastProbe  uint64       // how many probes were sent
 }
 
@@ -120,8 +120,10 @@ func (s *stagedPuts) park(p *put, of topology.Node, q question, probeAt int64) (
 	if q.holder, parked = s.parked.Take(of); !parked {
 		return false
 	}
+	if !p.isQuestioned {
+		s.questioned, p.isQuestioned = append(s.questioned, p), true
+	}
 	if len(p.questions) == 0 {
-		s.questioned = append(s.questioned, p)
 		p.probeAt = max(p.probeAt, probeAt)
 	}
 	p.questions = append(p.questions, q)

@@ -77,7 +77,7 @@ func (m *Middleman) noteComplete(now causal.Now, v causal.Version) {
 
 // mergeVectors takes new vectors, and resolves everything that waited for what they cover.
 func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
-	m.noteNews(now, entries)
+	m.silence.noteNews(now, entries)
 	if !m.known.Merge(entries, m.timeLimit(now)) {
 		return
 	}

@@ -9,13 +9,9 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Reads at a cut (PROTOCOL SNAP). In mode Snapshot sessions read the newest complete versions,
-// so what they read hardly ever binds them: what is in-flight above the base of a read is passed over. The base follows
-// the cut, which does not wait for the data centers that are the furthest behind, and is not below what the session has
-// seen of the key, nor below what anything that it has seen depends on (pastReads). A bound session that has seen
-// something above the cut reads up to that; it sees nothing newer, so the cut soon catches up with it. An MGET reads at
-// the cut. The cut moves in steps, so that what a cache fetches for a step serves all of it. Caches hear of a cut
-// before it is complete, so that they can fetch what it outdates.
+// The cut that sessions read at (PROTOCOL SNAP), if their level does. It does not wait for the
+// data centers that are the furthest behind. It moves in steps, so that what a cache fetches for a step serves all of
+// it. Caches hear of a cut before it is complete, so that they can fetch what it outdates.
 
 // maxCutAgeMs is how far the cut may be behind the greatest SV of any origin. The cut is held back by the slowest
 // coordinator, and one whose clock is very slow would hold it back for good.

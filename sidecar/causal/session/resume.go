@@ -30,7 +30,7 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 		return
 	}
 	c.resume = r
-	s.goBy(r.exclusions)
+	s.applyExclusions(r.exclusions)
 	if !s.tryResume(now, c) {
 		s.askForResume(now, c)
 		s.blocked = append(s.blocked, c)

@@ -42,7 +42,7 @@ type Sidecar struct {
 	bound       bool  // a session was bound at the last tick, or has been since
 	stats       Stats
 
-	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
 	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
@@ -114,7 +114,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	case causal.ExclusionsRefuse:
 		return
 	case causal.ExclusionsNew:
-		s.goBy(m.Exclusions())
+		s.applyExclusions(m.Exclusions())
 	}
 	if _, switched := s.maps.Observe(m); switched {
 		s.useSlotMaps()

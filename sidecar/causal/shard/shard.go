@@ -35,7 +35,7 @@ type Shard struct {
 
 	limit     causal.TimeLimit
 	known     causal.Exclusions // that the configuration declares
-	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
+	exclusion causal.Exclusions // what it applies while none serves, and from the next start on
 	// the middleman that serves has data that count no more: its data center was excluded, or they are an old copy
 	excluded bool
 	// withdrawal is not nil while its data center is excluded, or its storage has lost data or is an older copy, and no

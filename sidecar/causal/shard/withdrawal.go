@@ -15,8 +15,8 @@ import (
 //     have all data;
 //   - with all but what was lost, if it is known what that is; another shard has to have that.
 //
-// That its data center was excluded is not durable. After a restart the shard goes by what it went by before, so it
-// answers nobody who goes by the exclusion, until it hears of that again.
+// That its data center was excluded is not durable. After a restart the shard applies what it applied before, so it
+// answers nobody who applies the exclusion, until it hears of that again.
 type withdrawal struct {
 	excluded bool     // its data center was; else it has lost data
 	old      *oldCopy // not nil: its storage is an older copy, so that all of it counts as lost

@@ -82,12 +82,12 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 	r.put(r.key(self, 1), record(version(10)))
 	r.salvage(causal.Salvage{ID: 1, Generation: 5})
 	r.fail = func(op StorageOp) bool { return op.Kind == StorageRead }
-	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 ||
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: inStorage}); len(got) != 1 ||
 		!got[0].Failed {
 		t.Errorf("answered %+v", got)
 	}
 	r.fail = nil
-	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: salvageInStorage}); len(got) != 1 ||
+	if got := r.salvage(causal.Salvage{ID: 1, Generation: 5, After: inStorage}); len(got) != 1 ||
 		got[0].Failed || len(got[0].Records) != 1 {
 		t.Errorf("answered %+v", got)
 	}
@@ -96,7 +96,7 @@ func TestAPageThatCannotBeReadIsReportedAsFailed(t *testing.T) {
 func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 	r := newRig(t)
 	missing := after(causal.Version{HLC: 1, Origin: 17}, r.key(peer, 1)) // so they stay pending
-	sizes := []int{salvagePartBytes - 100, 20<<20 - 400, causal.MaxValueBytes, 10, 10}
+	sizes := []int{pagePartBytes - 100, 20<<20 - 400, causal.MaxValueBytes, 10, 10}
 	for i, size := range sizes {
 		r.put(r.key(self, i), causal.Record{Version: version(causal.HLC(10 + i)),
 			Value: causal.Value{Data: make([]byte, size)}}, missing)
@@ -107,7 +107,7 @@ func TestAPartOfASalvagedPageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 	for _, p := range parts {
 		records += len(p.Records)
 		m := p.Message(self, coordinator)
-		if !m.FitsMessage() || len(p.Records) > 1 && m.PayloadBytes() > salvagePartBytes {
+		if !m.FitsMessage() || len(p.Records) > 1 && m.PayloadBytes() > pagePartBytes {
 			t.Errorf("a part of %d records takes %d bytes", len(p.Records), m.MaxEncodedSize())
 		}
 	}

@@ -103,32 +103,32 @@ func TestNothingIsTakenFromAnAdopterWhileTheOriginIsHeardOf(t *testing.T) {
 }
 
 func TestAShardHoldsNoMorePutsThanItsBound(t *testing.T) {
-	hs := newHeldPuts()
-	value := causal.Value{Data: make([]byte, maxHeldBytes/4)}
+	rs := newRetainedPuts()
+	value := causal.Value{Data: make([]byte, maxRetainedBytes/4)}
 	for hlc := range causal.HLC(6) {
-		hs.hold(&causal.PutAfter{Key: "k", Record: causal.Record{Version: version(hlc + 1), Value: value}}, false)
+		rs.retain(&causal.PutAfter{Key: "k", Record: causal.Record{Version: version(hlc + 1), Value: value}}, false)
 	}
-	if got := len(hs.after(1, 0)); got != 3 || hs.bytes > maxHeldBytes {
-		t.Errorf("%d puts of %d bytes", got, hs.bytes)
+	if got := len(rs.after(1, 0)); got != 3 || rs.bytes > maxRetainedBytes {
+		t.Errorf("%d puts of %d bytes", got, rs.bytes)
 	}
-	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(2)), Generation: 1}, false)
-	if got := hs.after(1, 0); len(got) != 1 || got[0].generation != 1 || hs.bytes != got[0].size() {
-		t.Errorf("of a log of a greater generation: %d puts, %d bytes", len(got), hs.bytes)
+	rs.retain(&causal.PutAfter{Key: "k", Record: record(version(2)), Generation: 1}, false)
+	if got := rs.after(1, 0); len(got) != 1 || got[0].generation != 1 || rs.bytes != got[0].size() {
+		t.Errorf("of a log of a greater generation: %d puts, %d bytes", len(got), rs.bytes)
 	}
 	topo := testTopology(t)
 	known := causal.NewStability(topo)
 	known.Merge([]causal.VectorEntry{{Origin: 1, SV: 3}}, causal.NoLimit)
-	if hs.purge(known); hs.bytes != 0 || len(hs.after(1, 0)) != 0 {
-		t.Errorf("once complete: %d bytes", hs.bytes)
+	if rs.purge(known); rs.bytes != 0 || len(rs.after(1, 0)) != 0 {
+		t.Errorf("once complete: %d bytes", rs.bytes)
 	}
 }
 
 // A message of a log that was given up arrives late.
 func TestAPutOfAnEarlierLogDoesNotReplaceWhatIsHeld(t *testing.T) {
-	hs := newHeldPuts()
-	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(5)), Generation: 2}, false)
-	hs.hold(&causal.PutAfter{Key: "k", Record: record(version(6)), Generation: 1}, false)
-	if got := hs.after(1, 0); len(got) == 0 || got[0].record.Version != version(5) {
+	rs := newRetainedPuts()
+	rs.retain(&causal.PutAfter{Key: "k", Record: record(version(5)), Generation: 2}, false)
+	rs.retain(&causal.PutAfter{Key: "k", Record: record(version(6)), Generation: 1}, false)
+	if got := rs.after(1, 0); len(got) == 0 || got[0].record.Version != version(5) {
 		t.Errorf("%d puts are held: %+v", len(got), got)
 	}
 }

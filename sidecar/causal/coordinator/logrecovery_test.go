@@ -37,7 +37,7 @@ func (h *harness) lose() {
 
 // page answers the question of a shard's page.
 func (h *harness) page(from topology.Node, change func(*causal.Salvaged)) []causal.Message {
-	s := causal.Salvaged{ID: h.cfg.Incarnation, Generation: h.c.salvage.generation, Parts: 1, Incarnation: 7}
+	s := causal.Salvaged{ID: h.cfg.Incarnation, Generation: h.c.recovery.generation, Parts: 1, Incarnation: 7}
 	change(&s)
 	return h.step(s.Message(from, h.cfg.Self))
 }
@@ -74,7 +74,7 @@ func (h *harness) begin(sync bool) (first, second causal.HLC) {
 
 func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	h := newLost(t, 1, 0)
-	generation := h.c.salvage.generation
+	generation := h.c.recovery.generation
 	first, second := h.begin(true)
 	if is := h.c.Membership(); is != Salvaging {
 		t.Errorf("with incomplete writes it is %s", is)
@@ -182,7 +182,7 @@ func TestABeginningWithoutItsCheckpointIsWorthNothing(t *testing.T) {
 	h.lose()
 	h.tick(600)
 	// A shard has been asked with this generation before, by the start that has ended.
-	refused := h.c.salvage.generation
+	refused := h.c.recovery.generation
 	h.page(shardsA, func(s *causal.Salvaged) { s.Refused = true })
 	asked := ofKind(h.tick(600), causal.KindSalvage)
 	if len(asked) != 2 || asked[0].Salvage().Generation != asked[1].Salvage().Generation ||
@@ -207,7 +207,7 @@ func TestALeaderThatHasLostItsLogAsksForTheTermsOfTheOthers(t *testing.T) {
 	if got := h.c.log.durable.Terms; got[1] != 3 || got[2] != hasLeftTerm {
 		t.Errorf("the terms are %v", got)
 	}
-	if h.c.isAway(1) {
+	if h.c.terms.isAway(1) {
 		t.Error("it publishes for a coordinator that is in use")
 	}
 }
@@ -263,12 +263,12 @@ func TestOnlyPartsOfOneEditionMakeAPage(t *testing.T) {
 	}
 	part(1, 0, held(first, "a"), held(first+1, "b")) // the other part, with c, is lost
 	part(2, 1, held(first+3, "d"))
-	if h.c.salvage.shards[shardsA].done {
+	if h.c.recovery.sources[shardsA].done {
 		t.Error("a page counts as whole, and lacks c")
 	}
 	part(2, 0, held(first+1, "b"), held(first+2, "c"))
-	if _, _, found := h.c.Salvaging(); !h.c.salvage.shards[shardsA].done || found != 4 {
-		t.Errorf("done %v, %d found", h.c.salvage.shards[shardsA].done, found)
+	if _, _, found := h.c.Salvaging(); !h.c.recovery.sources[shardsA].done || found != 4 {
+		t.Errorf("done %v, %d found", h.c.recovery.sources[shardsA].done, found)
 	}
 }
 
@@ -298,15 +298,15 @@ func TestOneShardTakesNoLogOutOfUse(t *testing.T) {
 
 func TestAnAbsurdGenerationOfAnEarlierAttemptIsNotTaken(t *testing.T) {
 	h := newLost(t, 1, 0)
-	before := h.c.salvage.generation
+	before := h.c.recovery.generation
 	h.tick(600)
 	h.page(shardsA, func(s *causal.Salvaged) { s.Refused, s.Generation = true, 1<<62 })
-	if h.c.salvage.generation != before {
-		t.Errorf("it goes on with generation %d", h.c.salvage.generation)
+	if h.c.recovery.generation != before {
+		t.Errorf("it goes on with generation %d", h.c.recovery.generation)
 	}
 	h.page(shardsA, func(s *causal.Salvaged) { s.Refused, s.Generation = true, before+7 })
-	if h.c.salvage.generation != before+8 {
-		t.Errorf("after an attempt with %d it goes on with %d", before+7, h.c.salvage.generation)
+	if h.c.recovery.generation != before+8 {
+		t.Errorf("after an attempt with %d it goes on with %d", before+7, h.c.recovery.generation)
 	}
 }
 
@@ -318,8 +318,8 @@ func TestACoordinatorThatTheTopologyDoesNotHaveDoesNotComeIntoUse(t *testing.T) 
 		h.step(causal.TermAnswer{ID: h.cfg.Incarnation, Term: term,
 			UpTo: 1}.Message(topology.Node{Part: topology.Coordinator, Index: i}, h.cfg.Self))
 	}
-	if _, asked := h.c.salvage.terms[9]; asked || h.c.salvage.terms[1] != 3 {
-		t.Errorf("terms %v", h.c.salvage.terms)
+	if _, asked := h.c.recovery.terms[9]; asked || h.c.recovery.terms[1] != 3 {
+		t.Errorf("terms %v", h.c.recovery.terms)
 	}
 	leader := newHarness(t, 2, 0)
 	for _, term := range []causal.Term{{ID: 1, Term: 1}, {ID: 1, Term: 1, Join: true}, {ID: 1, Term: 2, Join: true},
