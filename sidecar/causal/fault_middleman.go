@@ -90,7 +90,7 @@ var middlemanFaults = []SeededFault{
 	{BackfillBeforeAnswers, "backfill-before-answers", "middleman",
 		"it copies before all coordinators have answered", "BKF-4", "backfill"},
 	{BackfillLostDeleted, "backfill-lost-deleted", "middleman",
-		"a key that is missing in a storage that has lost its data counts as deleted up to the horizon, for values that merge",
+		"a key that is missing in a storage that has lost its data counts as deleted, for values that merge",
 		"VAL-14", "tallies"},
 	{BackfillUnfenced, "backfill-unfenced", "middleman",
 		"it takes puts before it knows which logs were given up", "BKF-6", "backfill"},
