@@ -224,7 +224,8 @@ func TestWhatShowsARuleExists(t *testing.T) {
 	for _, rule := range r.rules() {
 		for _, name := range rule.shownBy {
 			if !exists[name] {
-				t.Errorf("%s: rule %s is shown by %s, which is no seeded fault, scenario or test", rule.page, rule.id, name)
+				t.Errorf("%s: rule %s is shown by %s, which is no seeded fault, scenario or test",
+					rule.page, rule.id, name)
 			}
 		}
 	}
@@ -238,7 +239,7 @@ func TestTheRulesThatNothingShowsAreListed(t *testing.T) {
 	var want, got []string
 	for _, rule := range r.rules() {
 		if len(rule.shownBy) == 0 {
-			want = append(want, fmt.Sprintf("[%s](%s#%s)", rule.id, strings.TrimPrefix(rule.page, protocolFolder), rule.anchor))
+			want = append(want, fmt.Sprintf("[%s](%s#%s)", rule.id, path.Base(rule.page), rule.anchor))
 		}
 	}
 	lines := r.document(protocolStart).lines
@@ -271,7 +272,8 @@ func TestTheListOfSeededFaultsIsCurrent(t *testing.T) {
 		"[Checking](../checking.md#seeded-faults) says how.\nThis page is written by `go test ./docs -rewrite`, " +
 		"from the tables in `sidecar/causal/fault_*.go`.\n")
 	for _, part := range slices.Sorted(maps.Keys(byPart)) {
-		fmt.Fprintf(&b, "\n## %s\n\n| fault | what the broken part does | rules | profile |\n| --- | --- | --- | --- |\n",
+		fmt.Fprintf(&b, "\n## %s\n\n| fault | what the broken part does | rules | profile |\n"+
+			"| --- | --- | --- | --- |\n",
 			strings.ToUpper(part[:1])+part[1:])
 		for _, f := range byPart[part] {
 			var links []string

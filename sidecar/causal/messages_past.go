@@ -2,8 +2,8 @@ package causal
 
 import "github.com/causalstore/causalstore/topology"
 
-// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL
-// DISK): by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
+// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL DISK):
+// by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
 // before it begins to apply an exclusion (PROTOCOL EXC), and so does a middleman before it gives up
 // what it has, or that gets back what it has lost, of the middlemen of other rings.
 type PastQuery struct {

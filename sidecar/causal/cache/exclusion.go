@@ -2,7 +2,7 @@ package cache
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// applyExclusions applies further exclusions of data centers (PROTOCOL EXC). Copies from their
+// applyExclusions applies further exclusions of data centers (PROTOCOL EXC-10). Copies from their
 // shards may be older than what was completed without these: the streams that have brought them end, and with them the
 // fills under way.
 func (c *Cache) applyExclusions(now causal.Now, x causal.Exclusions) {

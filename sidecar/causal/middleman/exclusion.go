@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (PROTOCOL EXC). A middleman applies an exclusion once that is durable:
+// Exclusions of data centers (PROTOCOL EXC-2). A middleman applies an exclusion once that is durable:
 // what it has stored may rely on it.
 
 // exclusion is what a middleman applies.

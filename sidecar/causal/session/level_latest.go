@@ -7,9 +7,9 @@ import (
 
 func init() { register(causal.Latest, latest{}) }
 
-// latest reads the newest version that causality allows (PROTOCOL SES, MGET): of copies while the session is unbound, else
-// in the rings that have all that the session has seen. An in-flight version binds it. A put depends on all that the
-// session has seen. Levels that differ in some of this embed it.
+// latest reads the newest version that causality allows (PROTOCOL SES, MGET): of copies while the session is unbound,
+// else in the rings that have all that the session has seen. An in-flight version binds it. A put depends on all that
+// the session has seen. Levels that differ in some of this embed it.
 type latest struct{}
 
 func (latest) usesCuts() bool { return false }

@@ -4,7 +4,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL EXC).
+// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL EXC-1).
 // The first one with others than the shard applies makes it apply these. If the data center of the shard is among them,
 // what it holds may lack what was completed without it: it withdraws.
 func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
