@@ -35,7 +35,7 @@ type level interface {
 	// restartMGet begins again, elsewhere if possible: what was asked does not answer, or not for this session.
 	restartMGet(s *Sidecar, now causal.Now, c *call)
 
-	// restrictions returns how many restrictions reading a value would add.
+	// restrictions returns how many restrictions reading a value would add; none, if it is stable.
 	restrictions(s *Sidecar, ss *session, f foundValue) int
 	// observe adds a value that was read to the past of the session. It returns false if the session must not see it:
 	// it is thrown away, and the key read again.
