@@ -19,7 +19,8 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot, SnapshotEvery: 500 * time.Millisecond,
+	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot,
+		SnapshotEvery: 500 * time.Millisecond,
 		Lease: 3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
 	w.Run(time.Second, nil)
