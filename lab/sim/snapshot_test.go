@@ -21,7 +21,7 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	}
 	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot,
 		SnapshotEvery: 500 * time.Millisecond,
-		Lease: 3 * time.Second, KeepMs: 3000})
+		Lease:         3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
 	w.Run(time.Second, nil)
 	keys := []string{"h0", "h1", "h2", "h3"}
