@@ -16,7 +16,8 @@ type finding struct {
 // also read).
 type conflict struct{ from, to, op, elem, pair int32 }
 
-// checkRead checks the read of one key against a past: that of its operation without what this has read, or that of pair.
+// checkRead checks the read of one key against a past: that of its operation without what this has read, or that of
+// pair.
 func (c *Checker) checkRead(i int32, past clock, pair int32) {
 	e := &c.elems[i]
 	switch {

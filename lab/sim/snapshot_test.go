@@ -19,8 +19,9 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot, SnapshotEvery: 500 * time.Millisecond,
-		Lease: 3 * time.Second, KeepMs: 3000})
+	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot,
+		SnapshotEvery: 500 * time.Millisecond,
+		Lease:         3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*process{}, issuing: true}
 	w.Run(time.Second, nil)
 	keys := []string{"h0", "h1", "h2", "h3"}

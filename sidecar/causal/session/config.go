@@ -91,7 +91,8 @@ const DefaultMGetBytes = 256 << 20
 // DefaultConfig returns the defaults for a sidecar of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, UseCache: true, Level: causal.Latest, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
+		Topology: t, Self: self, UseCache: true, Level: causal.Latest,
+		ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: causal.MaxRestrictions,
 		MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second,

@@ -248,14 +248,16 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	}
 	found := foundValue{record: r.Record, slot: c.slot, status: r.Status, unstable: r.Unstable, ring: r.Ring,
 		past: r.Past, key: c.op.Key}
-	if r.Status == causal.InFlight && ss.past.hasRead(c.op.Key, &r.Record) {
-		found.status = causal.Stable // it was complete when the session read it before
+	if r.Status == causal.InFlight {
+		if ss.past.hasRead(c.op.Key, &r.Record) {
+			found.status = causal.Stable // it was complete when the session read it before
+		} else if n := c.level.restrictions(s, ss, found); n > 0 &&
+			len(ss.restrictions.list)+n > s.cfg.MaxRestrictions {
+			s.retryLater(now, c) // until a restriction is lifted
+			return
+		}
 	}
-	switch n := c.level.restrictions(s, ss, found); {
-	case n > 0 && len(ss.restrictions.list)+n > s.cfg.MaxRestrictions:
-		s.retryLater(now, c) // until a restriction is lifted
-		return
-	case !c.level.observe(s, now, ss, found):
+	if !c.level.observe(s, now, ss, found) {
 		s.stats.Rereads++
 		s.sendGet(now, c)
 		return

@@ -9,8 +9,8 @@ import (
 // put carries. The other code of this package asks the level of a call, and compares none.
 //
 // A level has a file, which makes it known with register. Levels are values without state: what they need is in the
-// Sidecar, the session and the call. What they are given is a value or in one of these: a pointer to anything else would
-// cost each read an allocation.
+// Sidecar, the session and the call. What they are given is a value or in one of these: a pointer to anything else
+// would cost each read an allocation.
 type level interface {
 	// usesCuts reports whether reads are made at cuts, which then move.
 	usesCuts() bool
@@ -24,8 +24,8 @@ type level interface {
 	get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near causal.HLC)
 	// nearCut returns the cut at which a near copy answers a get by itself; 0: it is to be the newest version.
 	nearCut(s *Sidecar, now causal.Now, ss *session, key []byte) causal.HLC
-	// covers returns what is in the past of whatever a get finds that is sent now: such a version as the answer to a get
-	// before it in a pipeline asks nothing of it.
+	// covers returns what is in the past of whatever a get finds that is sent now: such a version as the answer to a
+	// get before it in a pipeline asks nothing of it.
 	covers(s *Sidecar, now causal.Now) causal.Cut
 
 	// startMGet begins to read the keys of an MGET.
@@ -35,7 +35,7 @@ type level interface {
 	// restartMGet begins again, elsewhere if possible: what was asked does not answer, or not for this session.
 	restartMGet(s *Sidecar, now causal.Now, c *call)
 
-	// restrictions returns how many restrictions reading a value would add.
+	// restrictions returns how many restrictions reading a value would add; none, if it is stable.
 	restrictions(s *Sidecar, ss *session, f foundValue) int
 	// observe adds a value that was read to the past of the session. It returns false if the session must not see it:
 	// it is thrown away, and the key read again.

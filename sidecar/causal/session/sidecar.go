@@ -61,8 +61,9 @@ func New(cfg Config) *Sidecar {
 		cfg.LeftOut = causal.LeftOut(len(cfg.Topology.DCs))
 	}
 	s := &Sidecar{
-		cfg: cfg, maps: maps, readable: cfg.Binding.Rings(cfg.Topology, cfg.Self.DC), stability: causal.NewStability(cfg.Topology),
-		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
+		cfg: cfg, maps: maps, readable: cfg.Binding.Rings(cfg.Topology, cfg.Self.DC),
+		stability: causal.NewStability(cfg.Topology),
+		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
