@@ -58,7 +58,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	handshakes := connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil)
 	l = handshakes.Secure(l, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
 		GetCertificate: s.certificate.Certificate}, webhookHandshake)
-	server := &http.Server{Handler: newBodyRoom().limit(s.WebhookMux()), BaseContext: func(net.Listener) context.Context { return ctx },
+	server := &http.Server{Handler: newBodyRoom().limit(s.WebhookMux()),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: webhookRequest, ReadTimeout: webhookRequest, WriteTimeout: 2 * webhookRequest,
 		IdleTimeout: webhookIdle, MaxHeaderBytes: webhookHeaderBytes,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: webhookStreams,

@@ -427,7 +427,8 @@ func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 		}
 		go func() {
 			for id := range uint64(messages) {
-				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k", Value: causal.Value{Data: make([]byte, 15*mib)}}
+				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k",
+					Value: causal.Value{Data: make([]byte, 15*mib)}}
 				_ = s.SendMsg(frameOf(put.Message(node, coordinatorA))) // the other end says what it has got
 			}
 		}()

@@ -116,8 +116,8 @@ func (m *meter) Close() error {
 	return m.Conn.Close()
 }
 
-// measure follows what has arrived, and returns how much of it may be passed on: all, or what is before the frame behind
-// a message for which there is no room.
+// measure follows what has arrived, and returns how much of it may be passed on: all, or what is before the frame
+// behind a message for which there is no room.
 func (m *meter) measure(b []byte) (passed int, err error) {
 	all := len(b)
 	if !m.started && all > 0 {
