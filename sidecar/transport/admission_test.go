@@ -411,8 +411,8 @@ func TestLimitsFollowTheMemory(t *testing.T) {
 	}
 }
 
-// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet, the
-// first one must still be handled, or both would wait until the link is cut.
+// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet,
+// the first one must still be handled, or both would wait until the link is cut.
 func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 	const mib, messages, links = 1 << 20, 3, 3
 	limitMemory(t, 256*mib) // of which one identity has a frame
