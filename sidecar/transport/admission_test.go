@@ -445,20 +445,21 @@ func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
 // A handler lets puts wait for the disk. What parts that are no sidecars send must be handled meanwhile, since the disk
 // may be that of another member, which answers in a frame; and so must what sidecars of others send.
 func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
-	const mib = 1 << 20
+	const (
+		mib     = 1 << 20
+		another = 1 << 40 // the index of the sidecar of another identity
+	)
 	limitMemory(t, 256*mib)
 	ca := newAuthority(t, "eu")
 	release := make(chan struct{})
 	ended := sync.OnceFunc(func() { close(release) })
 	defer ended()
-	slow := idOf(sidecarA).String()
 	var waiting atomic.Int64
-	var c *testProcess
-	c = startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca),
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca),
 		func(config *Config, _ *timings) {
 			handle := config.Handler
 			config.Handler = func(batch []causal.Message) {
-				if c.OwnerOf(batch[0].From) == slow {
+				if from := batch[0].From; from.Part == topology.Sidecar && from.Index < another {
 					waiting.Add(1)
 					<-release
 				}
@@ -491,13 +492,13 @@ func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
 	}
 	other := idOf(sidecarA)
 	other.Member = "blog"
-	node := topology.Node{Part: topology.Sidecar, Index: 1 << 40}
-	another, err := newAttacker(t, ca, other).link(c.addr, node)
+	node := topology.Node{Part: topology.Sidecar, Index: another}
+	quick, err := newAttacker(t, ca, other).link(c.addr, node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(part.SendMsg(frameOf(answer(middlemanB, coordinatorA, 1))),
-		another.SendMsg(put(node, 600<<10))); err != nil {
+		quick.SendMsg(put(node, 600<<10))); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the messages of others", func() bool { return len(c.all()) == 2 })
