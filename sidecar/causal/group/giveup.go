@@ -199,7 +199,8 @@ func (g *Group) noteReplaced(now causal.Now, c *Config) {
 // former one again, of which somebody has come back. Then what it has of the former is void, and the new one begins
 // without it. Else: nobody serves, since the new one has no other member.
 func (g *Group) isSuccessor() bool {
-	return g.replacedBy.Group == g.self.Volume && !g.isMember() && !g.damaged && !g.opts.Broken.Has(causal.SuccessorFollows)
+	return g.replacedBy.Group == g.self.Volume && !g.isMember() && !g.damaged &&
+		!g.opts.Broken.Has(causal.SuccessorFollows)
 }
 
 // isReplaced reports whether another group has taken the place of the one that this volume belongs to.

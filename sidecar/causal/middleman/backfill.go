@@ -157,8 +157,8 @@ func (b *backfill) notePut(key string, l *lane, hlc causal.HLC) {
 	}
 }
 
-// mayHaveLost reports whether a key that storage does not have may be lost, and not deleted: it was not copied yet. Then
-// the horizon says nothing about it, and a value that merges is written without. Else: the value remembers that
+// mayHaveLost reports whether a key that storage does not have may be lost, and not deleted: it was not copied yet.
+// Then the horizon says nothing about it, and a value that merges is written without. Else: the value remembers that
 // everything up to the horizon was overwritten, also what the donors have of it. They are asked again when all is
 // copied: if they have dropped a tombstone of the key, they are who knows.
 func (b *backfill) mayHaveLost(t *task, r *StorageResult) bool {

@@ -113,7 +113,8 @@ func TestAWriteThatMergesRemembersATombstoneThatTheDonorHasDropped(t *testing.T)
 	r.put("fresh", timesAt(0, 40)) // when all is copied
 	for _, key := range []string{"k", "fresh"} {
 		if upTo, hlcs := timesOf(r.records[key]); upTo != 20 || len(hlcs) != 1 {
-			t.Errorf("%s has the writes %v, and remembers that those up to %d were overwritten; want 20", key, hlcs, upTo)
+			t.Errorf("%s has the writes %v, and remembers that those up to %d were overwritten; want 20", key, hlcs,
+				upTo)
 		}
 	}
 }
