@@ -170,6 +170,7 @@ func playForged(p Profile, seed uint64, times int, forges func(causal.Kind) bool
 		}
 	}()
 	w.Run(pl.length, func() bool { return len(f.panics) > 0 })
+	f.panics = append(f.panics, w.checkCounts()...)
 	return f
 }
 

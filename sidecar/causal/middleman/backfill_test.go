@@ -272,3 +272,27 @@ func TestAPutOfAKeyThatIsGoneDoesNotOutliveTheCopying(t *testing.T) {
 		t.Errorf("it still has %+v", rec)
 	}
 }
+
+// A put-after may be from before the loss. What it says is acknowledged is what the shard has lost.
+func TestWhatWasAcknowledgedBeforeALossDoesNotCount(t *testing.T) {
+	r := newLostRig(t)
+	stage := func() string {
+		r.wait(time.Second)
+		r.wait(100 * time.Millisecond)
+		p, _ := r.m.Backfill()
+		return p.Stage
+	}
+	r.wait(time.Second)
+	r.answerHellos(bothCoordinators[:1], func(s *causal.LaneSync) { s.Newest = 6 })
+	r.answerHellos(bothCoordinators[1:])
+	r.put("y", record(version(6)), func(a *causal.PutAfter) {
+		a.Map, a.Previous, a.AckedUpTo = r.topo.Map(0), 5, 5
+	})
+	if is := stage(); is != "asking" {
+		t.Errorf("without the write at 5 it is %s", is)
+	}
+	r.put("x", record(version(5)), func(a *causal.PutAfter) { a.Map, a.Previous = r.topo.Map(0), 0 })
+	if is := stage(); is != BackfillCopies {
+		t.Errorf("with it, it is %s", is)
+	}
+}
