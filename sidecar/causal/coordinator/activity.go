@@ -69,8 +69,8 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.member.nextTick(now), c.nextCeiling(now))
-	next = min(next, c.exclusion.nextTick(), c.exclusion.foreign.nextTick())
+	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextCeiling(now))
+	next = min(next, c.member.nextTick(now), c.exclusion.nextTick(), c.exclusion.foreign.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)

@@ -99,7 +99,8 @@ type donor struct {
 }
 
 func newBackfill(s *shared, ls *lanes, ts *tombstones, vs *oldVersions, f *fences) *backfill {
-	return &backfill{shared: s, lanes: ls, tombstones: ts, oldVersions: vs, fences: f, round: 1, donors: topology.NoRing,
+	return &backfill{shared: s, lanes: ls, tombstones: ts, oldVersions: vs, fences: f,
+		round: 1, donors: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
 		withoutData: map[topology.Node]bool{},
 		accepted:    newAcceptedLoss()}

@@ -150,8 +150,8 @@ func TestAnAdoptedPutWaitsForTheWordOfItsAdopterInPlaceOfLanes(t *testing.T) {
 		t.Error("a word to another start counts")
 	}
 	if step(causal.AdoptionReceived, 1); host.processed != 1 || host.clean != 0 {
-		t.Errorf("its past is received: released from %d waits to be written, and %d to be acknowledged", host.processed,
-			host.clean)
+		t.Errorf("its past is received: released from %d waits to be written, and %d to be acknowledged",
+			host.processed, host.clean)
 	}
 	if step(causal.AdoptionConfirmed, 1); host.processed != 1 || host.clean != 1 {
 		t.Errorf("its past is confirmed: released from %d and %d waits", host.processed, host.clean)

@@ -183,7 +183,8 @@ func (m *Middleman) Unheard() (nodes []topology.Node) {
 	}
 	for o := 1; o < len(m.lanes.byOrigin); o++ {
 		n := m.lanes.coordinators.CoordinatorOf(topology.Origin(o))
-		if int(n.Index) < m.lanes.coordinators.DCs[n.DC].RunningCoordinators() && m.history.awaitsWordOf(topology.Origin(o)) {
+		if int(n.Index) < m.lanes.coordinators.DCs[n.DC].RunningCoordinators() &&
+			m.history.awaitsWordOf(topology.Origin(o)) {
 			nodes = append(nodes, n)
 		}
 	}
