@@ -17,7 +17,7 @@ import (
 )
 
 // tinyFaults breaks a small deployment for a short while.
-func tinyFaults(t *testing.T) bench.FaultOptions {
+func tinyFaults(t *testing.T) *bench.FaultOptions {
 	file := filepath.Join(t.TempDir(), "topology.yaml")
 	err := os.WriteFile(file, []byte(`epoch: 1
 dataCenters: [{name: a}, {name: b}, {name: c}]
@@ -40,7 +40,7 @@ roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
 func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 	o := tinyFaults(t)
 	o.Cases = []string{"cache-dead", "cut-between-rings", "shard-lost", "dc-lost"}
-	res, err := bench.MeasureFaults(t.Context(), o)
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +71,10 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 			t.Errorf("%s: heal %+v", c.Name, c.Heal)
 		}
 	}
-	says(t, res.Text, "During the fault", "cut from c (other ring)", "LOST DATA BACK", "elsewhere")
+	says(t, res, "During the fault", "cut from c (other ring)", "LOST DATA BACK", "elsewhere")
 	carries(t, res)
 	dir := t.TempDir()
-	if err := res.WriteReport(dir); err != nil {
+	if err := res.Report().Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "faults.md"))
@@ -96,11 +96,14 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 	}
 	const attempts = 6
 	for range attempts {
-		res, err := bench.MeasureFaults(t.Context(), o)
-		if err == nil {
+		res, err := o.Measure(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = res.Verdict(); err == nil {
 			continue
 		}
-		if res == nil || res.Cases[0].Violations == 0 {
+		if res.Cases[0].Violations == 0 {
 			t.Fatalf("%+v, %v", res, err)
 		}
 		kept, globErr := filepath.Glob(filepath.Join(o.Dir, "causalstore-history-congestion-*.jsonl"))
@@ -113,18 +116,10 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 		attempts)
 }
 
-func TestFaultsRefusesInvalidOptions(t *testing.T) {
-	for what, change := range map[string]func(*bench.FaultOptions){
-		`--data-center: unknown data center "x"`: func(o *bench.FaultOptions) { o.DC = "x" },
-		`--cases: unknown fault "fire"`:          func(o *bench.FaultOptions) { o.Cases = []string{"fire"} },
-		"--rate":                                 func(o *bench.FaultOptions) { o.Rate = 0 },
-		"--read-ratio":                           func(o *bench.FaultOptions) { o.ReadRatio = 1 },
-		"--during":                               func(o *bench.FaultOptions) { o.During = 0 },
-	} {
-		o := bench.FullFaults()
-		change(&o)
-		if _, err := bench.MeasureFaults(t.Context(), o); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("want an error with %q, got %v", what, err)
-		}
+func TestFaultsRefusesWhatTheTopologyLacks(t *testing.T) {
+	o := tinyFaults(t)
+	o.DC = "x"
+	if _, err := o.Measure(t.Context()); err == nil || !strings.Contains(err.Error(), `--data-center: unknown data center "x"`) {
+		t.Errorf("an unknown data center: %v", err)
 	}
 }
