@@ -18,19 +18,8 @@ import (
 
 // tinyFaults breaks a small deployment for a short while.
 func tinyFaults(t *testing.T) *bench.FaultOptions {
-	file := filepath.Join(t.TempDir(), "topology.yaml")
-	err := os.WriteFile(file, []byte(`epoch: 1
-dataCenters: [{name: a}, {name: b}, {name: c}]
-rings:
-- {name: one, dataCenters: [a, b]}
-- {name: two, dataCenters: [c]}
-roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := bench.FullFaults()
-	o.Dir, o.Topology, o.DC, o.Command = t.TempDir(), file, "a", "causalstore bench faults"
+	o.Setup, o.Topology, o.DC = setup(t, ""), smallTopology(t), "a"
 	o.Lead, o.Before, o.During, o.After = 300*time.Millisecond, time.Second, time.Second, time.Second
 	o.Rate, o.Connections, o.ReadRatio, o.Keys = 300, 3, 0.7, 30
 	o.Tune.Coordinator = func(c *coordinator.Config) { c.ExclusionDelay = 0 }

@@ -56,6 +56,12 @@ func (f *flags) assign(name string, values []string) error {
 	return value.Set(values[0])
 }
 
+// count declares a number that is greater than 0.
+func (f *flags) count(p *int, name, usage string) {
+	f.IntVar(p, name, *p, usage)
+	f.positive(name)
+}
+
 // positive checks that flags are greater than 0.
 func (f *flags) positive(names ...string) {
 	f.each(names, func(v float64) bool { return v > 0 }, "it must be greater than 0")

@@ -51,13 +51,13 @@ The attacks are ` + strings.Join(attackNames(), ", ") + ".",
 
 func (o *LimitsOptions) declare(f *flags) {
 	f.in(time.Second, &o.Length, "seconds", "length of each attack in seconds")
-	f.IntVar(&o.Connections, "connections", o.Connections, "number of clients that attack")
+	f.count(&o.Connections, "connections", "number of clients that attack")
 	f.IntVar(&o.Idle, "idle", o.Idle,
 		"number of idle connections; the limit of open files must be greater; 0: do not measure them")
-	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys that go through the cache")
-	f.IntVar(&o.CacheBytes, "cache-bytes", o.CacheBytes, "bound of that cache in bytes")
+	f.count(&o.Keys, "keys", "number of keys that go through the cache")
+	f.count(&o.CacheBytes, "cache-bytes", "bound of that cache in bytes")
 	f.StringSliceVar(&o.Attacks, "attacks", nil, "the attacks to make; default: all")
-	f.positive("seconds", "connections", "keys", "cache-bytes")
+	f.positive("seconds")
 	f.notNegative("idle")
 	f.oneOf(attackNames(), "attacks")
 }

@@ -36,11 +36,11 @@ of them through the cache, and measures the memory of the parts. Requires Linux.
 
 func (o *MemoryOptions) declare(f *flags) {
 	f.in(time.Second, &o.Load, "seconds", "length of the load in seconds")
-	f.IntVar(&o.Objects, "objects", o.Objects, "number of objects")
-	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes,
+	f.count(&o.Objects, "objects", "number of objects")
+	f.count(&o.ValueBytes, "value-bytes",
 		"size of values in bytes; the cache holds 256 MiB, and an entry takes 160 bytes plus key and value")
-	f.IntVar(&o.Connections, "connections", o.Connections, "number of client connections")
-	f.positive("seconds", "objects", "value-bytes", "connections")
+	f.count(&o.Connections, "connections", "number of client connections")
+	f.positive("seconds")
 }
 
 // Memory is what the parts of one data center keep in memory.

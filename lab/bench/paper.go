@@ -101,15 +101,15 @@ func (o *PaperOptions) declare(f *flags) {
 	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
 	f.Float64Var(&o.WarmReads, "warm-reads", o.WarmReads,
 		"reads in every data center to warm its cache, as a multiple of the number of keys")
-	f.IntVar(&o.Clients, "clients", o.Clients, "total number of clients, each a session")
+	f.count(&o.Clients, "clients", "total number of clients, each a session")
 	f.in(time.Millisecond, &o.Think, "think",
 		"milliseconds between a reply and the next request of a client; with 0, data centers that hold everything "+
 			"starve the others of CPU")
-	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys")
-	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "size of values in bytes")
+	f.count(&o.Keys, "keys", "number of keys")
+	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
 	f.Float64Var(&o.ReadRatio, "read-ratio", o.ReadRatio, "share of reads")
 	f.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
-	f.positive("seconds", "clients", "keys", "value-bytes")
+	f.positive("seconds")
 	f.between(1, 50, "rounds")
 	f.between(0, 60, "seconds")
 	f.between(0, 20, "warm-reads")

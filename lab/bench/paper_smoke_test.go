@@ -16,19 +16,8 @@ import (
 
 // tinyPaper is every section, as small as it gets.
 func tinyPaper(t *testing.T) *bench.PaperOptions {
-	topology := filepath.Join(t.TempDir(), "topology.yaml")
-	err := os.WriteFile(topology, []byte(`epoch: 1
-dataCenters: [{name: a}, {name: b}, {name: c}]
-rings:
-- {name: one, dataCenters: [a, b]}
-- {name: two, dataCenters: [c]}
-roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := bench.FullPaper()
-	o.Binary, o.Dir, o.Topology, o.Command = program(t), t.TempDir(), topology, "causalstore bench paper"
+	o.Setup, o.Topology = setup(t, program(t)), smallTopology(t)
 	o.Rounds, o.Length, o.Lead, o.Clients, o.Think, o.Keys, o.ValueBytes = 2, 80*time.Millisecond, 10*time.Millisecond,
 		6, time.Millisecond, 50, 50
 	o.Mixes, o.LoadMixes, o.MaxClients = []float64{0.95, 0.5}, []float64{0.95, 0.5}, 12

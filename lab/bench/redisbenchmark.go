@@ -55,15 +55,15 @@ connections and pipelines are measured. Requires redis-server, redis-benchmark a
 
 func (o *StockClientOptions) declare(f *flags) {
 	f.in(time.Second, &o.Length, "seconds", "about the length of each round of a combination on one system")
-	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of each combination on each system")
+	f.count(&o.Rounds, "rounds", "rounds of each combination on each system")
 	f.StringSliceVar(&o.Commands, "commands", o.Commands, "some of get, set, incr, and mset of ten keys")
 	f.IntSliceVar(&o.Connections, "connections", o.Connections, "numbers of client connections (-c)")
 	f.IntSliceVar(&o.Pipelines, "pipelines", o.Pipelines, "numbers of commands that a connection sends at once (-P)")
-	f.IntVar(&o.Keys, "keys", o.Keys, "number of keys (-r)")
-	f.IntVar(&o.ValueBytes, "value-bytes", o.ValueBytes, "size of values, in bytes (-d)")
+	f.count(&o.Keys, "keys", "number of keys (-r)")
+	f.count(&o.ValueBytes, "value-bytes", "size of values, in bytes (-d)")
 	f.nearCopies(&o.NearBytes, o.NearBytes,
 		"bytes of near copies of the sidecar of the third system; 0: no third system")
-	f.positive("seconds", "rounds", "keys", "value-bytes", "connections", "pipelines")
+	f.positive("seconds", "connections", "pipelines")
 	f.oneOf([]string{"get", "set", "incr", "mset"}, "commands")
 }
 

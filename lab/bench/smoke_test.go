@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,6 +49,23 @@ func program(t *testing.T) string {
 // setup is a program and a folder for its data.
 func setup(t *testing.T, binary string) bench.Setup {
 	return bench.Setup{Binary: binary, Dir: t.TempDir()}
+}
+
+// smallTopology is a file with three data centers in two rings.
+func smallTopology(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "topology.yaml")
+	err := os.WriteFile(file, []byte(`epoch: 1
+dataCenters: [{name: a}, {name: b}, {name: c}]
+rings:
+- {name: one, dataCenters: [a, b]}
+- {name: two, dataCenters: [c]}
+roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {

@@ -56,13 +56,13 @@ writes, and a fifth deletions.`,
 
 func (o *WorkloadsOptions) declare(f *flags) {
 	f.in(time.Second, &o.Length, "seconds", "length of each round of a workload on one system")
-	f.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of each workload on each system")
-	f.IntVar(&o.Connections, "connections", o.Connections, "number of client connections")
-	f.IntVar(&o.Pipeline, "pipeline", o.Pipeline, "operations that a connection sends at once")
+	f.count(&o.Rounds, "rounds", "rounds of each workload on each system")
+	f.count(&o.Connections, "connections", "number of client connections")
+	f.count(&o.Pipeline, "pipeline", "operations that a connection sends at once")
 	f.reads(&o.Reads)
 	f.nearCopies(&o.NearBytes, o.NearBytes,
 		"bytes of near copies of the sidecar of the third system; 0: no third system")
-	f.positive("seconds", "rounds", "connections", "pipeline")
+	f.positive("seconds")
 }
 
 // Workloads compares workloads on a stock Redis and on the same Redis behind the parts of one data center.
