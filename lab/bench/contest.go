@@ -57,7 +57,7 @@ type contest []*contender
 
 // startContest starts Redis itself and the ways to compare with it. Those that run are also returned if one fails.
 func startContest(ctx context.Context, s *Setup, dir string, ways []way) (c contest, err error) {
-	stock := way{wayDirect, func(ctx context.Context, _, dir string) (*processes, error) { return startRedis(ctx, dir) }}
+	stock := way{wayDirect, startRedis}
 	for _, w := range append([]way{stock}, ways...) {
 		p, err := w.start(ctx, s.Binary, filepath.Join(dir, fmt.Sprint(len(c))))
 		if err != nil {

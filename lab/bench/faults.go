@@ -188,7 +188,8 @@ func (o *FaultOptions) Measure(ctx context.Context) (*Faults, error) {
 	begun := time.Now()
 	res := &Faults{Origin: o.origin(), DC: o.DC, DataCenters: len(t.DCs), Rings: len(t.Rings), Rate: o.Rate,
 		Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Reads == contract.ReadsSnapshot, During: o.During.Seconds()}
+		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Reads == contract.ReadsSnapshot,
+		During: o.During.Seconds()}
 	before, err := loadOf(nil)
 	if err != nil {
 		return nil, err

@@ -108,7 +108,8 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 func TestFaultsRefusesWhatTheTopologyLacks(t *testing.T) {
 	o := tinyFaults(t)
 	o.DC = "x"
-	if _, err := o.Measure(t.Context()); err == nil || !strings.Contains(err.Error(), `--data-center: unknown data center "x"`) {
+	_, err := o.Measure(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `--data-center: unknown data center "x"`) {
 		t.Errorf("an unknown data center: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 func (f *Faults) Report() *Report {
 	chapters := tablesIn(f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(),
 		f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault"))
-	histories := chapter{title: "Histories", text: "The checker has judged what all clients saw, with reads of every key " +
-		"in every data center at the end."}
+	histories := chapter{title: "Histories", text: "The checker has judged what all clients saw, with reads of every " +
+		"key in every data center at the end."}
 	for _, c := range f.Cases {
 		histories.lines = append(histories.lines, c.Title+": "+c.History)
 	}

@@ -74,7 +74,8 @@ func (f *flags) notNegative(names ...string) {
 
 // between checks that flags are within bounds.
 func (f *flags) between(least, most float64, names ...string) {
-	f.each(names, func(v float64) bool { return v >= least && v <= most }, fmt.Sprintf("it must be %g to %g", least, most))
+	f.each(names, func(v float64) bool { return v >= least && v <= most },
+		fmt.Sprintf("it must be %g to %g", least, most))
 }
 
 // each checks the numbers of some flags, each of a list.

@@ -254,8 +254,8 @@ func measureIdle(ctx context.Context, f *processes, o *IdleOptions, members []*m
 // Report has the figures.
 func (m *Idle) Report() *Report {
 	parts := func(title string, parts []IdlePart) *table {
-		t := &table{title: title, head: []string{"each", "CPU ms/s", "resident MiB", "anonymous MiB", "wake-ups/s", "sent/s",
-			"received/s"}}
+		t := &table{title: title, head: []string{"each", "CPU ms/s", "resident MiB", "anonymous MiB", "wake-ups/s",
+			"sent/s", "received/s"}}
 		for _, p := range parts {
 			t.add(append([]string{p.Part}, strings.Fields(fmt.Sprintf("%.1f %.1f %.1f %.0f %.1f %.1f", p.CPUMs,
 				p.ResidentMiB, p.AnonymousMiB, p.WakeUps, p.Sent, p.Received))...)...)

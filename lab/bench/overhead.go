@@ -178,7 +178,8 @@ func (o *OverheadOptions) cases(all contest) (cases []*Case) {
 		for _, pipeline := range o.Pipelines {
 			c := &Case{Command: command, Pipeline: pipeline, Ways: all.sides(),
 				load: burst{workload: workload{pipeline: pipeline}, duration: o.Length}}
-			c.load.records, c.RatioGoal, c.P50Goal = prefixed("set:", o.Keys, o.ValueBytes), goal{Least: 1}, goal{Most: 1.5}
+			c.load.records = prefixed("set:", o.Keys, o.ValueBytes)
+			c.RatioGoal, c.P50Goal = goal{Least: 1}, goal{Most: 1.5}
 			if command == "GET" {
 				c.load.records, c.load.reads, c.RatioGoal = prefixed("get:", o.Keys, o.ValueBytes), 1, goal{Least: 0.7}
 				if pipeline == 1 {
@@ -275,8 +276,9 @@ func (c *Case) profile(ctx context.Context, s *Side, who *contender, length time
 
 // Report has the figures beside the goals.
 func (r *Overhead) Report() *Report {
-	speed := &table{title: "Throughput and latency", head: []string{"case", "way", "ops/s", "ratio", "of " + r.Cases[0].Ways[1].Name, "goal",
-		"", "p50 us", "p99 us", "p50 ratio", "goal", "", "CPU us/op", "clients us/op", "wrong replies", "others' CPUs"}}
+	speed := &table{title: "Throughput and latency", head: []string{"case", "way", "ops/s", "ratio",
+		"of " + r.Cases[0].Ways[1].Name, "goal", "", "p50 us", "p99 us", "p50 ratio", "goal", "",
+		"CPU us/op", "clients us/op", "wrong replies", "others' CPUs"}}
 	cost := &table{title: "CPU time in microseconds, allocations and bytes per operation, and collections, by process",
 		head: []string{"case", "way", "process", "CPU us/op", "allocations", "bytes", "GCs"}}
 	past := &table{title: "Where keys were read from, and writes that were incomplete at the end of a round",
@@ -289,8 +291,9 @@ func (r *Overhead) Report() *Report {
 				ratio, p50 = goal{}, goal{}
 			}
 			speed.add(c.name(), w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"), w.OfSecond.text("%.2f"),
-				ratio.String(), ratio.verdict(w.Ratio.Median), fmt.Sprintf("%.0f", w.P50Us), fmt.Sprintf("%.0f", w.P99Us),
-				fmt.Sprintf("%.2f", w.P50Ratio), p50.String(), p50.verdict(w.P50Ratio), fmt.Sprintf("%.2f", w.CPUUs),
+				ratio.String(), ratio.verdict(w.Ratio.Median), fmt.Sprintf("%.0f", w.P50Us),
+				fmt.Sprintf("%.0f", w.P99Us), fmt.Sprintf("%.2f", w.P50Ratio), p50.String(),
+				p50.verdict(w.P50Ratio), fmt.Sprintf("%.2f", w.CPUUs),
 				fmt.Sprintf("%.2f", w.GeneratorUs), fmt.Sprint(w.Wrong), fmt.Sprintf("%.2f", w.Others))
 			for _, p := range w.Costs {
 				row := []string{c.name(), w.Name, p.Process, fmt.Sprintf("%.2f", p.CPUUs), "-", "-", "-"}
@@ -318,8 +321,9 @@ func (r *Overhead) Report() *Report {
 	if len(profiles.lines) > 0 {
 		chapters = append(chapters, profiles)
 	}
-	return r.report("overhead", "A stock Redis (appendfsync always), and the same behind coordinator, middleman, cache "+
-		"and sidecar of one data center", fmt.Sprintf("%d connections, %d keys, values of %d bytes; %s", r.Connections,
+	return r.report("overhead", "A stock Redis (appendfsync always), and the same behind coordinator, middleman, "+
+		"cache and sidecar of one data center",
+		fmt.Sprintf("%d connections, %d keys, values of %d bytes; %s", r.Connections,
 		r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)), chapters...)
 }
 

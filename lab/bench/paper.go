@@ -186,8 +186,8 @@ func (o *PaperOptions) Measure(ctx context.Context) (res *Paper, err error) {
 			Origin: o.origin(), Sections: o.Sections, Rounds: o.Rounds,
 			Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys,
 			ValueBytes: o.ValueBytes,
-			ReadRatio:  o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst, DataCenters: len(f.base.DCs),
-			Rings: len(f.base.Rings),
+			ReadRatio:  o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst,
+			DataCenters: len(f.base.DCs), Rings: len(f.base.Rings),
 		}}
 		res, err = p.res, p.run(ctx)
 		res.Schemes, res.OthersCores = schemesIn(res.schemes()), p.others.processors()

@@ -18,10 +18,11 @@ func (p *Paper) Report() *Report {
 		closing: "The paper: 64 machines, Cassandra, 500 million records. Here all data centers share one machine's " +
 			"processors, and fewer\nkeys make cache hits more likely and let reads meet in-flight writes more often.",
 		caption: fmt.Sprintf("%s; commit %s; `%s`; %d rounds", p.Machine, p.Commit, p.Command, p.Rounds),
-		page: page{file: "README.md", title: "Karma's evaluation, repeated", command: p.Command, setting: p.pageSetting(),
-			intro: "What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial Replication for " +
-				"Geo-distributed Cloud Storage*, Purdue\nTR-ECE 475, 2016, sections 5 and 6), measured of this data plane. " +
-				"This page and its pictures are written by the command below; what they mean\n" +
+		page: page{file: "README.md", title: "Karma's evaluation, repeated", command: p.Command,
+			setting: p.pageSetting(),
+			intro: "What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial " +
+				"Replication for Geo-distributed Cloud Storage*, Purdue\nTR-ECE 475, 2016, sections 5 and 6), measured " +
+				"of this data plane. This page and its pictures are written by the command below; what they mean\n" +
 				"is in [benchmarks.md](../benchmarks.md)."},
 	}
 }

@@ -33,7 +33,8 @@ type StockClientOptions struct {
 // FullStockClient returns the options of a full run.
 func FullStockClient() *StockClientOptions {
 	return &StockClientOptions{Commands: []string{"get", "set"}, Connections: []int{1, 50, 1000},
-		Pipelines: []int{1, 16, 64}, Rounds: 3, Length: time.Second, Keys: 10_000, ValueBytes: 1024, NearBytes: 32 << 20}
+		Pipelines: []int{1, 16, 64}, Rounds: 3, Length: time.Second, Keys: 10_000, ValueBytes: 1024,
+		NearBytes: 32 << 20}
 }
 
 func (o *StockClientOptions) experiment() *Experiment {
@@ -122,7 +123,8 @@ func (o *StockClientOptions) Measure(ctx context.Context) (*StockClient, error) 
 		for _, command := range o.Commands {
 			for _, connections := range o.Connections {
 				for _, pipeline := range o.Pipelines {
-					c := &StockClientCase{Command: strings.ToUpper(command), Connections: connections, Pipeline: pipeline}
+					c := &StockClientCase{Command: strings.ToUpper(command), Connections: connections,
+						Pipeline: pipeline}
 					o.progress("%s -c %d -P %d", command, connections, pipeline)
 					if err := run.measure(ctx, c, all); err != nil {
 						return err
@@ -259,7 +261,8 @@ func (r *StockClient) Report() *Report {
 		}
 	}
 	t.mergeRepeated(3)
-	return r.report("redis-benchmark", "redis-benchmark against a stock Redis (appendfsync always), and the same behind "+
-		"coordinator, middleman, cache and sidecar, each a process", fmt.Sprintf("%d keys, values of %d bytes; about %s",
-		r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)), tablesIn(t)...)
+	return r.report("redis-benchmark", "redis-benchmark against a stock Redis (appendfsync always), and the same "+
+		"behind coordinator, middleman, cache and sidecar, each a process",
+		fmt.Sprintf("%d keys, values of %d bytes; about %s", r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)),
+		tablesIn(t)...)
 }

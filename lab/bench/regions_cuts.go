@@ -49,8 +49,8 @@ func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 			return err
 		}
 	}
-	p.o.progress("a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine tenths "+
-		"after %.1f s, all after %.1f s", count,
+	p.o.progress("a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine "+
+		"tenths after %.1f s, all after %.1f s", count,
 		healed.Sub(cut).Seconds(), tenth.Sub(healed).Seconds(), nineTenths.Sub(healed).Seconds(),
 		time.Since(healed).Seconds())
 	f, values := p.result, float64(count*p.o.ValueBytes)

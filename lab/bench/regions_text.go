@@ -58,7 +58,8 @@ func (r *Regions) costTable() *table {
 			return append(row, fmt.Sprintf("%.2f", s.CPUUs))
 		}
 		t.add(append(row("GET", f.Get.Side), "-", "-")...)
-		t.add(append(row("SET", f.Set.Side), fmt.Sprintf("%.0f", f.SentPerWrite), fmt.Sprintf("%.0f", f.BackPerWrite))...)
+		t.add(append(row("SET", f.Set.Side), fmt.Sprintf("%.0f", f.SentPerWrite),
+			fmt.Sprintf("%.0f", f.BackPerWrite))...)
 	})
 	t.dropEmptyColumns()
 	t.mergeRepeated(2)

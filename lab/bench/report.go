@@ -86,7 +86,8 @@ func (r *Report) Text(out io.Writer) {
 func (r *Report) Files() map[string][]byte {
 	files := map[string][]byte{}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n$ %s\n```\n\n%s\n\n", r.page.title, r.page.intro, r.page.command, r.page.setting)
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n$ %s\n```\n\n%s\n\n", r.page.title, r.page.intro, r.page.command,
+		r.page.setting)
 	for _, c := range r.chapters {
 		fmt.Fprintf(&b, "## %s\n\n", c.title)
 		if c.text != "" {

@@ -29,7 +29,7 @@ func (s *Setup) withDataDir(f func(dir string) error) error {
 
 // startRedis starts a stock Redis with the same settings as the storage of a deployment: it syncs its append-only file
 // before it acknowledges a write.
-func startRedis(ctx context.Context, dir string) (*processes, error) {
+func startRedis(ctx context.Context, _, dir string) (*processes, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("%w; install it (Debian: apt-get install redis-server, macOS: brew install redis)", err)

@@ -5,8 +5,8 @@
 //		Series: []chart.Series{{Name: "Karma", Points: []chart.Point{{X: 5, Y: 12}}}},
 //	}.SVG()
 //
-// A Line serves measurements over a parameter, distributions and, with bands (what happened when), time series. Bars are
-// grouped and have error bars. Color-blind readers can tell the colors apart, and lines also differ in markers
+// A Line serves measurements over a parameter, distributions and, with bands (what happened when), time series. Bars
+// are grouped and have error bars. Color-blind readers can tell the colors apart, and lines also differ in markers
 // and dashes. The same chart always produces the same bytes.
 //
 // Values that are not finite, and values of 0 or less on a logarithmic axis, cannot be drawn: they leave a gap in a
