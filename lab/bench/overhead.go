@@ -324,7 +324,7 @@ func (r *Overhead) Report() *Report {
 	return r.report("overhead", "A stock Redis (appendfsync always), and the same behind coordinator, middleman, "+
 		"cache and sidecar of one data center",
 		fmt.Sprintf("%d connections, %d keys, values of %d bytes; %s", r.Connections,
-		r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)), chapters...)
+			r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)), chapters...)
 }
 
 // formatShares prints shares as percentages and as microseconds per operation.

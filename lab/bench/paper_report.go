@@ -21,8 +21,8 @@ func (p *Paper) Report() *Report {
 		page: page{file: "README.md", title: "Karma's evaluation, repeated", command: p.Command,
 			setting: p.pageSetting(),
 			intro: "What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial " +
-				"Replication for Geo-distributed Cloud Storage*, Purdue\nTR-ECE 475, 2016, sections 5 and 6), measured " +
-				"of this data plane. This page and its pictures are written by the command below; what they mean\n" +
+				"Replication for Geo-distributed Cloud Storage*, Purdue\nTR-ECE 475, 2016, sections 5 and 6), " +
+				"measured of this data plane. This page and its pictures are written by the command below; what they mean\n" +
 				"is in [benchmarks.md](../benchmarks.md)."},
 	}
 }

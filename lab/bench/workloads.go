@@ -233,5 +233,5 @@ func (r *Workloads) Report() *Report {
 	return r.report("workloads", "Workloads on a stock Redis (appendfsync always), and on the same behind "+
 		"coordinator, middleman, cache and sidecar, each a process",
 		fmt.Sprintf("%d connections, pipeline %d; %s", r.Connections,
-		r.Pipeline, inTurn(r.Rounds, r.Seconds)), tablesIn(t)...)
+			r.Pipeline, inTurn(r.Rounds, r.Seconds)), tablesIn(t)...)
 }
