@@ -22,8 +22,8 @@ func (p *Paper) Report() *Report {
 			setting: p.pageSetting(),
 			intro: "What T. Mahmood et al. measured of Karma (*Achieving Causal Consistency under Partial " +
 				"Replication for Geo-distributed Cloud Storage*, Purdue\nTR-ECE 475, 2016, sections 5 and 6), " +
-				"measured of this data plane. This page and its pictures are written by the command below; what they mean\n" +
-				"is in [benchmarks.md](../benchmarks.md)."},
+				"measured of this data plane. This page and its pictures are written by the command below; what " +
+				"they mean\nis in [benchmarks.md](../benchmarks.md)."},
 	}
 }
 
