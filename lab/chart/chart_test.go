@@ -162,6 +162,28 @@ func TestAxisLabelsDoNotTouch(t *testing.T) {
 	})
 }
 
+func TestLongNamesOfGroupsDoNotTouch(t *testing.T) {
+	b := Bars{Width: 1000, Series: []BarSeries{{}}}
+	for range 9 {
+		b.Groups, b.Series[0].Bars = append(b.Groups, "americas-europe to south-america"),
+			append(b.Series[0].Bars, Bar{Value: 1})
+	}
+	ends := map[string]float64{} // by line
+	for _, e := range elements(t, b.SVG(), "text") {
+		if e.attr["text-anchor"] != "middle" {
+			continue
+		}
+		half := textWidth(e.text, tickSize) / 2
+		if end, drawn := ends[e.attr["y"]]; drawn && e.number("x")-half < end {
+			t.Fatalf("%q begins at %g, the one before ends at %g", e.text, e.number("x")-half, end)
+		}
+		ends[e.attr["y"]] = e.number("x") + half
+	}
+	if len(ends) < 4 {
+		t.Errorf("the names take %d lines", len(ends))
+	}
+}
+
 func TestLineHasAGapWhereAValueCannotBeDrawn(t *testing.T) {
 	points := []Point{{X: 1, Y: 1}, {X: 2, Y: 10}, {X: 3, Y: 0}, {X: 4, Y: 10}, {X: 5, Y: 100}}
 	svg := Line{Y: Axis{Log: true}, Series: []Series{{Points: points}}, NoMarkers: true}.SVG()
