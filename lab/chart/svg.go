@@ -85,8 +85,8 @@ func textWidth(s string, size int) float64 {
 	return 0.62 * float64(size) * float64(utf8.RuneCountInString(s))
 }
 
-// wrap breaks a text at spaces, and words that are too wide at hyphens, into lines that are not wider than width, unless
-// there is nowhere to break.
+// wrap breaks a text at spaces, and words that are too wide at hyphens, into lines that are not wider than width,
+// unless there is nowhere to break.
 func wrap(s string, size int, width float64) []string {
 	var lines []string
 	for _, word := range strings.Fields(s) {
