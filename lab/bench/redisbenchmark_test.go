@@ -15,11 +15,9 @@ func TestRedisBenchmarkComparesRedisAndTheParts(t *testing.T) {
 			t.Skip(needed + " is not installed: apt-get install redis-server redis-tools")
 		}
 	}
-	res, err := bench.MeasureWithStockClient(t.Context(),
-		bench.StockClientOptions{Binary: binary, Dir: t.TempDir(), Commands: []string{"GET", "SET"},
-			Connections: []int{1, 5},
-			Pipelines:   []int{8}, Rounds: 1, Length: 50 * time.Millisecond, Keys: 100, ValueBytes: 100,
-			NearBytes: 32 << 20})
+	o := bench.StockClientOptions{Setup: setup(t, binary), Commands: []string{"get", "set"}, Connections: []int{1, 5},
+		Pipelines: []int{8}, Rounds: 1, Length: 50 * time.Millisecond, Keys: 100, ValueBytes: 100, NearBytes: 32 << 20}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +34,6 @@ func TestRedisBenchmarkComparesRedisAndTheParts(t *testing.T) {
 			}
 		}
 	}
-	says(t, res.Text, "redis-benchmark", "mutual TLS", "near copies", "P99 MS")
+	says(t, res, "redis-benchmark", "mutual TLS", "near copies", "P99 MS")
 	carries(t, res)
 }

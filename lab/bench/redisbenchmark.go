@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"math"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -17,11 +15,8 @@ import (
 
 // StockClientOptions describe what redis-benchmark is to measure.
 type StockClientOptions struct {
-	// Binary is the causalstore program.
-	Binary string
-	// Dir is where all servers keep their data: it decides which disk is measured.
-	Dir string
-	// Commands are GET, SET, INCR and MSET (of ten keys); Connections and Pipelines are the values of its -c and -P.
+	Setup
+	// Commands are get, set, incr and mset (of ten keys); Connections and Pipelines are the values of its -c and -P.
 	// All combinations are measured.
 	Commands               []string
 	Connections, Pipelines []int
@@ -33,13 +28,49 @@ type StockClientOptions struct {
 	// NearBytes bounds the near copies of the sidecar of the third system, in bytes. If it is 0, there is no third
 	// system.
 	NearBytes int
-	// Progress receives a line per step; nil receives none.
-	Progress io.Writer
+}
+
+// FullStockClient returns the options of a full run.
+func FullStockClient() *StockClientOptions {
+	return &StockClientOptions{Commands: []string{"get", "set"}, Connections: []int{1, 50, 1000},
+		Pipelines: []int{1, 16, 64}, Rounds: 3, Length: time.Second, Keys: 10_000, ValueBytes: 1024,
+		NearBytes: 32 << 20}
+}
+
+func (o *StockClientOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "redis-benchmark",
+		Short: "Let redis-benchmark compare a stock Redis and the same Redis behind the parts of one data center",
+		Long: `Runs the stock redis-benchmark in turn against a stock redis-server, and against
+deployments of one data center that use another redis-server as their storage. Each part is a
+process of its own, with mutual TLS between them; one deployment has near copies in its sidecar.
+Writes are synced to disk before they are acknowledged, everywhere. All combinations of commands,
+connections and pipelines are measured. Requires redis-server, redis-benchmark and Linux.`,
+		Example: `  causalstore bench redis-benchmark
+  causalstore bench redis-benchmark --commands get --connections 50 --pipelines 1,16,64 --value-bytes 100`,
+		quick:   "measure one round of half a second each",
+		quickly: map[string]string{"seconds": "0.5", "rounds": "1"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
+	}
+}
+
+func (o *StockClientOptions) declare(f *flags) {
+	f.in(time.Second, &o.Length, "seconds", "about the length of each round of a combination on one system")
+	f.count(&o.Rounds, "rounds", "rounds of each combination on each system")
+	f.StringSliceVar(&o.Commands, "commands", o.Commands, "some of get, set, incr, and mset of ten keys")
+	f.IntSliceVar(&o.Connections, "connections", o.Connections, "numbers of client connections (-c)")
+	f.IntSliceVar(&o.Pipelines, "pipelines", o.Pipelines, "numbers of commands that a connection sends at once (-P)")
+	f.count(&o.Keys, "keys", "number of keys (-r)")
+	f.count(&o.ValueBytes, "value-bytes", "size of values, in bytes (-d)")
+	f.nearCopies(&o.NearBytes, o.NearBytes,
+		"bytes of near copies of the sidecar of the third system; 0: no third system")
+	f.positive("seconds", "connections", "pipelines")
+	f.oneOf([]string{"get", "set", "incr", "mset"}, "commands")
 }
 
 // StockClient compares a stock Redis, and the same Redis behind the parts of one data center, by redis-benchmark.
 type StockClient struct {
-	Machine    string             `json:"machine"`
+	Origin
 	Keys       int                `json:"keys"`
 	ValueBytes int                `json:"valueBytes"`
 	Rounds     int                `json:"rounds"`
@@ -67,66 +98,64 @@ type StockClientWay struct {
 	rps, p50, p99 []float64
 }
 
-// MeasureWithStockClient runs redis-benchmark in turns against a stock Redis, and against the same Redis behind the
-// parts of one data center, each of them a process, with mutual TLS between them, without and with near copies.
-func MeasureWithStockClient(ctx context.Context, o StockClientOptions) (res *StockClient, err error) {
+// Measure runs redis-benchmark in turns against a stock Redis, and against the same Redis behind the parts of one data
+// center, each of them a process, with mutual TLS between them, without and with near copies.
+func (o *StockClientOptions) Measure(ctx context.Context) (*StockClient, error) {
 	client, err := exec.LookPath("redis-benchmark")
 	if err != nil {
 		return nil, fmt.Errorf("%w; install it (Debian: apt-get install redis-tools, macOS: brew install redis)", err)
 	}
-	dir, err := makeDataDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	ways := WorkloadsOptions{NearBytes: o.NearBytes}.ways()
-	targets, err := startTargets(ctx, o.Binary, dir, ways)
-	defer func() { err = stopTargets(targets, err) }()
-	if err != nil {
-		return nil, err
-	}
-	res = &StockClient{Machine: machine(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
+	res := &StockClient{Origin: o.origin(), Keys: o.Keys, ValueBytes: o.ValueBytes, Rounds: o.Rounds,
 		Seconds: o.Length.Seconds()}
-	run := stockClient{program: client, o: o}
-	for _, t := range targets {
-		reportProgress(o.Progress, "%s: preload %d keys", t.name, o.Keys)
-		if err := run.preload(ctx, t); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.name, err)
+	return res, o.withDataDir(func(dir string) (err error) {
+		all, err := startContest(ctx, &o.Setup, dir, secured(processSpec{}, o.NearBytes))
+		defer func() { err = all.stop(err) }()
+		if err != nil {
+			return err
 		}
-	}
-	for _, command := range o.Commands {
-		for _, connections := range o.Connections {
-			for _, pipeline := range o.Pipelines {
-				c := &StockClientCase{Command: command, Connections: connections, Pipeline: pipeline}
-				reportProgress(o.Progress, "%s -c %d -P %d", command, connections, pipeline)
-				if err := run.measure(ctx, c, targets); err != nil {
-					return nil, err
-				}
-				res.Cases = append(res.Cases, c)
+		run := stockClient{program: client, o: o}
+		for _, who := range all {
+			o.progress("%s: preload %d keys", who.name, o.Keys)
+			if err := run.preload(ctx, who); err != nil {
+				return fmt.Errorf("%s: %w", who.name, err)
 			}
 		}
-	}
-	return res, nil
+		for _, command := range o.Commands {
+			for _, connections := range o.Connections {
+				for _, pipeline := range o.Pipelines {
+					c := &StockClientCase{Command: strings.ToUpper(command), Connections: connections,
+						Pipeline: pipeline}
+					o.progress("%s -c %d -P %d", command, connections, pipeline)
+					if err := run.measure(ctx, c, all); err != nil {
+						return err
+					}
+					res.Cases = append(res.Cases, c)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // stockClient runs redis-benchmark.
 type stockClient struct {
 	program string
-	o       StockClientOptions
+	o       *StockClientOptions
 }
 
 // preload writes so many random keys that hardly one of them is missing.
-func (s *stockClient) preload(ctx context.Context, t *processTarget) error {
+func (s *stockClient) preload(ctx context.Context, t *contender) error {
 	n := int(float64(s.o.Keys) * (math.Log(float64(s.o.Keys)) + 3))
 	if _, err := s.run(ctx, t, &StockClientCase{Command: "SET", Connections: 20, Pipeline: 16}, n); err != nil {
 		return err
 	}
-	return t.drain(ctx)
+	_, err := t.drain(ctx)
+	return err
 }
 
 // measure runs all rounds of a case. The first one of each system tells how many requests take about as long as a round
 // is to last.
-func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets []*processTarget) error {
+func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets contest) error {
 	requests := make([]int, len(targets))
 	for i, t := range targets {
 		c.Ways = append(c.Ways, &StockClientWay{Name: t.name})
@@ -142,7 +171,7 @@ func (s *stockClient) measure(ctx context.Context, c *StockClientCase, targets [
 			if err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
-			if err := t.drain(ctx); err != nil {
+			if _, err := t.drain(ctx); err != nil {
 				return err
 			}
 			w := c.Ways[i]
@@ -167,7 +196,7 @@ type stockFigures struct{ rps, p50, p99 float64 }
 func (c *StockClientCase) atOnce() int { return c.Connections * c.Pipeline }
 
 // run sends at least so many requests.
-func (s *stockClient) run(ctx context.Context, t *processTarget, c *StockClientCase, requests int) (f stockFigures,
+func (s *stockClient) run(ctx context.Context, t *contender, c *StockClientCase, requests int) (f stockFigures,
 	err error) {
 	host, port, err := net.SplitHostPort(t.addr())
 	if err != nil {
@@ -221,23 +250,19 @@ func parseStockFigures(out []byte, command string) (f stockFigures, err error) {
 	return f, nil
 }
 
-// Text prints the figures.
-func (r *StockClient) Text(out io.Writer) {
-	t := table{
-		title: "redis-benchmark against a stock Redis (appendfsync always), and the same behind coordinator, " +
-			"middleman, cache and sidecar, each a process",
-		note: fmt.Sprintf(
-			"%s; %d keys, values of %d bytes; %d rounds of about %.1f s each way in turn; median (least..greatest)",
-			r.Machine, r.Keys, r.ValueBytes,
-			r.Rounds, r.Seconds),
+// Report has the figures.
+func (r *StockClient) Report() *Report {
+	t := &table{title: "What redis-benchmark says",
 		head: []string{"command", "-c", "-P", "way", "requests/s", "ratio", "p50 ms", "p99 ms"}}
 	for _, c := range r.Cases {
-		cells := []string{c.Command, fmt.Sprint(c.Connections), fmt.Sprint(c.Pipeline)}
 		for _, w := range c.Ways {
-			t.add(append(cells, w.Name, w.Throughput.text("%.0f"), w.Ratio.text("%.2f"),
-				fmt.Sprintf("%.2f", w.P50Ms.Median), fmt.Sprintf("%.2f", w.P99Ms.Median))...)
-			cells = []string{"", "", ""}
+			t.add(c.Command, fmt.Sprint(c.Connections), fmt.Sprint(c.Pipeline), w.Name, w.Throughput.text("%.0f"),
+				w.Ratio.text("%.2f"), fmt.Sprintf("%.2f", w.P50Ms.Median), fmt.Sprintf("%.2f", w.P99Ms.Median))
 		}
 	}
-	t.text(out)
+	t.mergeRepeated(3)
+	return r.report("redis-benchmark", "redis-benchmark against a stock Redis (appendfsync always), and the same "+
+		"behind coordinator, middleman, cache and sidecar, each a process",
+		fmt.Sprintf("%d keys, values of %d bytes; about %s", r.Keys, r.ValueBytes, inTurn(r.Rounds, r.Seconds)),
+		tablesIn(t)...)
 }
