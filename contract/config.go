@@ -38,8 +38,8 @@ type Config struct {
 	Register *Register `json:"register,omitempty"`
 	Limits   Limits    `json:"limits,omitzero"`
 	Session  Session   `json:"session,omitzero"`
-	// Binding decides whether a session may read from several rings.
-	Binding Binding `json:"binding,omitempty"`
+	// Binding decides which rings sessions and caches read: Dynamic (the default) or Static.
+	Binding string `json:"binding,omitempty"`
 	// Cache says whether sidecars use the caches of their data center. Default true.
 	Cache *bool `json:"cache,omitempty"`
 	// NearCopies lets a sidecar keep copies of hot keys.
@@ -161,7 +161,7 @@ type Limits struct {
 	CacheBytes Bytes `json:"cacheBytes,omitempty"`
 	// OwnBytes bounds the values of incomplete own writes that a session keeps in memory. Default 16Mi.
 	OwnBytes Bytes `json:"ownBytes,omitempty"`
-	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL §9). Default 64Mi.
+	// HistoryBytes bounds the old versions that a middleman keeps for snapshot reads (PROTOCOL MGET-2). Default 64Mi.
 	HistoryBytes Bytes `json:"historyBytes,omitempty"`
 	// ReplyBytes bounds the replies of a middleman that wait to be sent; beyond it, reads wait and are refused. At
 	// least 32Mi. Default an eighth of GOMEMLIMIT, from 32Mi to 256Mi; 256Mi without.
@@ -216,7 +216,8 @@ const MinNearBytes = 64 << 10
 // Session configures the sessions of a sidecar.
 type Session struct {
 	Scope Scope `json:"scope,omitempty"`
-	Reads Reads `json:"reads,omitempty"`
+	// Reads is the level of the sessions: Latest (the default) or Snapshot.
+	Reads string `json:"reads,omitempty"`
 	// ReadTimeout and WriteTimeout bound one operation. Default 5s.
 	ReadTimeout  Duration `json:"readTimeout,omitempty"`
 	WriteTimeout Duration `json:"writeTimeout,omitempty"`

@@ -19,7 +19,7 @@ const (
 	ParamEpoch = "epoch"
 )
 
-// GroupRole is what a member of a group does (PROTOCOL, Groups).
+// GroupRole is what a member of a group does (PROTOCOL GRP).
 type GroupRole string
 
 // The roles of a member.

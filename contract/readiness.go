@@ -20,7 +20,7 @@ const (
 	PhaseStopping Phase = "stopping"
 )
 
-// ReshardingState is what a middleman does for a change of the number of shards (PROTOCOL, Changes of shards).
+// ReshardingState is what a middleman does for a change of the number of shards (PROTOCOL RSH).
 type ReshardingState string
 
 // The states of a middleman while shards change.
@@ -40,8 +40,7 @@ const (
 	ReshardingGone ReshardingState = "gone"
 )
 
-// Membership says whether a coordinator takes part in the writing of its data center (PROTOCOL, Changes of
-// coordinators).
+// Membership says whether a coordinator takes part in the writing of its data center (PROTOCOL MEM).
 type Membership string
 
 // The stages of a coordinator.

@@ -1,16 +1,5 @@
 package contract
 
-// Binding decides from which rings a session may read.
-type Binding string
-
-// The bindings.
-const (
-	// BindingDynamic lets a session switch to another ring as long as causality allows it (Karma). The default.
-	BindingDynamic Binding = "Dynamic"
-	// BindingStatic keeps sessions and caches with the ring of their data center (COPS-PR).
-	BindingStatic Binding = "Static"
-)
-
 // Engine is a kind of storage.
 type Engine string
 
@@ -28,17 +17,6 @@ const (
 	// ScopePod makes all connections to a sidecar one session. The default.
 	ScopePod        Scope = "Pod"
 	ScopeConnection Scope = "Connection"
-)
-
-// Reads decides which version of a key a session reads.
-type Reads string
-
-// The kinds of reads.
-const (
-	// ReadsLatest returns the newest version that causality allows. The default.
-	ReadsLatest Reads = "Latest"
-	// ReadsSnapshot returns the newest complete version, rather than a newer one that would bind the session to a ring.
-	ReadsSnapshot Reads = "Snapshot"
 )
 
 // The formats of log lines.

@@ -1,4 +1,4 @@
-// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL §1).
+// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL PRO).
 //
 // # Operations
 //
@@ -46,6 +46,8 @@
 //   - add is a write of a value that merges: it leaves the other writes of its key in place, and a read returns all of
 //     them as parts. Of a key with adds, each write of known outcome needs its version: a put or delete overwrites
 //     those with smaller ones.
+//   - level is that of a get or mget, if the session has named one: it says what the read promises. Without it, and at
+//     every level that there is, that is causal+.
 //   - dc is for people; the checker ignores it.
 //
 // # Rules

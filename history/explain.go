@@ -182,6 +182,9 @@ func (c *Checker) nameBySession(f finding, otherwise Kind, counts func(write int
 		if o.isWrite() && counts(i) {
 			return ReadYourWrites, i
 		}
+		if o.elems.len() > 0 && !c.promiseOf(i).addsToPast() {
+			continue
+		}
 		for _, e := range c.elems[o.elems.from:o.elems.to] {
 			if read < 0 && counts(e.write) {
 				read = e.write

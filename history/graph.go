@@ -112,7 +112,7 @@ func (c *Checker) addEverything() {
 // preds appends the direct predecessors of v; first the base, without what v itself has read.
 func (c *Checker) preds(v int32, to []int32) []int32 {
 	to = c.basePreds(v, to)
-	if int(v) < len(c.ops) {
+	if int(v) < len(c.ops) && c.ops[v].elems.len() > 0 && c.promiseOf(v).addsToPast() {
 		for _, e := range c.elems[c.ops[v].elems.from:c.ops[v].elems.to] {
 			if e.write >= 0 {
 				to = append(to, e.write)

@@ -110,6 +110,8 @@ func (c *Checker) validShape(i int, op *Op) bool {
 		c.malformed(i, "%s ends at %d, before its start at %d", op.String(), op.End, op.Start)
 	case op.Unknown && (op.OK || !op.isWrite()):
 		c.malformed(i, "%s: only a put or delete that did not succeed can have an unknown outcome", op.String())
+	case promises[op.Level] == nil:
+		c.malformed(i, "%s: nothing says what its level promises", op.String())
 	case op.Final && !op.isRead():
 		c.malformed(i, "%s: only a get or mget can be final", op.String())
 	default:

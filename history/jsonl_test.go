@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 func TestHistorySurvivesWritingAndReading(t *testing.T) {
 	h := parse(t, `s1/a put x=1@70000.3 ; s1/b put x=2 ? ; s2 get x=1@70000.3 ; s2 get y=- ; s2 get x=- ! ; s2 del x@5.1
 		s2 mget x=1@70000.3 y=- ; s2 token t ; s3 resume t ; s3 get x= final ; s3 mget x=- !`)
-	h[0].DC = "us-east-1"
+	h[0].DC, h[2].Level = "us-east-1", causal.Newest
 	h[0].Value = "tab\t quote\" back\\slash newline\n nul\x00 ümlaut \u2028"
 	h[4].Missing, h[10].Reads[0].Missing = false, false // a failed read has no outcome to keep
 	var buf bytes.Buffer
@@ -48,6 +50,7 @@ func TestReaderReportsTheLineAndTheError(t *testing.T) {
 		`{`: "not a JSON object of an operation",
 		`{"session":"s","op":"put","key":"k","value":"v","start":1,"end":2,"ok":true,"colour":1}`:                  `unknown field "colour"`,
 		`{"session":"s","op":"put","key":"k","value":"v","start":1,"end":2,"ok":true} {}`:                          "more than one",
+		`{"session":"s","op":"get","level":"loose","key":"k","missing":true,"start":1,"end":2,"ok":true}`:          `"level" is "loose"; it must be Latest or`,
 		`{"op":"put","key":"k","value":"v","start":1,"end":2,"ok":true}`:                                           `"session" is missing`,
 		`{"session":"s","op":"steal","key":"k","start":1,"end":2,"ok":true}`:                                       `"op" is "steal"`,
 		`{"session":"s","op":"put","key":"k","start":1,"end":2,"ok":true}`:                                         `a put needs "key" and "value"`,

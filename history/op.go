@@ -18,7 +18,7 @@ const (
 	Put
 	Delete
 	MGet
-	// Token exports the session's state; Resume continues it in another session (PROTOCOL §3).
+	// Token exports the session's state; Resume continues it in another session (PROTOCOL SES).
 	Token
 	Resume
 	// Add is a write that leaves the other writes of the key in place: the value merges (parts.go).
@@ -54,6 +54,7 @@ type Op struct {
 	Version          causal.Version // zero if unknown
 	Start, End       int64          // nanoseconds
 	Kind             OpKind
+	Level            causal.Level // of reads; zero: that of the session, which is any that promises causal+
 	OK               bool
 	Unknown          bool // writes: the outcome is unknown
 	Missing          bool // Get: there was no value

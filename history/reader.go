@@ -88,6 +88,7 @@ type jsonOp struct {
 	jsonRead
 	Reads   []jsonRead `json:"reads"`
 	Token   string     `json:"token"`
+	Level   string     `json:"level"`
 	Start   *int64     `json:"start"`
 	End     *int64     `json:"end"`
 	OK      *bool      `json:"ok"`
@@ -114,6 +115,12 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		return Op{}, errors.New(`"start" or "end" is missing: give both in nanoseconds`)
 	case in.OK == nil && !in.Unknown:
 		return Op{}, errors.New(`"ok" is missing: give "ok":true, "ok":false, or "unknown":true`)
+	}
+	if in.Level != "" {
+		var known bool
+		if op.Level, known = causal.ParseName(in.Level, causal.Levels()); !known {
+			return Op{}, fmt.Errorf(`"level" is %q; it must be %s`, in.Level, causal.JoinNames(causal.Levels()))
+		}
 	}
 	op.Start, op.End = *in.Start, *in.End
 	op.OK = in.OK != nil && *in.OK

@@ -16,32 +16,8 @@ type finding struct {
 // also read).
 type conflict struct{ from, to, op, elem, pair int32 }
 
-// checkReads checks the reads of v against the past that v has without them.
-func (c *Checker) checkReads(v int32, o *opInfo) {
-	base := c.clockOf(v)
-	merges := false
-	for i := o.elems.from; i < o.elems.to; i++ {
-		c.checkRead(i, base, -1)
-		merges = merges || c.keys[c.elems[i].key].merges
-	}
-	if o.elems.len() < 2 && !merges {
-		return
-	}
-	// The snapshot rule: a write in the past of one returned write must not supersede another returned write.
-	for j := o.elems.from; j < o.elems.to; j++ {
-		w := c.elems[j].write
-		if w < 0 {
-			continue
-		}
-		for i := o.elems.from; i < o.elems.to; i++ {
-			if c.keys[c.elems[i].key].merges || i != j && c.elems[i].write != w {
-				// a write of a merging value may follow another one
-				c.checkRead(i, c.clockOf(w), w)
-			}
-		}
-	}
-}
-
+// checkRead checks the read of one key against a past: that of its operation without what this has read, or that of
+// pair.
 func (c *Checker) checkRead(i int32, past clock, pair int32) {
 	e := &c.elems[i]
 	switch {

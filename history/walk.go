@@ -108,8 +108,9 @@ func (c *Checker) retire(v int32) {
 
 func (c *Checker) visitOp(v int32, o *opInfo) {
 	if o.elems.len() > 0 {
-		c.checkReads(v, o)
-		for i := o.elems.from; i < o.elems.to; i++ {
+		p := c.promiseOf(v)
+		p.check(c, v, o)
+		for i := o.elems.from; i < o.elems.to && p.addsToPast(); i++ {
 			if w := c.elems[i].write; w >= 0 {
 				c.readFrom(v, w)
 			}

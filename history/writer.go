@@ -57,6 +57,9 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 	e.text(op.Session)
 	e.optional("process", op.Process)
 	e.optional("dc", op.DC)
+	if op.Level != causal.DefaultLevel {
+		e.field("level", op.Level.String())
+	}
 	e.b = append(e.b, `,"op":"`+op.Kind.String()+`"`...)
 	switch op.Kind {
 	case Put, Delete, Add:

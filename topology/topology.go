@@ -12,7 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Slots is the number of hash slots (PROTOCOL §2).
+// Slots is the number of hash slots (docs/protocol/README.md, Names).
 const Slots = 4096
 
 // MaxRings bounds the rings of a deployment, so that a RingSet fits into 64 bits.
@@ -71,7 +71,7 @@ type Node struct {
 	DC    DC
 	Part  Part
 	// Member is 0 for the node itself, whichever process serves it, and counts from 1 for the members of its group
-	// (PROTOCOL, Groups). The machines of the protocol know the former only.
+	// (PROTOCOL GRP). The machines of the protocol know the former only.
 	Member uint8
 }
 
@@ -141,8 +141,8 @@ type DataCenter struct {
 	ShardMembersBefore int `json:",omitempty"`
 	// ShardsBefore is the number of shards before the resharding in progress; 0 if there is none.
 	ShardsBefore int
-	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL, Excluded data
-	// centers). It never falls. The digest of a topology without one is that of versions that do not know it.
+	// Exclusions is how often the data center was excluded, because it was taken for lost (PROTOCOL EXC).
+	// It never falls. The digest of a topology without one is that of versions that do not know it.
 	Exclusions int `json:",omitempty"`
 	// KeepsData is the number of the exclusion of which a person has said that the shards go on with the data that they
 	// have: no other ring has them. 0: none. The digest of a topology without one is that of versions that do not know
@@ -316,8 +316,8 @@ func (t *Topology) validateKept() error {
 	return nil
 }
 
-// assignSlots assigns every slot of a ring to the shard with the highest rendezvous score (PROTOCOL §2), among the old
-// or the new shards.
+// assignSlots assigns every slot of a ring to the shard with the highest rendezvous score (docs/protocol/README.md,
+// Names), among the old or the new shards.
 func (t *Topology) assignSlots(r RingID, old bool) {
 	var seeds []uint64
 	var middlemen []Node

@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // TestTheSchemaOffersOnlyWhatIsServed: kubectl explain lists the values of a field, and people believe it.
@@ -45,4 +48,23 @@ func TestTheSchemaOffersOnlyWhatIsServed(t *testing.T) {
 			t.Errorf("the schema does not offer %s; it has %s", known, offered)
 		}
 	}
+	for field, words := range map[string][]string{"session.reads": namesOf(causal.SessionLevels()),
+		"binding": namesOf(causal.Bindings())} {
+		var got []string
+		for _, o := range offered {
+			if word, ok := strings.CutPrefix(o, field+"="); ok {
+				got = append(got, strings.Trim(word, `"`))
+			}
+		}
+		if !slices.Equal(got, words) {
+			t.Errorf("the schema offers %s for %s, and the data plane knows %s", got, field, words)
+		}
+	}
+}
+
+func namesOf[T fmt.Stringer](values []T) (names []string) {
+	for _, v := range values {
+		names = append(names, v.String())
+	}
+	return names
 }

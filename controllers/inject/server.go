@@ -24,7 +24,9 @@ const (
 	webhookHandshake   = 5 * time.Second
 	webhookRequest     = 30 * time.Second // the API server waits for less
 	webhookIdle        = 90 * time.Second
-	webhookHeaderBytes = 64 << 10
+	webhookHeaderBytes = 16 << 10
+	webhookStreams     = 32        // of a connection
+	webhookReceived    = 128 << 10 // of a connection, that no handler has read
 	webhookShutdown    = time.Minute
 )
 
@@ -56,9 +58,12 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 	handshakes := connlimit.NewCounter(connlimit.HandshakesFor(debug.SetMemoryLimit(-1)), nil)
 	l = handshakes.Secure(l, &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
 		GetCertificate: s.certificate.Certificate}, webhookHandshake)
-	server := &http.Server{Handler: s.WebhookMux(), BaseContext: func(net.Listener) context.Context { return ctx },
+	server := &http.Server{Handler: newBodyRoom().limit(s.WebhookMux()),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: webhookRequest, ReadTimeout: webhookRequest, WriteTimeout: 2 * webhookRequest,
-		IdleTimeout: webhookIdle, MaxHeaderBytes: webhookHeaderBytes}
+		IdleTimeout: webhookIdle, MaxHeaderBytes: webhookHeaderBytes,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: webhookStreams,
+			MaxReceiveBufferPerConnection: webhookReceived, MaxReceiveBufferPerStream: webhookReceived / 2}}
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()

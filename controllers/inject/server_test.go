@@ -1,10 +1,14 @@
 package inject
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,4 +66,62 @@ func TestTheWebhookAnswersWhileStrangersTakeItsConnections(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// It has no certificate to show, and one connection of HTTP/2 carries many requests.
+func TestRequestsOfStrangersTakeABoundedAmountOfMemory(t *testing.T) {
+	const mib, limit = 1 << 20, 70 << 20
+	certificate := &ServingCertificate{}
+	certificate.certificate.Store(credentials.Named(t, 1))
+	s := NewServer(0, certificate)
+	s.Register("/x", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body) // as the handlers of webhooks do, up to 7 MiB
+	}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = s.serve(ctx, l) }() // until the end of the test
+	dial := func(from string) *http.Client {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{ForceAttemptHTTP2: true,
+			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	}
+	url := "https://" + l.Addr().String() + "/x"
+	stranger := dial("127.0.0.2")
+	halted, most := make(chan struct{}), make([]byte, 6*mib)
+	var running sync.WaitGroup
+	for range 60 {
+		body, w := io.Pipe()
+		running.Go(func() {
+			defer body.Close()
+			if r, err := stranger.Post(url, "application/json", body); err == nil {
+				_ = r.Body.Close()
+			}
+		})
+		running.Go(func() {
+			_, _ = w.Write(most) // it may be refused
+			<-halted
+			_ = w.Close()
+		})
+	}
+	time.Sleep(2 * time.Second)
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > limit {
+		t.Errorf("%d MiB are used; at most %d should be", m.HeapAlloc/mib, limit/mib)
+	}
+	r, err := dial("127.0.0.3").Post(url, "application/json", bytes.NewReader(make([]byte, mib)))
+	if err != nil {
+		t.Fatalf("a request of another address: %v", err)
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("a request of another address: %s", r.Status)
+	}
+	close(halted)
+	running.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // awaitPeer waits until the coordinator of a data center reports another one in a state.
@@ -53,7 +54,7 @@ func TestAFirstCoordinatorReportsWhatIsWrongWithAnotherDataCenter(t *testing.T) 
 
 	// c comes back with another manifest: nobody takes part in its links, and everybody says why.
 	own := d.config
-	own.Binding = contract.BindingStatic
+	own.Binding = causal.Static.String()
 	for _, part := range parts {
 		c := own
 		c.TLS = certs.of("c", part)

@@ -145,7 +145,7 @@ func (d *deployment) attackAs(dc string) (send func(causal.Message), own topolog
 	net, err := transport.NewGRPC(transport.Config{
 		Process: "attacker", Nodes: []topology.Node{own.WithMember(1)}, Handler: func([]causal.Message) {}, TLS: files,
 		Log:      slog.New(slog.DiscardHandler),
-		Topology: func() *topology.Topology { return top }, Members: top.MembersOf, Binding: contract.BindingDynamic,
+		Topology: func() *topology.Topology { return top }, Members: top.MembersOf, Binding: causal.Dynamic.String(),
 		Resolve: func(n topology.Node) (string, bool) {
 			if n.Part != topology.Coordinator || n.Member != 1 || n.DC == own.DC {
 				return "", false

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,15 +14,6 @@ import (
 
 	"github.com/causalstore/causalstore/lab/local"
 )
-
-// oneDC is the topology of a deployment without distances.
-const oneDC = `epoch: 1
-dataCenters:
-- {name: here}
-rings:
-- name: ring
-  dataCenters: [here]
-`
 
 // deployment is a whole deployment in a separate process: `causalstore local`.
 type deployment struct {
@@ -38,7 +28,7 @@ func startDeployment(ctx context.Context, binary, dir string, args ...string) (*
 	args = append([]string{"local", "--data-dir", filepath.Join(dir, "data"), "--port", "0", "--admin-port",
 		"0", "--pprof",
 		"--endpoints-file", ends}, args...)
-	p, err := startProgram(dir, "causalstore", binary, args...)
+	p, err := startProgram(nil, dir, "causalstore", binary, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +44,6 @@ func startDeployment(ctx context.Context, binary, dir string, args ...string) (*
 		return nil, errors.Join(err, p.stop())
 	}
 	return d, nil
-}
-
-// startOneDC runs a deployment of one data center, without a WAN.
-func startOneDC(ctx context.Context, binary, dir string, args ...string) (*deployment, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	file := filepath.Join(dir, "topology.yaml")
-	if err := os.WriteFile(file, []byte(oneDC), 0o600); err != nil {
-		return nil, err
-	}
-	return startDeployment(ctx, binary, dir, append([]string{"--topology", file, "--wan=false"}, args...)...)
 }
 
 // fetch gets a page from the admin address.
@@ -86,45 +64,12 @@ func (d *deployment) state(ctx context.Context) (local.State, error) {
 }
 
 // incomplete counts the writes that are not complete in every ring yet.
-func incomplete(st local.State) (n int) {
+func (d *deployment) incomplete(ctx context.Context) (n float64, err error) {
+	st, err := d.state(ctx)
 	for _, o := range st.Origins {
-		n += o.Incomplete
+		n += float64(o.Incomplete)
 	}
-	return n
-}
-
-// drainStallLimit is how long a deployment may complete none of its writes before draining it fails.
-const drainStallLimit = 2 * time.Minute
-
-// drain waits until every accepted write is complete. It returns how many were incomplete at first, and how long it
-// took.
-func (d *deployment) drain(ctx context.Context) (backlog int, took time.Duration, err error) {
-	start := time.Now()
-	moved, left := start, math.MaxInt
-	for first := true; ; first = false {
-		st, err := d.state(ctx)
-		if err != nil {
-			return backlog, 0, err
-		}
-		n, now := incomplete(st), time.Now()
-		if first {
-			backlog = n
-		}
-		switch {
-		case n == 0:
-			return backlog, now.Sub(start), nil
-		case n < left:
-			moved, left = now, n
-		case now.Sub(moved) > drainStallLimit:
-			return backlog, now.Sub(start), fmt.Errorf("%d writes are not complete, and none completed in the last %s",
-				n, drainStallLimit)
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return backlog, now.Sub(start), ctx.Err()
-		}
-	}
+	return n, err
 }
 
 // allocations are what a Go process has allocated since its start.
@@ -136,10 +81,6 @@ func (a allocations) since(b allocations) allocations {
 
 func (a allocations) plus(b allocations) allocations {
 	return allocations{a.Objects + b.Objects, a.Bytes + b.Bytes, a.Collections + b.Collections}
-}
-
-func (d *deployment) allocations(ctx context.Context) (allocations, error) {
-	return readAllocations(ctx, &d.http, "http://"+d.Admin)
 }
 
 // readAllocations reads runtime.MemStats of a process that serves pprof, from the end of the heap profile in text form.
@@ -162,13 +103,4 @@ func readAllocations(ctx context.Context, client *http.Client, base string) (all
 		return a, errors.New("the heap profile has no memory statistics")
 	}
 	return a, nil
-}
-
-// profile takes a CPU profile.
-func (d *deployment) profile(ctx context.Context, length time.Duration) ([]byte, error) {
-	b, err := d.fetch(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds()))))
-	if err != nil {
-		return nil, fmt.Errorf("take a CPU profile: %w", err)
-	}
-	return b, nil
 }

@@ -4,24 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
-	"github.com/causalstore/causalstore/topology"
 )
 
 // FaultOptions describe what to break, and under which load.
 type FaultOptions struct {
-	Dir string
+	Setup
 	// Topology is a file; empty means the built-in one. DC is the data center that is hurt.
 	Topology, DC string
-	// Cases are names of FaultNames; empty means all.
+	// Cases are names of faults; empty means all.
 	Cases []string
 	// Lead is how long caches are warmed before Before. After is the least time after the heal; it lasts until
 	// everything is normal again, but at most Recovery.
@@ -33,58 +31,64 @@ type FaultOptions struct {
 	Keys        int
 	ValueBytes  int
 	Scope       node.Scope
-	Snapshot    bool
+	Level       causal.Level
 	// Tune changes the machines, for tests.
-	Tune     local.Tune
-	Progress io.Writer
-	Command  string
+	Tune local.Tune
 }
 
-// FullFaults are the options of a complete run.
-func FullFaults() FaultOptions {
-	return FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second,
-		After:    8 * time.Second,
-		Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500, ValueBytes: 100,
-		Scope: node.ScopeConnection}
+// FullFaults returns the options of a full run.
+func FullFaults() *FaultOptions {
+	return &FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second,
+		After: 8 * time.Second, Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500,
+		ValueBytes: 100, Scope: node.ScopeConnection, Level: causal.Latest}
 }
 
-// QuickFaults are the options of --quick.
-func QuickFaults() FaultOptions {
-	o := FullFaults()
-	o.Lead, o.Before, o.During, o.After = 2*time.Second, 2*time.Second, 4*time.Second, 3*time.Second
-	return o
+func (o *FaultOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "faults",
+		Short: "Measure what clients see while a part fails, and how long a heal takes",
+		Long: `Runs a deployment of eight data centers on an emulated WAN for each fault, with
+clients in every data center at a fixed rate. It injects the fault into one data center, heals it,
+and prints for the clients there and elsewhere: operations that failed, latencies, the longest time
+without a success, and how long after the heal everything was normal. It checks what all clients
+have seen, and fails if that is not causal.
+
+Faults: ` + strings.Join(faultNames, ", ") + `.`,
+		Example: `  causalstore bench faults --quick
+  causalstore bench faults --cases dc-dead,cut-all --data-center sa-east-1
+  causalstore bench faults --report docs/benchmarks --json docs/benchmarks/faults.json`,
+		quick:   "shorter phases: all faults in about three and a half minutes",
+		quickly: map[string]string{"lead": "2s", "before": "2s", "during": "4s", "after": "3s"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
+	}
 }
 
-func (o *FaultOptions) check(t *topology.Topology) error {
-	if _, ok := t.ByName(o.DC); !ok {
-		return fmt.Errorf("--data-center: unknown data center %q", o.DC)
-	}
-	for _, name := range o.Cases {
-		if !slices.Contains(FaultNames(), name) {
-			return fmt.Errorf("--cases: unknown fault %q; use %s", name, strings.Join(FaultNames(), ", "))
-		}
-	}
-	if len(t.DCs) < 2 {
-		return errors.New("--topology: there must be two data centers at least")
-	}
-	if o.Lead < 0 || o.Before <= 0 || o.During <= 0 || o.After <= 0 || o.Recovery < o.After {
-		return errors.New("--during: the phases must be longer than 0")
-	}
-	if !(o.Rate > 0) || o.Connections < 1 || o.Keys < 1 || o.ValueBytes < 1 ||
-		!(o.ReadRatio > mgetShare && o.ReadRatio < 1) {
-		return fmt.Errorf(
-			"--rate, --connections, --keys and --value-bytes must be positive, and --read-ratio between %g and 1",
-			mgetShare)
-	}
-	return nil
+func (o *FaultOptions) declare(f *flags) {
+	f.StringSliceVar(&o.Cases, "cases", nil, "faults to measure (default all)")
+	f.StringVar(&o.DC, "data-center", o.DC, "data center to break")
+	f.DurationVar(&o.Lead, "lead", o.Lead, "how long clients work before anything is measured")
+	f.DurationVar(&o.Before, "before", o.Before, "how long it is measured before each fault")
+	f.DurationVar(&o.During, "during", o.During, "how long each fault lasts")
+	f.DurationVar(&o.After, "after", o.After, "how long it is measured after each heal at least")
+	f.Float64Var(&o.Rate, "rate", o.Rate, "operations per second of all clients together")
+	f.count(&o.Connections, "connections", "clients in each data center")
+	f.Float64Var(&o.ReadRatio, "read-ratio", o.ReadRatio, "share of reads; 2 % are MGET")
+	f.count(&o.Keys, "keys", "number of keys")
+	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
+	f.StringVar((*string)(&o.Scope), "session-scope", string(o.Scope),
+		"scope of a session: Pod (all clients of a data center), or Connection")
+	f.reads(&o.Level)
+	f.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
+	f.positive("before", "during", "after", "rate")
+	f.notNegative("lead")
+	f.between(mgetShare, 1, "read-ratio")
+	f.oneOf(faultNames, "cases")
+	f.oneOf([]string{string(node.ScopePod), string(node.ScopeConnection)}, "session-scope")
 }
 
 // Faults is what clients saw while parts of a deployment failed.
 type Faults struct {
-	Machine     string       `json:"machine"`
-	Commit      string       `json:"commit"`
-	Command     string       `json:"command"`
-	Date        string       `json:"date"`
+	Origin
 	DC          string       `json:"dataCenter"`
 	DataCenters int          `json:"dataCenters"`
 	Rings       int          `json:"rings"`
@@ -99,6 +103,8 @@ type Faults struct {
 	Cases       []*FaultCase `json:"cases"`
 	TookSeconds float64      `json:"tookSeconds"`
 	OthersCores float64      `json:"othersCores"`
+
+	violations []error
 }
 
 // FaultCase is one fault.
@@ -164,67 +170,52 @@ type FaultHeal struct {
 	Recovered bool    `json:"recovered"`
 }
 
-// MeasureFaults breaks a deployment in one way after the other, each time a new one, and measures what its clients see.
-// A history that is not causal, and data centers that do not agree in the end, are errors; the result is valid beside
-// them.
-func MeasureFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
-	t := topology.Default()
-	if o.Topology != "" {
-		var err error
-		if t, err = topology.Load(o.Topology); err != nil {
-			return nil, err
-		}
-	}
-	if err := o.check(t); err != nil {
+// Measure breaks a deployment in one way after the other, each time a new one, and measures what its clients see.
+func (o *FaultOptions) Measure(ctx context.Context) (*Faults, error) {
+	t, err := paperTopology(o.Topology)
+	if err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(o.Dir)
-	if err != nil {
+	if _, ok := t.ByName(o.DC); !ok {
+		return nil, fmt.Errorf("--data-center: unknown data center %q", o.DC)
+	}
+	if len(t.DCs) < 2 {
+		return nil, errors.New("--topology: there must be two data centers at least")
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	res := &Faults{Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January 2006"),
-		DC: o.DC, DataCenters: len(t.DCs),
-		Rings: len(t.Rings), Rate: o.Rate, Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys,
-		ValueBytes: o.ValueBytes,
-		Scope:      strings.ToLower(string(o.Scope)), Snapshot: o.Snapshot, During: o.During.Seconds()}
-	busy, err := busyTime()
+	res := &Faults{Origin: o.origin(), DC: o.DC, DataCenters: len(t.DCs), Rings: len(t.Rings), Rate: o.Rate,
+		Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Level == causal.Snapshot,
+		During: o.During.Seconds()}
+	before, err := loadOf(nil)
 	if err != nil {
 		return nil, err
 	}
-	mine := ownCPU()
-	var violations []error
 	for _, c := range faultCases(t, o.DC) {
 		if len(o.Cases) > 0 && !slices.Contains(o.Cases, c.name) {
 			continue
 		}
-		reportProgress(o.Progress, "%s", c.title)
-		run := &faultRun{o: &o, topology: t, fault: c}
-		out, err := run.measure(ctx, dir)
+		o.progress("%s", c.title)
+		run := &faultRun{o: o, topology: t, fault: c}
+		out, err := run.measure(ctx)
 		var broken *brokenHistoryError
 		if errors.As(err, &broken) {
-			violations = append(violations, fmt.Errorf("%s: %w", c.name, broken))
+			res.violations = append(res.violations, fmt.Errorf("%s: %w", c.name, broken))
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 		res.Cases = append(res.Cases, out)
 	}
 	res.TookSeconds = time.Since(begun).Seconds()
-	busyNow, err := busyTime()
-	if err != nil {
-		return nil, err
-	}
-	res.OthersCores = max(0, (busyNow-busy-(ownCPU()-mine)).Seconds()/res.TookSeconds)
-	return res, errors.Join(violations...)
+	after, err := loadOf(nil)
+	var others bystanders
+	others.add(before, after)
+	res.OthersCores = others.processors()
+	return res, err
 }
 
-// WriteReport writes the tables as a page of Markdown into a directory, which it creates if necessary.
-func (f *Faults) WriteReport(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "faults.md"), f.page(), 0o644); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
-}
+// Verdict returns the histories that are not causal, and where data centers do not agree in the end.
+func (f *Faults) Verdict() error { return errors.Join(f.violations...) }

@@ -27,9 +27,6 @@ var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middlem
 	"coordinator-hung", "dc-dead", "dc-hung",
 	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "shard-lost", "ring-lost", "dc-lost"}
 
-// FaultNames returns the names of the faults.
-func FaultNames() []string { return faultNames }
-
 // faultCases returns the faults of a data center that its topology allows.
 func faultCases(t *topology.Topology, dc string) []faultCase {
 	var cases []faultCase

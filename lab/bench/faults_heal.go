@@ -44,7 +44,7 @@ func (r *faultRun) awaitNormal(ctx context.Context, healed time.Time) error {
 		gone, r.recovery.local[0] = r.o.DC, healed
 	}
 	for !r.recovery.isOver() && time.Since(healed) < r.o.Recovery {
-		if err := pauseFor(ctx, statePoll); err != nil {
+		if err := sleep(ctx, statePoll); err != nil {
 			return err
 		}
 		now := time.Now()

@@ -43,14 +43,17 @@ func (e *brokenHistoryError) Error() string {
 }
 
 // measure runs the load, breaks and heals the deployment meanwhile, and checks what clients have seen.
-func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err error) {
-	data, err := makeDataDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(data)
+func (r *faultRun) measure(ctx context.Context) (out *FaultCase, err error) {
+	err = r.o.withDataDir(func(dir string) error {
+		out, err = r.run(ctx, dir)
+		return err
+	})
+	return out, err
+}
+
+func (r *faultRun) run(ctx context.Context, data string) (out *FaultCase, err error) {
 	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data,
-		Scope: r.o.Scope, Snapshot: r.o.Snapshot,
+		Scope: r.o.Scope, Level: r.o.Level,
 		Cache: true, WAN: true, Host: "127.0.0.1", Tune: r.o.Tune})
 	if err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (r *faultRun) measure(ctx context.Context, dir string) (out *FaultCase, err
 	out = &FaultCase{Name: r.fault.name, Title: r.fault.title, Here: r.fault.here, Gone: r.fault.gone,
 		Phases: r.watch.phases(r.groups())}
 	out.Released, out.Heal = r.released, r.healTimes()
-	return out, r.judge(out, &recorded, &done.result, dir)
+	return out, r.judge(out, &recorded, &done.result, r.o.Dir)
 }
 
 func (r *faultRun) load(recorded *bytes.Buffer) load.Config {
@@ -121,11 +124,11 @@ func (r *faultRun) breakAndHeal(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := pauseFor(ctx, r.o.Lead); err != nil {
+	if err := sleep(ctx, r.o.Lead); err != nil {
 		return err
 	}
 	r.watch.enter(phaseBefore)
-	if err := pauseFor(ctx, r.o.Before); err != nil {
+	if err := sleep(ctx, r.o.Before); err != nil {
 		return err
 	}
 	r.watch.enter(phaseDuring)
@@ -147,7 +150,7 @@ func (r *faultRun) breakAndHeal(ctx context.Context) error {
 	if err := r.awaitNormal(ctx, healed); err != nil {
 		return err
 	}
-	err := pauseFor(ctx, time.Until(healed.Add(r.o.After)))
+	err := sleep(ctx, time.Until(healed.Add(r.o.After)))
 	r.watch.enter(phaseEnd)
 	return err
 }
@@ -166,7 +169,7 @@ func (r *faultRun) injectAll(ctx context.Context, faults []local.Fault) error {
 func (r *faultRun) awaitRelease(ctx context.Context) error {
 	began := r.watch.enteredAt(phaseDuring)
 	for time.Since(began) < r.o.During {
-		if err := pauseFor(ctx, min(statePoll, r.o.During)); err != nil {
+		if err := sleep(ctx, min(statePoll, r.o.During)); err != nil {
 			return err
 		}
 		if r.released != nil {
@@ -204,14 +207,4 @@ func (r *faultRun) judge(out *FaultCase, recorded *bytes.Buffer, result *load.Re
 		return fmt.Errorf("keep the history (%s): %w", what, err)
 	}
 	return &brokenHistoryError{what, path}
-}
-
-// pauseFor waits. It fails if ctx ends first.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -17,20 +17,9 @@ import (
 )
 
 // tinyFaults breaks a small deployment for a short while.
-func tinyFaults(t *testing.T) bench.FaultOptions {
-	file := filepath.Join(t.TempDir(), "topology.yaml")
-	err := os.WriteFile(file, []byte(`epoch: 1
-dataCenters: [{name: a}, {name: b}, {name: c}]
-rings:
-- {name: one, dataCenters: [a, b]}
-- {name: two, dataCenters: [c]}
-roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+func tinyFaults(t *testing.T) *bench.FaultOptions {
 	o := bench.FullFaults()
-	o.Dir, o.Topology, o.DC, o.Command = t.TempDir(), file, "a", "causalstore bench faults"
+	o.Setup, o.Topology, o.DC = setup(t, ""), smallTopology(t), "a"
 	o.Lead, o.Before, o.During, o.After = 300*time.Millisecond, time.Second, time.Second, time.Second
 	o.Rate, o.Connections, o.ReadRatio, o.Keys = 300, 3, 0.7, 30
 	o.Tune.Coordinator = func(c *coordinator.Config) { c.ExclusionDelay = 0 }
@@ -40,7 +29,7 @@ roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
 func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 	o := tinyFaults(t)
 	o.Cases = []string{"cache-dead", "cut-between-rings", "shard-lost", "dc-lost"}
-	res, err := bench.MeasureFaults(t.Context(), o)
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +60,10 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 			t.Errorf("%s: heal %+v", c.Name, c.Heal)
 		}
 	}
-	says(t, res.Text, "During the fault", "cut from c (other ring)", "LOST DATA BACK", "elsewhere")
+	says(t, res, "During the fault", "cut from c (other ring)", "LOST DATA BACK", "elsewhere")
 	carries(t, res)
 	dir := t.TempDir()
-	if err := res.WriteReport(dir); err != nil {
+	if err := res.Report().Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "faults.md"))
@@ -96,11 +85,14 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 	}
 	const attempts = 6
 	for range attempts {
-		res, err := bench.MeasureFaults(t.Context(), o)
-		if err == nil {
+		res, err := o.Measure(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = res.Verdict(); err == nil {
 			continue
 		}
-		if res == nil || res.Cases[0].Violations == 0 {
+		if res.Cases[0].Violations == 0 {
 			t.Fatalf("%+v, %v", res, err)
 		}
 		kept, globErr := filepath.Glob(filepath.Join(o.Dir, "causalstore-history-congestion-*.jsonl"))
@@ -113,18 +105,11 @@ func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
 		attempts)
 }
 
-func TestFaultsRefusesInvalidOptions(t *testing.T) {
-	for what, change := range map[string]func(*bench.FaultOptions){
-		`--data-center: unknown data center "x"`: func(o *bench.FaultOptions) { o.DC = "x" },
-		`--cases: unknown fault "fire"`:          func(o *bench.FaultOptions) { o.Cases = []string{"fire"} },
-		"--rate":                                 func(o *bench.FaultOptions) { o.Rate = 0 },
-		"--read-ratio":                           func(o *bench.FaultOptions) { o.ReadRatio = 1 },
-		"--during":                               func(o *bench.FaultOptions) { o.During = 0 },
-	} {
-		o := bench.FullFaults()
-		change(&o)
-		if _, err := bench.MeasureFaults(t.Context(), o); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("want an error with %q, got %v", what, err)
-		}
+func TestFaultsRefusesWhatTheTopologyLacks(t *testing.T) {
+	o := tinyFaults(t)
+	o.DC = "x"
+	_, err := o.Measure(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `--data-center: unknown data center "x"`) {
+		t.Errorf("an unknown data center: %v", err)
 	}
 }

@@ -1,24 +1,25 @@
 package bench
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Text prints the tables.
-func (f *Faults) Text(out io.Writer) {
-	fmt.Fprintf(out, "\nWhat clients see while a part of %s fails\n%s\n", f.DC, f.setting())
-	for _, t := range f.tables() {
-		t.text(out)
-	}
-	fmt.Fprintln(out, "\nHistories of all operations, checked:")
+// Report has the tables, and what the checker says of what clients have seen.
+func (f *Faults) Report() *Report {
+	chapters := tablesIn(f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(),
+		f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault"))
+	histories := chapter{title: "Histories", text: "The checker has judged what all clients saw, with reads of every " +
+		"key in every data center at the end."}
 	for _, c := range f.Cases {
-		fmt.Fprintf(out, "%s: %s\n", c.Name, c.History)
+		histories.lines = append(histories.lines, c.Title+": "+c.History)
 	}
+	r := f.report("faults", "When a part fails", f.setting(), append(chapters, histories)...)
+	r.page.intro = "This page is written by the command below; [benchmarks.md](../benchmarks.md#when-a-part-fails) " +
+		"says how to read it."
+	return r
 }
 
 func (f *Faults) setting() string {
@@ -27,38 +28,11 @@ func (f *Faults) setting() string {
 		reads = "snapshot"
 	}
 	return fmt.Sprintf(
-		"%s; commit %s; %s; other processes used %.2f cores meanwhile.\n%d data centers in %d rings with emulated "+
-			"WAN, one process; %.0f "+
-			"operations per second of %d clients in each data center;\n%.0f %% reads (--reads %s), %d keys of %d "+
-			"bytes, all alike popular; session scope %s; "+
-			"each fault lasts %.3g s.", f.Machine, f.Commit, f.Date, f.OthersCores, f.DataCenters, f.Rings, f.Rate,
-		f.Connections, 100*f.ReadRatio, reads,
-		f.Keys, f.ValueBytes, f.Scope, f.During)
-}
-
-// page returns the tables as Markdown.
-func (f *Faults) page() []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b,
-		"# When a part fails\n\nThis page is written by the command below; "+
-			"[benchmarks.md](../benchmarks.md#when-a-part-fails) says how to read it.\n\n"+
-			"```\n$ %s\n```\n\n%s\n\n", f.Command, f.setting())
-	for _, t := range f.tables() {
-		fmt.Fprintf(&b, "## %s\n\n", t.title)
-		t.markdown(&b)
-	}
-	fmt.Fprintf(&b,
-		"## Histories\n\nThe checker has judged what all clients saw, with reads of every key in every data center "+
-			"at the end.\n\n")
-	for _, c := range f.Cases {
-		fmt.Fprintf(&b, "* %s: %s\n", c.Title, c.History)
-	}
-	return b.Bytes()
-}
-
-func (f *Faults) tables() []*table {
-	return []*table{f.phaseTable("during", "During the fault"), f.releaseTable(), f.healTable(),
-		f.phaseTable("after", "After the heal"), f.phaseTable("before", "Before the fault")}
+		"other processes used %.2f cores meanwhile; parts of %s fail.\n%d data centers in %d rings with emulated "+
+			"WAN, one process; %.0f operations per second of %d clients in each data center;\n%.0f %% reads "+
+			"(--reads %s), %d keys of %d bytes, all alike popular; session scope %s; each fault lasts %.3g s.",
+		f.OthersCores, f.DC, f.DataCenters, f.Rings, f.Rate, f.Connections, 100*f.ReadRatio, reads, f.Keys,
+		f.ValueBytes, f.Scope, f.During)
 }
 
 // phaseTable shows one phase of all faults.
@@ -67,15 +41,14 @@ func (f *Faults) phaseTable(phase, title string) *table {
 		"Failed writes", "p50 / p99 / max ms",
 		"Gap s"}}
 	for _, c := range f.Cases {
-		name := c.Title
 		for _, p := range c.Phases {
 			if p.Phase == phase {
-				t.add(append(append([]string{name, p.Clients},
-					append(p.Reads.cells(), fmt.Sprintf("%.0f %%", 100*p.Local))...), p.Writes.cells()...)...)
-				name = ""
+				t.add(slices.Concat([]string{c.Title, p.Clients}, p.Reads.cells(),
+					[]string{fmt.Sprintf("%.0f %%", 100*p.Local)}, p.Writes.cells())...)
 			}
 		}
 	}
+	t.mergeRepeated(1)
 	return t
 }
 

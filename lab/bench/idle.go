@@ -4,32 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"text/tabwriter"
+	"strings"
 	"time"
 
-	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
 // IdleOptions describe for how long parts are left alone, and beside how many sidecars.
 type IdleOptions struct {
-	Binary string
-	Dir    string
+	Setup
 	// Length is how long each measurement lasts, and Settle how long a deployment is left alone before.
 	Length, Settle time.Duration
 	// Sidecars is how many sidecars without clients are then added to the first data center.
 	Sidecars int
-	// Reads is the mode of reading of all sessions.
-	Reads    string
-	Progress io.Writer
+	// Level is that of all sessions.
+	Level causal.Level
+}
+
+// FullIdle returns the options of a full run.
+func FullIdle() *IdleOptions {
+	return &IdleOptions{Length: time.Minute, Settle: 35 * time.Second, Sidecars: 50, Level: causal.Latest}
+}
+
+func (o *IdleOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "idle",
+		Short: "Measure what the parts cost while no client does anything",
+		Long: `Runs three data centers in two rings, each part in its own process, and measures
+the CPU time, the memory, the wake-ups and the messages of each part while no client does anything.
+It does so again with more sidecars in the first data center. Requires Linux.`,
+		quick:   "measure for 10 s instead of 60, with 5 sidecars more",
+		quickly: map[string]string{"seconds": "10", "sidecars": "5"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
+	}
+}
+
+func (o *IdleOptions) declare(f *flags) {
+	f.in(time.Second, &o.Length, "seconds", "length of each measurement in seconds")
+	f.in(time.Second, &o.Settle, "settle",
+		"time without clients before a measurement, in seconds; leases of caches last 30 s after the last read")
+	f.IntVar(&o.Sidecars, "sidecars", o.Sidecars, "number of sidecars that are added to the first data center")
+	f.reads(&o.Level)
+	f.StringVar(&o.Binary, "binary", "", "program to measure; default: this one")
+	f.positive("seconds")
+	f.notNegative("settle", "sidecars")
 }
 
 // Idle is what the parts of a deployment cost while no client does anything.
 type Idle struct {
-	Machine string  `json:"machine"`
+	Origin
 	Reads   string  `json:"reads"`
 	Seconds float64 `json:"seconds"`
 	// Small is a deployment of three data centers in two rings, Crowded the first of them with more sidecars.
@@ -53,21 +77,17 @@ type IdlePart struct {
 	Received float64 `json:"receivedPerSecond"`
 }
 
-// MeasureIdle starts the parts of three data centers as separate processes, lets one client write and read, and
-// measures what the parts do while nobody asks them anything. Then it adds sidecars to the first data center and
-// measures again.
-func MeasureIdle(ctx context.Context, o IdleOptions) (*Idle, error) {
-	dir, err := makeDataDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), reads: contract.Reads(o.Reads)})
-	if err != nil {
-		return nil, err
-	}
-	m := &Idle{Machine: machine(), Reads: o.Reads, Seconds: o.Length.Seconds(), Sidecars: o.Sidecars}
-	return m, errors.Join(m.measure(ctx, o, f), f.stop())
+// Measure starts the parts of three data centers as separate processes, lets one client write and read, and measures
+// what the parts do while nobody asks them anything. Then it adds sidecars to the first data center and measures again.
+func (o *IdleOptions) Measure(ctx context.Context) (*Idle, error) {
+	m := &Idle{Origin: o.origin(), Reads: o.Level.String(), Seconds: o.Length.Seconds(), Sidecars: o.Sidecars}
+	return m, o.withDataDir(func(dir string) error {
+		f, err := startProcesses(ctx, o.Binary, dir, processSpec{topology: idleTopology(), level: o.Level})
+		if err != nil {
+			return err
+		}
+		return errors.Join(m.measure(ctx, o, f), f.stop())
+	})
 }
 
 // The kinds of the sidecars; the kinds of other members are the names of their parts.
@@ -87,7 +107,7 @@ func idleTopology() topology.File {
 	return t
 }
 
-func (m *Idle) measure(ctx context.Context, o IdleOptions, f *processes) error {
+func (m *Idle) measure(ctx context.Context, o *IdleOptions, f *processes) error {
 	for _, p := range f.members {
 		if p.part == "sidecar" {
 			p.kind = sidecarWithoutClient
@@ -101,14 +121,14 @@ func (m *Idle) measure(ctx context.Context, o IdleOptions, f *processes) error {
 		return err
 	}
 	defer client.Close()
-	reportProgress(o.Progress, "three data centers, after %s: measuring for %s", o.Settle, o.Length)
+	o.progress("three data centers, after %s: measuring for %s", o.Settle, o.Length)
 	if m.Small, err = measureIdle(ctx, f, o, f.members); err != nil {
 		return err
 	}
 	if err := addSidecars(ctx, f, sidecarWithoutClient, o.Sidecars); err != nil {
 		return err
 	}
-	reportProgress(o.Progress, "%d sidecars more, after %s: measuring for %s", o.Sidecars, o.Settle, o.Length)
+	o.progress("%d sidecars more, after %s: measuring for %s", o.Sidecars, o.Settle, o.Length)
 	var crowded []*member
 	for _, p := range f.members {
 		if p.dc == idleDCs[0] {
@@ -129,40 +149,22 @@ func addSidecars(ctx context.Context, f *processes, kind string, n int) error {
 	return f.awaitReady(ctx)
 }
 
-// connectIdleClient opens a connection that writes and reads once, and stays open.
-func connectIdleClient(f *processes) (net.Conn, error) {
+// connectIdleClient opens a connection that writes once, and stays open.
+func connectIdleClient(f *processes) (*conn, error) {
 	for _, p := range f.members {
 		if p.kind != sidecarWithClient {
 			continue
 		}
-		c, err := net.Dial("tcp", p.redis)
+		c, err := dial(p.redis)
 		if err != nil {
 			return nil, fmt.Errorf("connect to the %s: %w", p.kind, err)
 		}
-		if err := askOnce(c, "SET idle 1\r\n", "+OK\r\n"); err != nil {
-			return nil, errors.Join(err, c.Close())
+		if answer, err := c.ask("SET", "idle", "1"); err != nil || !isOK(answer) {
+			return nil, errors.Join(fmt.Errorf("SET was answered %q, %w", answer, err), c.Close())
 		}
 		return c, nil
 	}
 	return nil, errors.New("no sidecar for the client")
-}
-
-// askOnce sends an inline command and checks the reply.
-func askOnce(c net.Conn, command, want string) error {
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(c, command); err != nil {
-		return fmt.Errorf("send %q: %w", command, err)
-	}
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(c, got); err != nil {
-		return fmt.Errorf("read the reply to %q: %w", command, err)
-	}
-	if string(got) != want {
-		return fmt.Errorf("the reply to %q is %q", command, got)
-	}
-	return nil
 }
 
 // activity is what a process has done since its start.
@@ -187,8 +189,8 @@ func activityOf(ctx context.Context, f *processes, p *member) (a activity, err e
 }
 
 // measureIdle returns the means of the members by kind, in the order in which the kinds first come.
-func measureIdle(ctx context.Context, f *processes, o IdleOptions, members []*member) ([]IdlePart, error) {
-	if err := wait(ctx, o.Settle); err != nil {
+func measureIdle(ctx context.Context, f *processes, o *IdleOptions, members []*member) ([]IdlePart, error) {
+	if err := sleep(ctx, o.Settle); err != nil {
 		return nil, err
 	}
 	before := make([]activity, len(members))
@@ -199,7 +201,7 @@ func measureIdle(ctx context.Context, f *processes, o IdleOptions, members []*me
 		}
 	}
 	start := time.Now()
-	if err := wait(ctx, o.Length); err != nil {
+	if err := sleep(ctx, o.Length); err != nil {
 		return nil, err
 	}
 	var parts []IdlePart
@@ -249,29 +251,19 @@ func measureIdle(ctx context.Context, f *processes, o IdleOptions, members []*me
 	return parts, nil
 }
 
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// Text prints the figures.
-func (m *Idle) Text(out io.Writer) {
-	fmt.Fprintf(out, "\nIdle parts, each in its own process, embedded storage, reads %s\n%s; %.0f s each\n", m.Reads,
-		m.Machine, m.Seconds)
-	print := func(title string, parts []IdlePart) {
-		fmt.Fprintf(out, "\n%s\n", title)
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "EACH\tCPU ms/s\tRESIDENT MiB\tANONYMOUS MiB\tWAKE-UPS/s\tSENT/s\tRECEIVED/s\t")
+// Report has the figures.
+func (m *Idle) Report() *Report {
+	parts := func(title string, parts []IdlePart) *table {
+		t := &table{title: title, head: []string{"each", "CPU ms/s", "resident MiB", "anonymous MiB", "wake-ups/s",
+			"sent/s", "received/s"}}
 		for _, p := range parts {
-			fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.0f\t%.1f\t%.1f\t\n", p.Part, p.CPUMs, p.ResidentMiB, p.AnonymousMiB,
-				p.WakeUps, p.Sent, p.Received)
+			t.add(append([]string{p.Part}, strings.Fields(fmt.Sprintf("%.1f %.1f %.1f %.0f %.1f %.1f", p.CPUMs,
+				p.ResidentMiB, p.AnonymousMiB, p.WakeUps, p.Sent, p.Received))...)...)
 		}
-		_ = w.Flush() // to a terminal
+		return t
 	}
-	print("Three data centers in two rings, the mean of the parts of each kind:", m.Small)
-	print(fmt.Sprintf("The first data center with %d sidecars more:", m.Sidecars), m.Crowded)
+	return m.report("idle", "Idle parts, each in its own process, embedded storage",
+		fmt.Sprintf("reads %s; %.0f s each", m.Reads, m.Seconds),
+		tablesIn(parts("Three data centers in two rings, the mean of the parts of each kind", m.Small),
+			parts(fmt.Sprintf("The first data center with %d sidecars more", m.Sidecars), m.Crowded))...)
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/causalstore/causalstore/topology"
@@ -19,8 +15,7 @@ import (
 
 // LimitsOptions say how hard the parts are attacked.
 type LimitsOptions struct {
-	Binary string
-	Dir    string
+	Setup
 	// Length is for how long each attack lasts, and Connections how many clients it has.
 	Length      time.Duration
 	Connections int
@@ -29,13 +24,47 @@ type LimitsOptions struct {
 	// Keys is how many go through a cache of CacheBytes.
 	Keys, CacheBytes int
 	// Attacks names those to make; none: all.
-	Attacks  []string
-	Progress io.Writer
+	Attacks []string
+}
+
+// FullLimits returns the options of a full run.
+func FullLimits() *LimitsOptions {
+	return &LimitsOptions{Length: 10 * time.Second, Connections: 200, Idle: 10000, Keys: 1000000, CacheBytes: 64 << 20}
+}
+
+func (o *LimitsOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "limits",
+		Short: "Attack each part with what takes most memory, and compare it with the limits of the containers",
+		Long: `Runs each part of one data center in its own process, with a stock redis-server
+as its storage and the memory limits that the operator gives to containers. Measures what an idle
+connection takes. Then clients try to make the parts take as much memory as they can, in a
+deployment of its own for each way. Fails if a part takes more than its container may, or a client
+that comes later is not served. Requires redis-server and Linux.
+
+The attacks are ` + strings.Join(attackNames(), ", ") + ".",
+		quick:   "3 s for each attack, a tenth of the keys and of the idle connections",
+		quickly: map[string]string{"seconds": "3", "keys": "100000", "idle": "1000"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
+	}
+}
+
+func (o *LimitsOptions) declare(f *flags) {
+	f.in(time.Second, &o.Length, "seconds", "length of each attack in seconds")
+	f.count(&o.Connections, "connections", "number of clients that attack")
+	f.IntVar(&o.Idle, "idle", o.Idle,
+		"number of idle connections; the limit of open files must be greater; 0: do not measure them")
+	f.count(&o.Keys, "keys", "number of keys that go through the cache")
+	f.count(&o.CacheBytes, "cache-bytes", "bound of that cache in bytes")
+	f.StringSliceVar(&o.Attacks, "attacks", nil, "the attacks to make; default: all")
+	f.positive("seconds")
+	f.notNegative("idle")
+	f.oneOf(attackNames(), "attacks")
 }
 
 // Limits is what the parts take under attack, beside the memory limits of their containers.
 type Limits struct {
-	Machine string `json:"machine"`
+	Origin
 	// LimitMiB holds the memory limits of the containers, by part.
 	LimitMiB map[string]int64 `json:"limitMiB"`
 	// IdleMiB is the memory of a sidecar without clients that is not mapped from files. With IdleConnections clients
@@ -66,38 +95,30 @@ type AttackResult struct {
 // tenths.
 var containerMiB = map[string]int64{"sidecar": 256, "coordinator": 1024, "middleman": 512, "cache": 256}
 
-// MeasureLimits attacks deployments whose parts have the memory limits of their containers, one after the other, and
-// measures what the parts take.
-func MeasureLimits(ctx context.Context, o LimitsOptions) (*Limits, error) {
-	for _, name := range o.Attacks {
-		if !slices.Contains(AttackNames(), name) {
-			return nil, fmt.Errorf("there is no attack %q; there are: %s", name, strings.Join(AttackNames(), ", "))
+// Measure attacks deployments whose parts have the memory limits of their containers, one after the other, and measures
+// what the parts take.
+func (o *LimitsOptions) Measure(ctx context.Context) (*Limits, error) {
+	l := &Limits{Origin: o.origin(), LimitMiB: containerMiB, IdleGoal: goal{Most: 20}, ConnectionGoal: goal{Most: 8192}}
+	return l, o.withDataDir(func(dir string) error {
+		if o.Idle > 0 {
+			o.progress("%d idle connections", o.Idle)
+			if err := l.idle(ctx, o, filepath.Join(dir, "idle")); err != nil {
+				return fmt.Errorf("idle connections: %w", err)
+			}
 		}
-	}
-	dir, err := makeDataDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	l := &Limits{Machine: machine(), LimitMiB: containerMiB, IdleGoal: goal{Most: 20}, ConnectionGoal: goal{Most: 8192}}
-	if o.Idle > 0 {
-		reportProgress(o.Progress, "%d idle connections", o.Idle)
-		if err := l.idle(ctx, o, filepath.Join(dir, "idle")); err != nil {
-			return nil, fmt.Errorf("idle connections: %w", err)
+		for _, a := range allAttacks() {
+			if len(o.Attacks) > 0 && !slices.Contains(o.Attacks, a.name) {
+				continue
+			}
+			o.progress("%s: %s", a.name, a.what)
+			r, err := a.measure(ctx, o, filepath.Join(dir, a.name))
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			l.Attacks = append(l.Attacks, *r)
 		}
-	}
-	for _, a := range allAttacks() {
-		if len(o.Attacks) > 0 && !slices.Contains(o.Attacks, a.name) {
-			continue
-		}
-		reportProgress(o.Progress, "%s: %s", a.name, a.what)
-		r, err := a.measure(ctx, o, filepath.Join(dir, a.name))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.name, err)
-		}
-		l.Attacks = append(l.Attacks, *r)
-	}
-	return l, nil
+		return nil
+	})
 }
 
 // limitedSpec is one data center whose parts have the memory limits of their containers.
@@ -118,7 +139,7 @@ func twoRings() topology.File {
 }
 
 // idle measures a sidecar without clients, and then with idle ones.
-func (l *Limits) idle(ctx context.Context, o LimitsOptions, dir string) error {
+func (l *Limits) idle(ctx context.Context, o *LimitsOptions, dir string) error {
 	p, err := startProcesses(ctx, o.Binary, dir, limitedSpec())
 	if err != nil {
 		return err
@@ -128,7 +149,7 @@ func (l *Limits) idle(ctx context.Context, o LimitsOptions, dir string) error {
 }
 
 func (l *Limits) measureConnections(ctx context.Context, s *siege) error {
-	pid := s.p.find("sidecar", "here").program.pid()
+	pid := s.p.find("sidecar", hereDC).program.pid()
 	settle := func() (float64, error) {
 		// Buffers of the start are returned to the system after a while.
 		if err := sleep(ctx, s.Length); err != nil {
@@ -146,7 +167,7 @@ func (l *Limits) measureConnections(ctx context.Context, s *siege) error {
 		if err != nil {
 			return err
 		}
-		if reply, err := c.ask("PING"); err != nil || reply != "+PONG" {
+		if reply, err := c.ask("PING"); err != nil || reply.line != "+PONG" {
 			return fmt.Errorf("PING was answered %q, %w", reply, err)
 		}
 	}
@@ -159,7 +180,7 @@ func (l *Limits) measureConnections(ctx context.Context, s *siege) error {
 }
 
 // measure makes one attack on a deployment of its own.
-func (a *attack) measure(ctx context.Context, o LimitsOptions, dir string) (*AttackResult, error) {
+func (a *attack) measure(ctx context.Context, o *LimitsOptions, dir string) (*AttackResult, error) {
 	spec := limitedSpec()
 	if a.spec != nil {
 		a.spec(o, &spec)
@@ -211,38 +232,36 @@ func (a *attack) attempt(ctx context.Context, s *siege, r *AttackResult) error {
 	return err
 }
 
-// Text prints the figures beside the limits.
-func (l *Limits) Text(out io.Writer) {
-	fmt.Fprintf(out, "\nParts with the memory limits of their containers, each a process\n%s\n\n", l.Machine)
-	if l.IdleConnections > 0 {
-		fmt.Fprintf(out, "idle sidecar: %.1f MiB of its own; goal %s MiB: %s\n", l.IdleMiB, l.IdleGoal,
-			l.IdleGoal.verdict(l.IdleMiB))
-		fmt.Fprintf(out, "each of %d idle connections: %.0f bytes; goal %s: %s\n\n", l.IdleConnections,
-			l.BytesPerConnection, l.ConnectionGoal,
-			l.ConnectionGoal.verdict(l.BytesPerConnection))
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "GREATEST MEMORY, MiB\t")
+// Report has the figures beside the limits.
+func (l *Limits) Report() *Report {
+	t := &table{title: "Greatest memory in MiB", head: []string{"attack"}}
 	for _, part := range partNames {
-		fmt.Fprintf(w, "%s (of %d)\t", part, l.LimitMiB[part])
+		t.head = append(t.head, fmt.Sprintf("%s (of %d)", part, l.LimitMiB[part]))
 	}
-	fmt.Fprintln(w, "CLIENTS CLOSED\tWITHIN\t")
+	t.head = append(t.head, "clients closed", "within")
+	var lines []string
+	if l.IdleConnections > 0 {
+		lines = append(lines,
+			fmt.Sprintf("idle sidecar: %.1f MiB of its own; goal %s MiB: %s", l.IdleMiB, l.IdleGoal,
+				l.IdleGoal.verdict(l.IdleMiB)),
+			fmt.Sprintf("each of %d idle connections: %.0f bytes; goal %s: %s", l.IdleConnections, l.BytesPerConnection,
+				l.ConnectionGoal, l.ConnectionGoal.verdict(l.BytesPerConnection)))
+	}
 	for _, a := range l.Attacks {
-		fmt.Fprintf(w, "%s\t", a.Name)
+		row := []string{a.Name}
 		for _, part := range partNames {
-			fmt.Fprintf(w, "%.0f\t", a.PeakMiB[part])
+			row = append(row, fmt.Sprintf("%.0f", a.PeakMiB[part]))
 		}
-		fmt.Fprintf(w, "%.0f\t%t\t\n", a.Evicted, l.isWithin(a))
-	}
-	_ = w.Flush() // to a terminal
-	for _, a := range l.Attacks {
+		t.add(append(row, fmt.Sprintf("%.0f", a.Evicted), fmt.Sprint(l.isWithin(a)))...)
 		if len(a.Errors) > 0 {
-			fmt.Fprintf(out, "%s: error replies %v\n", a.Name, a.Errors)
+			lines = append(lines, fmt.Sprintf("%s: error replies %v", a.Name, a.Errors))
 		}
 		if a.Problem != "" {
-			fmt.Fprintf(out, "%s: %s\n", a.Name, a.Problem)
+			lines = append(lines, fmt.Sprintf("%s: %s", a.Name, a.Problem))
 		}
 	}
+	return l.report("limits", "Parts with the memory limits of their containers, each a process", "",
+		chapter{title: t.title, tables: []*table{t}, lines: lines})
 }
 
 func (l *Limits) isWithin(a AttackResult) bool {
@@ -254,9 +273,8 @@ func (l *Limits) isWithin(a AttackResult) bool {
 	return a.Problem == ""
 }
 
-// Exceeded returns the attacks in which a part took more than its container may, or after which clients were not
-// served.
-func (l *Limits) Exceeded() error {
+// Verdict returns the attacks in which a part took more than its container may, or after which clients were not served.
+func (l *Limits) Verdict() error {
 	var errs []error
 	for _, a := range l.Attacks {
 		if !l.isWithin(a) {
@@ -294,20 +312,23 @@ func (s *siege) setAndGet() error {
 	}
 	defer c.Close()
 	value := strconv.FormatInt(time.Now().UnixNano(), 10)
-	if reply, err := c.ask("SET", "after", value); err != nil || reply != "+OK" {
+	if reply, err := c.ask("SET", "after", value); err != nil || !isOK(reply) {
 		return fmt.Errorf("SET was answered %q, %w", reply, err)
 	}
-	if reply, err := c.ask("GET", "after"); err != nil || reply != "$"+strconv.Itoa(len(value)) {
+	if reply, err := c.ask("GET", "after"); err != nil || reply.value != value {
 		return fmt.Errorf("GET was answered %q, %w", reply, err)
 	}
 	return nil
 }
 
 // dial opens a connection that lasts until the attack ends.
-func (s *siege) dial() (*attacker, error) {
-	socket, err := (&net.Dialer{Timeout: 10 * time.Second}).Dial("tcp", s.p.sidecar("here"))
+func (s *siege) dial() (*conn, error) {
+	c, err := dial(s.p.sidecar(hereDC))
 	if err != nil {
 		return nil, err
 	}
-	return s.keep(socket), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = append(s.open, c)
+	return c, nil
 }

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -19,7 +17,7 @@ import (
 // attack is something that clients do to make a part take much memory.
 type attack struct {
 	name, what string
-	spec       func(LimitsOptions, *processSpec)
+	spec       func(*LimitsOptions, *processSpec)
 	prepare    func(context.Context, *siege) error
 	// run makes the attack until ctx ends.
 	run func(context.Context, *siege) error
@@ -30,7 +28,7 @@ var attacks = []attack{
 	{name: "slow-readers", what: "pipelines of GETs of 1 MiB whose replies nobody reads",
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("big:", 16, 1<<20) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				for n := range 256 {
 					c.command("GET", "big:"+strconv.Itoa((i+n)%16))
 				}
@@ -40,10 +38,10 @@ var attacks = []attack{
 	{name: "large-gets", what: "GETs of 16 MiB by all clients at once",
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("huge:", 4, 16<<20) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				for ctx.Err() == nil {
 					c.command("GET", "huge:"+strconv.Itoa(i%4))
-					if _, err := c.exchange(1); err != nil {
+					if err := s.replies(c, 1); err != nil {
 						return err
 					}
 				}
@@ -52,7 +50,7 @@ var attacks = []attack{
 		}},
 	{name: "half-sent", what: "SETs of 16 MiB of which all but the last byte is sent",
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				fmt.Fprintf(c.w, "*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$%d\r\n", 16<<20)
 				_, _ = c.w.Write(make([]byte, 16<<20-1)) // flush returns its error
 				return c.flush()
@@ -63,7 +61,7 @@ var attacks = []attack{
 	{name: "mgets", what: "MGETs of 2000 values of 64 KiB",
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("m:", 2000, 64<<10) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				names := []string{"MGET"}
 				for k := range 2000 {
 					names = append(names, "m:"+strconv.Itoa(k))
@@ -74,7 +72,7 @@ var attacks = []attack{
 						return err
 					}
 					if i%2 == 0 { // the others read nothing
-						if _, err := c.exchange(1); err != nil {
+						if err := s.replies(c, 1); err != nil {
 							return err
 						}
 					}
@@ -85,10 +83,10 @@ var attacks = []attack{
 	{name: "large-mgets", what: "MGETs of eight values of 16 MiB",
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("huge:", 8, 16<<20) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				for ctx.Err() == nil {
 					c.command("MGET", "huge:0", "huge:1", "huge:2", "huge:3", "huge:4", "huge:5", "huge:6", "huge:7")
-					if _, err := c.exchange(1); err != nil {
+					if err := s.replies(c, 1); err != nil {
 						return err
 					}
 				}
@@ -98,7 +96,7 @@ var attacks = []attack{
 	{name: "transactions", what: "MULTI with 60 MiB of queued SETs and GETs each",
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("big:", 16, 1<<20) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				c.command("MULTI")
 				for k := range 60 {
 					c.command("SET", fmt.Sprintf("t:%d:%d", i, k), string(make([]byte, 1<<20)))
@@ -123,7 +121,7 @@ var attacks = []attack{
 			return s.floodSets(ctx, 64<<10, 100000, 16)
 		}},
 	{name: "ring-away", what: "SETs of 64 KiB while the other ring is stopped",
-		spec: func(_ LimitsOptions, spec *processSpec) { spec.topology = twoRings() },
+		spec: func(_ *LimitsOptions, spec *processSpec) { spec.topology = twoRings() },
 		run: func(ctx context.Context, s *siege) error {
 			if err := s.pause(s.p.find("middleman", "far").program.pid()); err != nil {
 				return err
@@ -131,18 +129,18 @@ var attacks = []attack{
 			return s.floodSets(ctx, 64<<10, 100000, 16)
 		}},
 	{name: "many-keys", what: "more keys than the cache has room for, written and read",
-		spec: func(o LimitsOptions, spec *processSpec) { spec.cacheBytes = o.CacheBytes },
+		spec: func(o *LimitsOptions, spec *processSpec) { spec.cacheBytes = o.CacheBytes },
 		run:  func(_ context.Context, s *siege) error { return s.throughTheCache() }},
 	{name: "near-copies", what: "hot keys of 32 KiB, more than near copies have room for",
-		spec:    func(_ LimitsOptions, spec *processSpec) { spec.nearBytes = 64 << 20 },
+		spec:    func(_ *LimitsOptions, spec *processSpec) { spec.nearBytes = 64 << 20 },
 		prepare: func(ctx context.Context, s *siege) error { return s.fill("n:", 4000, 32<<10) },
 		run: func(ctx context.Context, s *siege) error {
-			return s.each(ctx, func(c *attacker, i int) error {
+			return s.each(ctx, func(c *conn, i int) error {
 				for k := 0; ctx.Err() == nil; k++ {
 					for range 8 {
 						c.command("GET", "n:"+strconv.Itoa((i*37+k)%4000))
 					}
-					if _, err := c.exchange(8); err != nil {
+					if err := s.replies(c, 8); err != nil {
 						return err
 					}
 				}
@@ -154,8 +152,8 @@ var attacks = []attack{
 // allAttacks are those of clients, and those of peers.
 func allAttacks() []attack { return slices.Concat(attacks, peerAttacks) }
 
-// AttackNames returns the names of all attacks.
-func AttackNames() []string {
+// attackNames returns the names of all attacks.
+func attackNames() []string {
 	var names []string
 	for _, a := range allAttacks() {
 		names = append(names, a.name)
@@ -165,30 +163,14 @@ func AttackNames() []string {
 
 // siege is a deployment under attack.
 type siege struct {
-	LimitsOptions
+	*LimitsOptions
 	p *processes
 
 	mu     sync.Mutex
-	open   []*attacker
+	open   []*conn
 	peers  []io.Closer
 	paused []int
 	errors map[string]int
-}
-
-// attacker is one client.
-type attacker struct {
-	net.Conn
-	s *siege
-	r *bufio.Reader
-	w *bufio.Writer
-}
-
-func (s *siege) keep(socket net.Conn) *attacker {
-	c := &attacker{Conn: socket, s: s, r: bufio.NewReader(socket), w: bufio.NewWriterSize(socket, 64<<10)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = append(s.open, c)
-	return c
 }
 
 // close ends all clients.
@@ -223,7 +205,7 @@ func (s *siege) resume() error {
 
 // each lets all clients do the same until ctx ends, and keeps their connections open until then. A client whose
 // connection the sidecar closes comes again.
-func (s *siege) each(ctx context.Context, act func(c *attacker, i int) error) error {
+func (s *siege) each(ctx context.Context, act func(c *conn, i int) error) error {
 	var wait sync.WaitGroup
 	for i := range s.Connections {
 		wait.Go(func() {
@@ -251,12 +233,12 @@ func (s *siege) each(ctx context.Context, act func(c *attacker, i int) error) er
 // floodSets lets all clients write values into some keys, with a number of commands in each pipeline.
 func (s *siege) floodSets(ctx context.Context, bytes, keys, pipeline int) error {
 	value := strings.Repeat("v", bytes)
-	return s.each(ctx, func(c *attacker, i int) error {
+	return s.each(ctx, func(c *conn, i int) error {
 		for n := 0; ctx.Err() == nil; n += pipeline {
 			for k := range pipeline {
 				c.command("SET", fmt.Sprintf("f:%d", (i*7919+n+k)%keys), value)
 			}
-			if _, err := c.exchange(pipeline); err != nil {
+			if err := s.replies(c, pipeline); err != nil {
 				return err
 			}
 		}
@@ -274,11 +256,11 @@ func (s *siege) fill(prefix string, n, bytes int) error {
 	value := strings.Repeat("v", bytes)
 	for i := range n {
 		reply, err := c.ask("SET", prefix+strconv.Itoa(i), value)
-		if err == nil && strings.HasPrefix(reply, "-BUSY") {
+		if err == nil && strings.HasPrefix(reply.line, "-BUSY") {
 			_ = sleep(context.Background(), 100*time.Millisecond) // it drains
 			reply, err = c.ask("SET", prefix+strconv.Itoa(i), value)
 		}
-		if err != nil || reply != "+OK" {
+		if err != nil || !isOK(reply) {
 			return fmt.Errorf("SET was answered %q, %w", reply, err)
 		}
 	}
@@ -303,7 +285,7 @@ func (s *siege) throughTheCache() error {
 					c.command("GET", "c:"+strconv.Itoa(k))
 				}
 			}
-			if _, err := c.exchange(chunk); err != nil {
+			if err := s.replies(c, chunk); err != nil {
 				return err
 			}
 		}
@@ -311,62 +293,17 @@ func (s *siege) throughTheCache() error {
 	return nil
 }
 
-// command adds a command to the output.
-func (c *attacker) command(args ...string) {
-	fmt.Fprintf(c.w, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(c.w, "$%d\r\n", len(a))
-		_, _ = c.w.WriteString(a) // flush returns its error
-		_, _ = c.w.WriteString("\r\n")
-	}
-}
-
-func (c *attacker) flush() error { return c.w.Flush() }
-
-// ask sends one command and returns the first line of its reply.
-func (c *attacker) ask(args ...string) (string, error) {
-	c.command(args...)
-	return c.exchange(1)
-}
-
-// exchange sends what is buffered, and reads n replies. It returns the first line of the last.
-func (c *attacker) exchange(n int) (line string, err error) {
-	if err := c.flush(); err != nil {
-		return "", err
-	}
-	for range n {
-		if line, err = c.reply(); err != nil {
-			return line, err
+// replies sends what is in the output of a client and takes n replies, until its deadline. It counts errors by their
+// first word.
+func (s *siege) replies(c *conn, n int) error {
+	return c.take(n, func(r reply) {
+		if text, failed := strings.CutPrefix(r.line, "-"); failed {
+			word, _, _ := strings.Cut(text, " ")
+			s.mu.Lock()
+			s.errors[word]++
+			s.mu.Unlock()
 		}
-	}
-	return line, nil
-}
-
-// reply reads one reply, without keeping values.
-func (c *attacker) reply() (string, error) {
-	line, err := c.r.ReadString('\n')
-	line = strings.TrimSuffix(line, "\r\n")
-	if err != nil || line == "" {
-		return line, err
-	}
-	switch n, _ := strconv.Atoi(line[1:]); line[0] {
-	case '$':
-		if n >= 0 {
-			_, err = io.CopyN(io.Discard, c.r, int64(n)+2)
-		}
-	case '*':
-		for range n {
-			if _, err := c.reply(); err != nil {
-				return line, err
-			}
-		}
-	case '-':
-		word, _, _ := strings.Cut(line[1:], " ")
-		c.s.mu.Lock()
-		c.s.errors[word]++
-		c.s.mu.Unlock()
-	}
-	return line, err
+	})
 }
 
 // forgetPeak makes the greatest resident memory of a process begin anew.

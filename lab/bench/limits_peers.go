@@ -109,7 +109,7 @@ var peerAttacks = []attack{
 		})},
 	{name: "many-dependencies",
 		what: "puts with as many dependencies as there may be, on what another ring has not sent",
-		spec: func(_ LimitsOptions, spec *processSpec) { spec.topology = twoRings() },
+		spec: func(_ *LimitsOptions, spec *processSpec) { spec.topology = twoRings() },
 		run: asSidecar(func(a *peer) func(uint64) causal.Message {
 			far, value := a.topo.OriginOf(a.topo.Leader(1)), []byte("v")
 			return func(id uint64) causal.Message {

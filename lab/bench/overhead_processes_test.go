@@ -14,9 +14,9 @@ func TestOverheadOfProcessesIsMeasuredWithoutAndWithMutualTLS(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	res, err := bench.MeasureOverheadProcesses(t.Context(),
-		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
-			Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 1024})
+	o := bench.OverheadOptions{Setup: setup(t, binary), Processes: true, Rounds: 2, Length: 100 * time.Millisecond,
+		Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 1024}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestOverheadOfProcessesIsMeasuredWithoutAndWithMutualTLS(t *testing.T) {
 			}
 		}
 	}
-	says(t, res.Text, "mutual TLS", "SET, pipeline 16", "coordinator")
+	says(t, res, "mutual TLS", "SET, pipeline 16", "coordinator")
 	carries(t, res)
 }
 
@@ -60,16 +60,16 @@ func TestMembersOfTheCoordinatorAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := bench.MeasureOverheadProcesses(t.Context(),
-		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 1, Length: 100 * time.Millisecond,
-			Connections: 4, Pipelines: []int{1}, Keys: 100, ValueBytes: 1024, Cases: []string{"SET"},
-			Members: []int{1, 2}, Etcd: etcd})
+	o := bench.OverheadOptions{Setup: setup(t, binary), Processes: true, Rounds: 1, Length: 100 * time.Millisecond,
+		Connections: 4, Pipelines: []int{1}, Keys: 100, ValueBytes: 1024, Cases: []string{"set"},
+		Members: []int{1, 2}, Etcd: etcd}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ways := res.Cases[0].Ways
-	if len(ways) != 3 || ways[1].OfFirst.Median != 1 || ways[2].OfFirst.Median <= 0 || ways[2].Wrong != 0 {
+	if len(ways) != 3 || ways[1].OfSecond.Median != 1 || ways[2].OfSecond.Median <= 0 || ways[2].Wrong != 0 {
 		t.Errorf("%+v", ways)
 	}
-	says(t, res.Text, "1 member", "2 members", "OF 1 MEMBER")
+	says(t, res, "1 member", "2 members", "OF 1 MEMBER")
 }

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
 	"strings"
 	"time"
 )
 
 // PaperOptions describe what to measure, how long and how hard. FullPaper and QuickPaper fill them in.
 type PaperOptions struct {
-	Binary string
-	Dir    string
+	Setup
 	// Sections are the sections to measure, in this order.
 	Sections []string
 	Rounds   int
@@ -52,15 +48,12 @@ type PaperOptions struct {
 	// Topology is a file; "" is the default topology.
 	Topology string
 	Seed     uint64
-	// Command is the command line, for the report.
-	Command  string
-	Progress io.Writer
 }
 
-// FullPaper is the whole evaluation, which takes less than half an hour.
-func FullPaper() PaperOptions {
-	return PaperOptions{
-		Sections: SectionNames(), Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1,
+// FullPaper returns the options of the whole evaluation, which takes less than half an hour.
+func FullPaper() *PaperOptions {
+	return &PaperOptions{
+		Sections: sectionNames, Rounds: 7, Length: 2 * time.Second, Lead: 500 * time.Millisecond, WarmReads: 1,
 		WarmMost: 100000, Clients: 64,
 		Think: 5 * time.Millisecond, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, Seed: 1,
 		Mixes: []float64{0.8, 0.5}, LoadMixes: []float64{0.95, 0.8, 0.5}, Gain: 0.1, MaxClients: 2048,
@@ -72,37 +65,66 @@ func FullPaper() PaperOptions {
 	}
 }
 
-// QuickPaper is a part of it that takes a few minutes.
-func QuickPaper() PaperOptions {
-	o := FullPaper()
-	o.Sections = []string{"throughput", "mixes", "load", "congestion", "burst"}
-	o.Rounds, o.Keys = 3, 10000
+// quickSections are those of --quick, which take a few minutes.
+var quickSections = []string{"throughput", "mixes", "load", "congestion", "burst"}
+
+// shorten makes --quick shorter than flags can.
+func (o *PaperOptions) shorten() {
 	o.LoadMixes, o.MaxClients = []float64{0.95, 0.5}, 512
 	o.Congestion, o.CongestMost, o.Around = []int{1200}, 15*time.Second, 6*time.Second
-	return o
 }
 
-// Check validates the options.
-func (o *PaperOptions) Check() error {
-	switch {
-	case o.Length <= 0 || o.Rounds < 1 || o.Clients < 1 || o.Keys < 1 || o.ValueBytes < 1:
-		return errors.New("--seconds, --rounds, --clients, --keys and --value-bytes must be positive")
-	case o.Rounds > 50 || o.Length > time.Minute:
-		return errors.New("--rounds must be at most 50, and --seconds at most 60")
-	case o.Think < 0 || o.Lead < 0 || o.WarmReads < 0 || o.WarmReads > 20:
-		return errors.New("--think must not be negative, and --warm-reads must be between 0 and 20")
-	case o.ReadRatio < 0 || o.ReadRatio > 1:
-		return errors.New("--read-ratio must be between 0 and 1")
+func (o *PaperOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "paper",
+		Short: "Repeat the evaluation of the Karma paper: throughput, latency, congestion, mixes, loads, sizes",
+		Long: `Repeats sections 5 and 6 of the Karma paper with eight data centers in three
+rings on an emulated WAN. Each scheme is this program with different flags, in its own process:
+CausalStore, Karma as published, Karma without caches, COPS-PR (sessions stay in their ring) and
+COPS-Ideal (full replication). Closed-loop clients load them in turn, with YCSB's zipfian
+distribution. The results are printed beside the paper's figures.
+
+Sections: ` + strings.Join(sectionNames, ", ") + `.`,
+		Example: `  causalstore bench paper --quick
+  causalstore bench paper --sections throughput,mixes --rounds 5
+  causalstore bench paper --report docs/benchmarks --json docs/benchmarks/paper.json`,
+		quick:   fmt.Sprintf("measure three rounds of %d of the sections, in about six minutes", len(quickSections)),
+		quickly: map[string]string{"sections": strings.Join(quickSections, ","), "rounds": "3", "keys": "10000"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
 	}
-	if len(o.Sections) == 0 {
-		return fmt.Errorf("--sections is empty; choose from %s", strings.Join(SectionNames(), ", "))
-	}
-	for _, s := range o.Sections {
-		if !slices.Contains(SectionNames(), s) {
-			return fmt.Errorf("--sections: unknown section %q; choose from %s", s, strings.Join(SectionNames(), ", "))
+}
+
+func (o *PaperOptions) declare(f *flags) {
+	f.StringSliceVar(&o.Sections, "sections", o.Sections,
+		"sections to measure; default all, or with --quick "+strings.Join(quickSections, ","))
+	f.in(time.Second, &o.Length, "seconds", "length of a round; sections with many cells use a part of it")
+	f.IntVar(&o.Rounds, "rounds", o.Rounds, "number of rounds")
+	f.Float64Var(&o.WarmReads, "warm-reads", o.WarmReads,
+		"reads in every data center to warm its cache, as a multiple of the number of keys")
+	f.count(&o.Clients, "clients", "total number of clients, each a session")
+	f.in(time.Millisecond, &o.Think, "think",
+		"milliseconds between a reply and the next request of a client; with 0, data centers that hold everything "+
+			"starve the others of CPU")
+	f.count(&o.Keys, "keys", "number of keys")
+	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
+	f.Float64Var(&o.ReadRatio, "read-ratio", o.ReadRatio, "share of reads")
+	f.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
+	f.positive("seconds")
+	f.between(1, 50, "rounds")
+	f.between(0, 60, "seconds")
+	f.between(0, 20, "warm-reads")
+	f.between(0, 1, "read-ratio")
+	f.notNegative("think")
+	f.oneOf(sectionNames, "sections")
+	f.must(func() error {
+		if len(o.Sections) == 0 {
+			return fmt.Errorf("--sections is empty; choose from %s", strings.Join(sectionNames, ", "))
 		}
-	}
-	return nil
+		if quick, err := f.GetBool("quick"); err == nil && quick {
+			o.shorten()
+		}
+		return nil
+	})
 }
 
 func (o *PaperOptions) warmReads(keys int) int {
@@ -111,10 +133,7 @@ func (o *PaperOptions) warmReads(keys int) int {
 
 // Paper is the evaluation of section 6 of the Karma paper, on this machine.
 type Paper struct {
-	Machine string `json:"machine"`
-	Commit  string `json:"commit"`
-	Command string `json:"command"`
-	Date    string `json:"date"`
+	Origin
 
 	Sections []string `json:"sections"`
 	// Unmeasured lists the sections that failed, each with its error.
@@ -149,65 +168,36 @@ type paperRun struct {
 	fleet *fleet
 	// last was measured last: its writes may still be in flight.
 	last *system
-	// watched is the time measured so far; mine and busy are the CPU time of the benchmark and of the machine during
-	// it.
-	watched, mine, busy time.Duration
+	// others are the processes that are not measured.
+	others bystanders
 	// planned are the systems and records that earlier sections have created already.
 	planned map[string]bool
 }
 
-// MeasurePaper starts the systems of each section, each in its own process, and loads them in turn.
-func MeasurePaper(ctx context.Context, o PaperOptions) (*Paper, error) {
-	if err := o.Check(); err != nil {
-		return nil, err
-	}
-	dir, err := makeDataDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	f, err := newFleet(&o, dir)
-	if err != nil {
-		return nil, err
-	}
+// Measure starts the systems of each section, each in its own process, and loads them in turn.
+func (o *PaperOptions) Measure(ctx context.Context) (res *Paper, err error) {
 	begun := time.Now()
-	if o.Progress != nil {
-		o.Progress = &timestampedWriter{out: o.Progress, begun: begun}
-	}
-	p := &paperRun{o: &o, fleet: f, planned: map[string]bool{}, res: &Paper{
-		Machine: machine(), Commit: commit(), Command: o.Command, Date: begun.Format("2 January " +
-			"2006"), Sections: o.Sections, Rounds: o.Rounds,
-		Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys,
-		ValueBytes: o.ValueBytes,
-		ReadRatio:  o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst, DataCenters: len(f.base.DCs),
-		Rings: len(f.base.Rings),
-	}}
-	err = p.run(ctx)
-	err = errors.Join(err, f.keep(nil))
+	err = o.withDataDir(func(dir string) error {
+		f, err := newFleet(o, dir)
+		if err != nil {
+			return err
+		}
+		p := &paperRun{o: o, fleet: f, planned: map[string]bool{}, res: &Paper{
+			Origin: o.origin(), Sections: o.Sections, Rounds: o.Rounds,
+			Seconds: o.Length.Seconds(), Clients: o.Clients, ThinkMs: o.Think.Seconds() * 1e3, Keys: o.Keys,
+			ValueBytes: o.ValueBytes,
+			ReadRatio:  o.ReadRatio, Theta: o.Theta, WarmReads: o.WarmReads, Burst: o.Burst,
+			DataCenters: len(f.base.DCs), Rings: len(f.base.Rings),
+		}}
+		res, err = p.res, p.run(ctx)
+		res.Schemes, res.OthersCores = schemesIn(res.schemes()), p.others.processors()
+		return errors.Join(err, f.keep(nil))
+	})
 	if err != nil {
 		return nil, err
 	}
-	p.res.Schemes = schemesIn(p.res.schemes())
-	p.res.TookSeconds = time.Since(begun).Seconds()
-	if p.watched > 0 {
-		p.res.OthersCores = max(0, (p.busy-p.mine).Seconds()/p.watched.Seconds())
-	}
-	return p.res, nil
-}
-
-// timestampedWriter prefixes lines with the time since the start.
-type timestampedWriter struct {
-	out   io.Writer
-	begun time.Time
-}
-
-// Write implements io.Writer. It expects one line per call.
-func (s *timestampedWriter) Write(line []byte) (int, error) {
-	at := time.Since(s.begun)
-	if _, err := fmt.Fprintf(s.out, "%2d:%02d %s", int(at.Minutes()), int(at.Seconds())%60, line); err != nil {
-		return 0, err
-	}
-	return len(line), nil
+	res.TookSeconds = time.Since(begun).Seconds()
+	return res, nil
 }
 
 // run measures the sections in turn.
@@ -218,7 +208,7 @@ func (p *paperRun) run(ctx context.Context) error {
 		left += s.estimate
 	}
 	for i, s := range sections {
-		reportProgress(p.o.Progress, "%s (section %d of %d, about %s left)", s.title, i+1, len(sections),
+		p.o.progress("%s (section %d of %d, about %s left)", s.title, i+1, len(sections),
 			left.Round(10*time.Second))
 		if err := s.measure(ctx); err != nil {
 			err = fmt.Errorf("section %s: %w", s.name, err)
@@ -227,7 +217,7 @@ func (p *paperRun) run(ctx context.Context) error {
 			}
 			// Keep what was measured so far.
 			p.res.Unmeasured = append(p.res.Unmeasured, err.Error())
-			reportProgress(p.o.Progress, "%s; continuing with the next section", err)
+			p.o.progress("%s; continuing with the next section", err)
 			if err := p.fleet.keep(nil); err != nil {
 				return err
 			}

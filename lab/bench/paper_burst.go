@@ -49,7 +49,7 @@ func (p *paperRun) burstSection() section {
 			if err != nil {
 				return err
 			}
-			reportProgress(p.o.Progress, "  %s: a put, then %d", spec.name(), p.o.Burst)
+			p.o.progress("  %s: a put, then %d", spec.name(), p.o.Burst)
 			b, err := p.burst(ctx, sys)
 			if err != nil {
 				return fmt.Errorf("%s: %w", spec.name(), err)
@@ -104,27 +104,21 @@ func summaryOfRuns(runs []burstRun, f func(burstRun) float64) summary {
 func (p *paperRun) sessions(ctx context.Context, s *system, name string, puts int) ([]burstRun, error) {
 	ctx, cancel := context.WithTimeout(ctx, burstWait)
 	defer cancel()
-	runs, errs := make([]burstRun, p.o.Rounds), make([]error, p.o.Rounds)
-	var all sync.WaitGroup
-	for i := range runs {
-		all.Go(func() {
-			r := newRecords(puts, p.o.ValueBytes)
-			r.prefix = fmt.Sprintf("burst:%s:%d:", name, i)
-			runs[i], errs[i] = p.session(ctx, s, r)
-		})
-	}
-	all.Wait()
-	return runs, errors.Join(errs...)
+	runs := make([]burstRun, p.o.Rounds)
+	return runs, forEachConcurrently(len(runs), func(i int) (err error) {
+		runs[i], err = p.session(ctx, s, prefixed(fmt.Sprintf("burst:%s:%d:", name, i), puts, p.o.ValueBytes))
+		return err
+	})
 }
 
 // session writes all records in the first data center, one after the other, and waits for the last one.
 func (p *paperRun) session(ctx context.Context, s *system, r records) (burstRun, error) {
 	var run burstRun
-	conn, err := dialWire(s.addrs[0])
+	c, err := dial(s.addrs[0])
 	if err != nil {
 		return run, err
 	}
-	defer conn.Close()
+	defer c.Close()
 	begun := time.Now()
 	ctx, cancel := context.WithCancel(ctx) // a failed session must release its readers
 	defer cancel()
@@ -138,10 +132,10 @@ func (p *paperRun) session(ctx context.Context, s *system, r records) (burstRun,
 			seenAt[ring] = time.Since(begun)
 		})
 	}
-	err = r.writeInTurn(ctx, conn)
+	err = r.writeInTurn(ctx, c)
 	run.accepted = time.Since(begun)
 	if err == nil {
-		err = awaitComplete(ctx, conn)
+		err = awaitComplete(ctx, c)
 		run.complete = time.Since(begun)
 	}
 	if err != nil {
@@ -153,18 +147,10 @@ func (p *paperRun) session(ctx context.Context, s *system, r records) (burstRun,
 }
 
 // writeInTurn writes each record after the previous one was acknowledged.
-func (r records) writeInTurn(ctx context.Context, conn *wireConn) error {
-	var request []byte
-	for i := 0; i < r.count; i++ {
-		request = r.set(request[:0], i)
-		wrong, answer, err := conn.exchange(request, 1, '+')
-		if err == nil && wrong > 0 {
-			err = fmt.Errorf("refused: %q", answer)
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+func (r records) writeInTurn(ctx context.Context, c *conn) error {
+	for i := range r.count {
+		c.send(r.set, i)
+		if err := errors.Join(c.expect(1, isOK), ctx.Err()); err != nil {
 			return fmt.Errorf("put %d: %w", i+1, err)
 		}
 	}
@@ -176,42 +162,36 @@ const pollEvery = 5 * time.Millisecond
 
 // awaitKey polls the last key until it exists.
 func awaitKey(ctx context.Context, addr string, r records) error {
-	conn, err := dialWire(addr)
+	c, err := dial(addr)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	request := r.get(nil, r.count-1)
+	defer c.Close()
 	for {
-		missing, answer, err := conn.exchange(request, 1, '$')
+		answer, err := c.ask("GET", string(r.key(nil, r.count-1)))
 		switch {
 		case err != nil:
 			return fmt.Errorf("read the last put at %s: %w", addr, err)
-		case missing == 0:
+		case answer.isValue():
 			return nil
-		case strings.HasPrefix(answer, "-"):
+		case strings.HasPrefix(answer.line, "-"):
 			return fmt.Errorf("read the last put at %s: %s", addr, answer)
 		}
-		select {
-		case <-time.After(pollEvery):
-		case <-ctx.Done():
-			return fmt.Errorf("the last put is not visible at %s: %w", addr, ctx.Err())
+		if err := sleep(ctx, pollEvery); err != nil {
+			return fmt.Errorf("the last put is not visible at %s: %w", addr, err)
 		}
 	}
 }
 
 // awaitComplete waits until the session's last put is complete.
-func awaitComplete(ctx context.Context, conn *wireConn) error {
+func awaitComplete(ctx context.Context, c *conn) error {
 	for {
-		wrong, reply, err := conn.exchange(request("CAUSAL", "WAIT", "all", "5000"), 1, ':')
-		if err == nil && wrong > 0 {
-			err = fmt.Errorf("CAUSAL WAIT: %q", reply)
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || strings.HasPrefix(reply, ":1") {
+		answer, err := c.ask("CAUSAL", "WAIT", "all", "5000")
+		if err = errors.Join(err, ctx.Err()); err != nil || answer.line == ":1" {
 			return err
+		}
+		if !strings.HasPrefix(answer.line, ":") {
+			return fmt.Errorf("CAUSAL WAIT: %q", answer)
 		}
 	}
 }

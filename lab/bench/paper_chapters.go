@@ -2,15 +2,6 @@ package bench
 
 import "slices"
 
-// chapter is a section of the report.
-type chapter struct {
-	title string
-	// text is what to look for.
-	text    string
-	figures []figure
-	tables  []*table
-}
-
 // chapters returns the chapters that this run has figures for.
 func (p *Paper) chapters() []chapter {
 	all := []chapter{

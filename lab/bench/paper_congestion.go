@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/causalstore/causalstore/lab/local"
@@ -56,7 +54,7 @@ func (p *paperRun) congestionSection() section {
 	}
 	s.measure = func(ctx context.Context) error {
 		for _, ms := range p.o.Congestion {
-			reportProgress(p.o.Progress, "  +%d ms for %s", ms, p.congestFor(ms))
+			p.o.progress("  +%d ms for %s", ms, p.congestFor(ms))
 			if err := p.congest(ctx, ms); err != nil {
 				return err
 			}
@@ -93,14 +91,12 @@ func (p *paperRun) congest(ctx context.Context, ms int) error {
 		cells, systems = append(cells, c), append(systems, s)
 	}
 	results := make([]*Congestion, len(cells))
-	errs := make([]error, len(cells))
-	var all sync.WaitGroup
-	for i, c := range cells {
-		all.Go(func() { results[i], errs[i] = p.underCongestion(ctx, systems[i], c, ms) })
-	}
-	all.Wait()
+	err := forEachConcurrently(len(cells), func(i int) (err error) {
+		results[i], err = p.underCongestion(ctx, systems[i], cells[i], ms)
+		return err
+	})
 	p.res.Congestion = append(p.res.Congestion, results...)
-	return errors.Join(errs...)
+	return err
 }
 
 func (p *paperRun) underCongestion(ctx context.Context, s *system, c *Cell, ms int) (*Congestion, error) {
@@ -134,10 +130,8 @@ func (s *system) congestBetween(ctx context.Context, dc string, ms int, after, d
 		wait time.Duration
 		ms   int
 	}{{after, ms}, {during, 0}} {
-		select {
-		case <-time.After(step.wait):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep(ctx, step.wait); err != nil {
+			return err
 		}
 		if err := s.plane.inject(ctx, local.Fault{Kind: "congest", DC: dc, AddMs: step.ms}); err != nil {
 			return err

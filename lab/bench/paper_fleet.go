@@ -106,12 +106,12 @@ func (f *fleet) system(ctx context.Context, spec systemSpec, r records) (*system
 	if spec.scheme.caches() {
 		warm = f.o.warmReads(r.count)
 	}
-	reportProgress(f.o.Progress, "  %s: writing %d keys of %d bytes, then reading %d times in every data center",
+	f.o.progress("  %s: writing %d keys of %d bytes, then reading %d times in every data center",
 		spec.name(), r.count,
 		len(r.value), warm)
 	err = r.write(ctx, s.addrs, spec.scheme.unpipelined())
 	if err == nil {
-		_, _, err = s.plane.drain(ctx)
+		_, err = drain(ctx, func() (float64, error) { return s.plane.incomplete(ctx) })
 	}
 	if err == nil {
 		err = s.awaitSnapshotReads(ctx)
@@ -225,14 +225,11 @@ func (f *fleet) keep(needed []systemSpec) error {
 func (s *system) awaitIdle(ctx context.Context, while time.Duration) error {
 	end := time.Now().Add(while)
 	for time.Now().Before(end) {
-		st, err := s.plane.state(ctx)
-		if err != nil || incomplete(st) == 0 {
+		if n, err := s.plane.incomplete(ctx); err != nil || n == 0 {
 			return err
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil

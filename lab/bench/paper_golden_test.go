@@ -12,8 +12,8 @@ import (
 
 // examplePaper is a small evaluation with figures that follow a pattern and were never measured.
 func examplePaper() *Paper {
-	p := &Paper{Machine: "2 CPUs (example)", Commit: "0123456789ab", Command: "causalstore bench paper --rounds 3",
-		Date: "1 February 2003", Rounds: 3, Seconds: 2, Clients: 64,
+	p := &Paper{Origin: Origin{Machine: "2 CPUs (example)", Commit: "0123456789ab", Date: "1 February 2003",
+		Command: "causalstore bench paper --rounds 3"}, Rounds: 3, Seconds: 2, Clients: 64,
 		ThinkMs: 5, Keys: 20000, ValueBytes: 200, ReadRatio: 0.95, Theta: 0.99, WarmReads: 1, Burst: 100,
 		DataCenters: 2, Rings: 2, TookSeconds: 90, OthersCores: 0.25}
 	for i, s := range comparedSchemes {
@@ -106,13 +106,13 @@ func TestTextAndReportMatchTheGoldenFiles(t *testing.T) {
 		switch d.Cmd {
 		case "text":
 			var b bytes.Buffer
-			p.Text(&b)
+			p.Report().Text(&b)
 			return unpadded(b.String())
 		case "page":
-			return string(p.Report()["README.md"])
+			return string(p.Report().Files()["README.md"])
 		case "pictures":
 			var names []string
-			for name, content := range p.Report() {
+			for name, content := range p.Report().Files() {
 				if strings.HasSuffix(name, ".svg") {
 					names = append(names, fmt.Sprintf("%s no data: %t", name,
 						bytes.Contains(content, []byte("no data"))))

@@ -65,7 +65,7 @@ func (p *paperRun) saturate(ctx context.Context, length time.Duration) error {
 			if err != nil {
 				return err
 			}
-			reportProgress(p.o.Progress, "  %s: %d clients, %.0f operations per second", s.Scheme, clients,
+			p.o.progress("  %s: %d clients, %.0f operations per second", s.Scheme, clients,
 				r.throughput())
 			if s.take(SaturationStep{clients, r.throughput(), c.rounds[0].getMs}, p.o.Gain, p.o.MaxClients) {
 				open--
@@ -114,7 +114,7 @@ func (p *paperRun) underLoads(ctx context.Context, length time.Duration) error {
 		}
 	}
 	for n := range p.o.Rounds {
-		reportProgress(p.o.Progress, "  round %d of %d", n+1, p.o.Rounds)
+		p.o.progress("  round %d of %d", n+1, p.o.Rounds)
 		for _, group := range groups {
 			if err := p.atLoads(ctx, group, uint64(n)+1, length); err != nil {
 				return err

@@ -40,39 +40,31 @@ func (p *pulse) end() {
 }
 
 func (p *pulse) run(ctx context.Context, addr string, r records) {
-	var conn *wireConn
+	var c *conn
 	defer func() {
-		if conn != nil {
-			_ = conn.Close()
+		if c != nil {
+			_ = c.Close()
 		}
 	}()
-	tick := time.NewTicker(pulseEvery)
-	defer tick.Stop()
-	n := min(pulseKeys, r.count)
-	var batch []byte
-	for i := range n {
-		batch = r.get(batch, i)
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for sleep(ctx, pulseEvery) == nil {
 		if p.measured.Load() {
 			continue
 		}
 		var err error
-		if conn == nil {
-			if conn, err = dialWire(addr); err != nil {
-				conn = nil
+		if c == nil {
+			if c, err = dial(addr); err != nil {
+				c = nil
 				continue
 			}
 		}
 		// Keys that are missing for a moment do no harm, and a failed system shows up when it is measured.
-		if _, _, err = conn.exchange(batch, n, '$'); err != nil {
-			_ = conn.Close()
-			conn = nil
+		n := min(pulseKeys, r.count)
+		for i := range n {
+			c.send(r.get, i)
+		}
+		if err := c.exchange(n, func(reply) {}); err != nil {
+			_ = c.Close()
+			c = nil
 		}
 	}
 }

@@ -16,11 +16,9 @@ type section struct {
 	measure  func(context.Context) error
 }
 
-// SectionNames are the sections of the full evaluation, in order.
-func SectionNames() []string {
-	return []string{"throughput", "mixes", "load", "ablation", "congestion", "burst", "sessions", "centers",
-		"sizes", "keys"}
-}
+// sectionNames are the sections of the full evaluation, in order.
+var sectionNames = []string{"throughput", "mixes", "load", "ablation", "congestion", "burst", "sessions", "centers",
+	"sizes", "keys"}
 
 // The schemes of the sections.
 var (
@@ -43,7 +41,7 @@ func (p *paperRun) sections() []section {
 		"sizes":   p.sizeSection, "keys": p.keySection,
 	}
 	var out []section
-	for _, name := range SectionNames() {
+	for _, name := range sectionNames {
 		switch {
 		case !slices.Contains(p.o.Sections, name):
 		case name == "mixes":

@@ -15,20 +15,9 @@ import (
 )
 
 // tinyPaper is every section, as small as it gets.
-func tinyPaper(t *testing.T) bench.PaperOptions {
-	topology := filepath.Join(t.TempDir(), "topology.yaml")
-	err := os.WriteFile(topology, []byte(`epoch: 1
-dataCenters: [{name: a}, {name: b}, {name: c}]
-rings:
-- {name: one, dataCenters: [a, b]}
-- {name: two, dataCenters: [c]}
-roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+func tinyPaper(t *testing.T) *bench.PaperOptions {
 	o := bench.FullPaper()
-	o.Binary, o.Dir, o.Topology, o.Command = program(t), t.TempDir(), topology, "causalstore bench paper"
+	o.Setup, o.Topology = setup(t, program(t)), smallTopology(t)
 	o.Rounds, o.Length, o.Lead, o.Clients, o.Think, o.Keys, o.ValueBytes = 2, 80*time.Millisecond, 10*time.Millisecond,
 		6, time.Millisecond, 50, 50
 	o.Mixes, o.LoadMixes, o.MaxClients = []float64{0.95, 0.5}, []float64{0.95, 0.5}, 12
@@ -40,7 +29,7 @@ roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
 
 func TestPaperMeasuresEverySection(t *testing.T) {
 	o := tinyPaper(t)
-	res, err := bench.MeasurePaper(t.Context(), o)
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +59,7 @@ func TestPaperMeasuresEverySection(t *testing.T) {
 			t.Errorf("burst of %s: %+v", b.Scheme, b)
 		}
 	}
-	says(t, res.Text, "1.43", "77 %", "COPS-Ideal", "round trips: 100")
+	says(t, res, "1.43", "77 %", "COPS-Ideal", "round trips: 100")
 	carries(t, res)
 	checkReport(t, res)
 }
@@ -101,7 +90,7 @@ func checkCell(t *testing.T, c *bench.Cell) {
 func checkReport(t *testing.T, res *bench.Paper) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "report")
-	if err := res.WriteReport(dir); err != nil {
+	if err := res.Report().Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
@@ -129,23 +118,6 @@ func checkReport(t *testing.T, res *bench.Paper) {
 		}
 		if !errors.Is(err, io.EOF) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestPaperRefusesInvalidOptions(t *testing.T) {
-	for what, change := range map[string]func(*bench.PaperOptions){
-		"--sections: unknown section \"all\"": func(o *bench.PaperOptions) { o.Sections = []string{"all"} },
-		"--sections is empty":                 func(o *bench.PaperOptions) { o.Sections = nil },
-		"--rounds":                            func(o *bench.PaperOptions) { o.Rounds = 0 },
-		"--seconds":                           func(o *bench.PaperOptions) { o.Length = time.Hour },
-		"--think":                             func(o *bench.PaperOptions) { o.Think = -1 },
-		"--read-ratio":                        func(o *bench.PaperOptions) { o.ReadRatio = 1.5 },
-	} {
-		o := bench.FullPaper()
-		change(&o)
-		if _, err := bench.MeasurePaper(t.Context(), o); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("want an error with %q, got %v", what, err)
 		}
 	}
 }

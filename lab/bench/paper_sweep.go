@@ -14,7 +14,7 @@ func (p *paperRun) sweep(ctx context.Context, length time.Duration, cells []*Cel
 		}
 	}
 	for n := range p.o.Rounds {
-		reportProgress(p.o.Progress, "  round %d of %d", n+1, p.o.Rounds)
+		p.o.progress("  round %d of %d", n+1, p.o.Rounds)
 		for _, c := range cells {
 			if _, err := p.measure(ctx, c, uint64(n)+1, length, nil); err != nil {
 				return err
@@ -77,7 +77,9 @@ func (p *paperRun) measure(ctx context.Context, c *Cell, round uint64, length ti
 	}
 	l.over = func() (err error) {
 		if after, err = s.counters(ctx); err == nil {
-			err = p.addMachineLoad(load)
+			var now machineLoad
+			now, err = p.machineLoad()
+			p.others.add(load, now)
 		}
 		return err
 	}
@@ -98,36 +100,11 @@ func (p *paperRun) loop(s *system, c *Cell, round uint64, length time.Duration) 
 		popular: p.fleet.popularity(c.Keys), seed: p.o.Seed<<32 + round, lead: p.o.Lead, length: length}
 }
 
-// machineLoad is the CPU time used so far by the whole machine, and by this benchmark.
-type machineLoad struct {
-	at         time.Time
-	busy, mine time.Duration
-}
-
+// machineLoad is the load of the machine, and of all systems.
 func (p *paperRun) machineLoad() (machineLoad, error) {
-	m := machineLoad{at: time.Now(), mine: ownCPU()}
-	var err error
-	if m.busy, err = busyTime(); err != nil {
-		return m, err
-	}
+	var pids []int
 	for _, s := range p.fleet.systems {
-		used, err := cpuTime(s.plane.pid())
-		if err != nil {
-			return m, err
-		}
-		m.mine += used
+		pids = append(pids, s.plane.pid())
 	}
-	return m, nil
-}
-
-// addMachineLoad adds what the machine did since m.
-func (p *paperRun) addMachineLoad(m machineLoad) error {
-	now, err := p.machineLoad()
-	if err != nil {
-		return err
-	}
-	p.watched += now.at.Sub(m.at)
-	p.busy += now.busy - m.busy
-	p.mine += now.mine - m.mine
-	return nil
+	return loadOf(pids)
 }

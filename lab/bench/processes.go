@@ -17,13 +17,15 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/lab/redisserver"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
 // partNames are the parts of a data center, in the order in which they start.
 var partNames = []string{"coordinator", "middleman", "cache", "sidecar"}
 
-// processes is data centers with each part in its own process, as in production.
+// processes is a running system: data centers with each part in its own process, as in production, a whole deployment
+// in one process, or a stock Redis.
 type processes struct {
 	processSpec
 	binary, dir string
@@ -37,7 +39,7 @@ type processes struct {
 // processSpec is what a deployment consists of.
 type processSpec struct {
 	topology topology.File
-	reads    contract.Reads
+	level    causal.Level
 	// redis keeps the data of each shard in a stock Redis server of its own, instead of the embedded storage.
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
@@ -56,17 +58,46 @@ type processSpec struct {
 	addressesFor func(dc, part string) map[string]contract.Addresses
 }
 
-// member is a process of a deployment.
+// member is a process of a system. One without a page, such as Redis, has no address for HTTP.
 type member struct {
 	part, kind, dc, http, redis string
 	program                     *program
 	storage                     *redisserver.Server // of a middleman
+	children                    []int               // pids of the storage of a whole deployment
 }
+
+// The kinds of processes other than parts.
+const (
+	kindStorage = "redis"
+	kindLocal   = "data plane"
+	kindEdge    = "edge"
+)
+
+// runs reports whether a member runs a part.
+func (m *member) runs(part string) bool { return m.part == part || m.kind == kindLocal }
+
+// storagePids are the processes of the storage of a member.
+func (m *member) storagePids() []int {
+	if m.storage != nil {
+		return []int{m.storage.Pid()}
+	}
+	return m.children
+}
+
+func (p *processes) pids() (pids []int) {
+	for _, m := range p.members {
+		pids = append(append(pids, m.program.pid()), m.storagePids()...)
+	}
+	return pids
+}
+
+// hereDC is the name of the only data center of a system.
+const hereDC = "here"
 
 // oneDataCenter is the topology of a single data center.
 func oneDataCenter() topology.File {
-	return topology.File{Epoch: 1, DataCenters: []topology.FileDataCenter{{Name: "here"}},
-		Rings: []topology.FileRing{{Name: "ring", DataCenters: []string{"here"}}}}
+	return topology.File{Epoch: 1, DataCenters: []topology.FileDataCenter{{Name: hereDC}},
+		Rings: []topology.FileRing{{Name: "ring", DataCenters: []string{hereDC}}}}
 }
 
 // planProcesses chooses the addresses of a deployment and makes its certificates. It starts nothing.
@@ -76,7 +107,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
 	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{},
-		Session:    contract.Session{Reads: spec.reads},
+		Session:    contract.Session{Reads: spec.level.Or(causal.Latest).String()},
 		NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
 		Limits:     contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
 		Storage:    contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
@@ -126,7 +157,7 @@ func (p *processes) start(ctx context.Context) error {
 	return p.awaitReady(ctx)
 }
 
-// startProcesses plans and starts a deployment.
+// startProcesses plans and starts data centers.
 func startProcesses(ctx context.Context, binary, dir string, spec processSpec) (*processes, error) {
 	p, err := planProcesses(binary, dir, spec)
 	if err != nil {
@@ -200,7 +231,7 @@ func (p *processes) addMember(ctx context.Context, part, kind, dc string, index,
 	if n := p.memoryLimit[part]; n > 0 {
 		env = append(env, fmt.Sprintf("GOMEMLIMIT=%d", n))
 	}
-	m.program, err = startProgramWith(env, dir, name, p.binary, args...)
+	m.program, err = startProgram(env, dir, name, p.binary, args...)
 	return err
 }
 
@@ -220,6 +251,9 @@ func (p *processes) addStorage(ctx context.Context, m *member, dir string, confi
 
 func (p *processes) awaitReady(ctx context.Context) error {
 	for _, m := range p.members {
+		if m.http == "" {
+			continue
+		}
 		err := m.program.await(ctx, 2*time.Minute, func() bool {
 			_, err := p.fetch(ctx, m, "/readyz")
 			return err == nil
@@ -235,7 +269,11 @@ func (p *processes) awaitReady(ctx context.Context) error {
 func (p *processes) stop() error {
 	var errs []error
 	for _, m := range p.members {
-		if m.program != nil {
+		switch {
+		case m.program == nil:
+		case m.kind == kindLocal: // it stops its storage
+			errs = append(errs, m.program.stop())
+		default:
 			errs = append(errs, m.program.kill())
 		}
 		if m.storage != nil {

@@ -21,13 +21,8 @@ type program struct {
 	done chan struct{}
 }
 
-// startProgram starts a program in dir, with its output in a file there.
-func startProgram(dir, name, binary string, args ...string) (*program, error) {
-	return startProgramWith(nil, dir, name, binary, args...)
-}
-
-// startProgramWith is startProgram with variables beside those of the environment.
-func startProgramWith(env []string, dir, name, binary string, args ...string) (*program, error) {
+// startProgram starts a program in dir, with its output in a file there, and variables beside those of the environment.
+func startProgram(env []string, dir, name, binary string, args ...string) (*program, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -67,13 +62,18 @@ func (p *program) await(ctx context.Context, bound time.Duration, ready func() b
 	for !ready() {
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s exited early (%v); its output ends with:\n%s", p.name, p.cmd.ProcessState, p.tail())
+			return p.hasEnded()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w; its output ends with:\n%s", p.name, ctx.Err(), p.tail())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return nil
+}
+
+// hasEnded is the error of a process that has ended too early.
+func (p *program) hasEnded() error {
+	return fmt.Errorf("%s exited early (%v); its output ends with:\n%s", p.name, p.cmd.ProcessState, p.tail())
 }
 
 // tail is the end of the output of the process.

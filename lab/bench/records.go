@@ -82,61 +82,50 @@ func (r records) write(ctx context.Context, addrs []string, apart bool) error {
 	return forEachConcurrently(all, func(number int) error {
 		addr := addrs[number/fillWriters]
 		from, to := number*r.count/all, (number+1)*r.count/all
-		var conn *wireConn
+		var c *conn
+		defer func() {
+			if c != nil {
+				_ = c.Close() // all replies have arrived
+			}
+		}()
 		for at := from; at < to && ctx.Err() == nil; at += lot {
-			if conn == nil || apart {
-				if conn != nil {
-					_ = conn.Close() // all replies have arrived
+			if c == nil || apart {
+				if c != nil {
+					_ = c.Close()
 				}
 				var err error
-				if conn, err = dialWire(addr); err != nil {
+				if c, err = dial(addr); err != nil {
 					return err
 				}
 			}
-			if err := r.writeLot(conn, at, min(lot, to-at)); err != nil {
-				return errors.Join(fmt.Errorf("preload keys: %w", err), conn.Close())
+			n := min(lot, to-at)
+			for i := range n {
+				c.send(r.set, at+i)
 			}
-		}
-		if conn != nil {
-			_ = conn.Close()
+			if err := c.expect(n, isOK); err != nil {
+				return fmt.Errorf("preload keys: %w", err)
+			}
 		}
 		return ctx.Err()
 	})
-}
-
-func (r records) writeLot(conn *wireConn, from, n int) error {
-	var batch []byte
-	for i := range n {
-		batch = r.set(batch, from+i)
-	}
-	wrong, example, err := conn.exchange(batch, n, '+')
-	if err == nil && wrong > 0 {
-		err = fmt.Errorf("refused: %.80q", example)
-	}
-	return err
 }
 
 // read draws keys as the clients do, and reads so many times in each data center: a long-running deployment has them
 // cached.
 func (r records) read(ctx context.Context, addrs []string, reads int, popular popularity, seed uint64) error {
 	return forEachConcurrently(fillReaders*len(addrs), func(number int) error {
-		conn, err := dialWire(addrs[number/fillReaders])
+		c, err := dial(addrs[number/fillReaders])
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
+		defer c.Close()
 		random := rand.New(rand.NewPCG(seed, uint64(number)))
 		for left := reads / fillReaders; left > 0 && ctx.Err() == nil; left -= fillLot {
-			var batch []byte
 			n := min(fillLot, left)
 			for range n {
-				batch = r.get(batch, popular.draw(random, r.count))
+				c.send(r.get, popular.draw(random, r.count))
 			}
-			wrong, example, err := conn.exchange(batch, n, '$')
-			if err == nil && wrong > 0 {
-				err = fmt.Errorf("%d of %d keys are missing: %.80q", wrong, n, example)
-			}
-			if err != nil {
+			if err := c.expect(n, reply.isValue); err != nil {
 				return fmt.Errorf("warm the caches: %w", err)
 			}
 		}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/causalstore/causalstore/lab/envoy"
 )
 
 // The forms of a pair of regions.
@@ -26,8 +27,7 @@ var RegionForms = []string{formPlain, formTLS, formEdges}
 
 // RegionsOptions describe what to measure of two data centers with a long path between them.
 type RegionsOptions struct {
-	Binary string
-	Dir    string
+	Setup
 	// Envoy is the program for the form with edges, which is left out without it.
 	Envoy string
 	Forms []string
@@ -47,12 +47,79 @@ type RegionsOptions struct {
 	// Cuts is how often the path is cut to see when it is used again, for ShortestCut to LongestCut.
 	Cuts                    int
 	ShortestCut, LongestCut time.Duration
-	Progress                io.Writer
+}
+
+// FullRegions returns the options of a full run.
+func FullRegions() *RegionsOptions {
+	return &RegionsOptions{Envoy: os.Getenv(envoy.ProgramVariable), Forms: RegionForms,
+		Delays: []time.Duration{40 * time.Millisecond, 125 * time.Millisecond}, Window: 3 << 20, Rounds: 3,
+		Length: 2 * time.Second, Connections: 50, Keys: 10000, ValueBytes: 1024, Probes: 200, BacklogBytes: 100_000_000,
+		Cuts: 10, ShortestCut: 3 * time.Second, LongestCut: 20 * time.Second}
+}
+
+func (o *RegionsOptions) experiment() *Experiment {
+	return &Experiment{
+		Name:  "regions",
+		Short: "Measure two regions with a long path between them: latency, cost, propagation, backlogs and cuts",
+		Long: `Runs two data centers, each a region and a ring of its own, with each part in its
+own process and a path between them that delays every byte. It does so in three forms, which take
+turns: parts that dial each other without TLS, with mutual TLS, and with mutual TLS through an Envoy
+on each side. The path is emulated on this machine, by the bytes of TCP connections.
+
+It prints what clients of one region see, how much later than the delay of the path a write is seen
+in the other region, what each kind of process uses, how many bytes cross the path, how fast a
+backlog that was written in a cut gets over it, by what one TCP connection carries, and how long
+after cuts writes cross it again. Requires redis-server and Linux.`,
+		Example: `  causalstore bench regions --quick
+  causalstore bench regions --delays 125ms --forms edges --rounds 1 --cuts 0
+  causalstore bench regions --rounds 1 --backlog-mb 0 --cuts 10 --forms tls,edges`,
+		quick:   "measure one round of one second, a backlog of 20 MB and two short cuts, in about two minutes",
+		quickly: map[string]string{"seconds": "1", "rounds": "1", "backlog-mb": "20", "cuts": "2", "longest-cut": "5s"},
+		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
+	}
+}
+
+// maxBacklogMB is well below a coordinator's write buffer of 256 MiB, which also counts keys.
+const maxBacklogMB = 150
+
+func (o *RegionsOptions) declare(f *flags) {
+	f.StringVar(&o.Envoy, "envoy", o.Envoy,
+		"program of Envoy, for the form with edges (default: environment variable "+envoy.ProgramVariable+")")
+	f.StringSliceVar(&o.Forms, "forms", o.Forms, "forms to measure")
+	f.DurationSliceVar(&o.Delays, "delays", o.Delays, "delays of the path, one way")
+	f.Var(&numberOf[int]{&o.Window, 1 << 20}, "window-mb",
+		"what one TCP connection may have under way, in MiB; 3 is about what Linux allows by default")
+	f.in(time.Second, &o.Length, "seconds", "length of each round of a command in a form")
+	f.count(&o.Rounds, "rounds", "rounds of each form")
+	f.count(&o.Connections, "connections", "number of client connections")
+	f.count(&o.Keys, "keys", "number of keys")
+	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
+	f.count(&o.Probes, "probes", "writes of each round that are followed to the other region")
+	f.Var(&numberOf[int]{&o.BacklogBytes, 1e6}, "backlog-mb",
+		"values written while the path is cut, in MB; 0 measures no backlog")
+	f.IntVar(&o.Cuts, "cuts", o.Cuts, "cuts after which the first writes are followed")
+	f.DurationVar(&o.ShortestCut, "shortest-cut", o.ShortestCut, "length of the first cut")
+	f.DurationVar(&o.LongestCut, "longest-cut", o.LongestCut, "length of the last cut")
+	f.positive("seconds", "delays")
+	f.notNegative("cuts", "shortest-cut")
+	f.between(0, maxBacklogMB, "backlog-mb")
+	f.between(64./1024, 1024, "window-mb")
+	f.between(0, 1, "delays")
+	f.oneOf(RegionForms, "forms")
+	f.must(func() error {
+		switch {
+		case len(o.Forms) == 0 || len(o.Delays) == 0:
+			return errors.New("--forms, --delays: give at least one")
+		case o.LongestCut < o.ShortestCut:
+			return errors.New("--longest-cut must be at least --shortest-cut")
+		}
+		return nil
+	})
 }
 
 // Regions is what two regions cost and take.
 type Regions struct {
-	Machine      string         `json:"machine"`
+	Origin
 	Window       int            `json:"windowBytes"`
 	Connections  int            `json:"connections"`
 	Keys         int            `json:"keys"`
@@ -102,44 +169,37 @@ type RegionForm struct {
 	steadyBacklogs, steadyShares []float64
 }
 
-// RegionLoad is what the clients of one region measure with one command.
+// RegionLoad is what the clients of one region measure with one command. Costs are those of both regions.
 type RegionLoad struct {
-	Side
-	// Costs are those of the processes of both regions, by kind.
-	Costs []ProcessCost `json:"costs"`
+	*Side
 
-	cpu        map[string]time.Duration
 	sent, back int64 // bytes on the path
 }
 
-// MeasureRegions measures a pair of regions in each form and with each delay.
-func MeasureRegions(ctx context.Context, o RegionsOptions) (*Regions, error) {
-	dir, err := makeDataDir(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	res := &Regions{Machine: machine(), Window: o.Window, Connections: o.Connections, Keys: o.Keys,
-		ValueBytes: o.ValueBytes, Rounds: o.Rounds,
-		Seconds: o.Length.Seconds(), BacklogBytes: o.BacklogBytes}
+// Measure measures a pair of regions in each form and with each delay.
+func (o *RegionsOptions) Measure(ctx context.Context) (*Regions, error) {
+	res := &Regions{Origin: o.origin(), Window: o.Window, Connections: o.Connections, Keys: o.Keys,
+		ValueBytes: o.ValueBytes, Rounds: o.Rounds, Seconds: o.Length.Seconds(), BacklogBytes: o.BacklogBytes}
 	if at := slices.Index(o.Forms, formEdges); at >= 0 && o.Envoy == "" {
 		o.Forms = slices.Delete(slices.Clone(o.Forms), at, at+1)
 		res.Omitted = "The form with edges is left out: give the program of Envoy with --envoy or in " +
 			"CAUSALSTORE_ENVOY; `go run ./e2e/cluster envoy` downloads one."
-		reportProgress(o.Progress, "%s", res.Omitted)
+		o.progress("%s", res.Omitted)
 	}
-	for _, delay := range o.Delays {
-		d := &RegionDelay{DelayMs: delay.Seconds() * 1e3}
-		res.Delays = append(res.Delays, d)
-		if err := d.measure(ctx, o, filepath.Join(dir, delay.String()), delay); err != nil {
-			return nil, fmt.Errorf("with a delay of %s: %w", delay, err)
+	return res, o.withDataDir(func(dir string) error {
+		for _, delay := range o.Delays {
+			d := &RegionDelay{DelayMs: delay.Seconds() * 1e3}
+			res.Delays = append(res.Delays, d)
+			if err := d.measure(ctx, o, filepath.Join(dir, delay.String()), delay); err != nil {
+				return fmt.Errorf("with a delay of %s: %w", delay, err)
+			}
 		}
-	}
-	return res, nil
+		return nil
+	})
 }
 
 // measure starts a pair in each form and measures them in turns.
-func (d *RegionDelay) measure(ctx context.Context, o RegionsOptions, dir string, delay time.Duration) (err error) {
+func (d *RegionDelay) measure(ctx context.Context, o *RegionsOptions, dir string, delay time.Duration) (err error) {
 	var pairs []*pair
 	defer func() {
 		for _, p := range pairs {
@@ -147,7 +207,7 @@ func (d *RegionDelay) measure(ctx context.Context, o RegionsOptions, dir string,
 		}
 	}()
 	for _, form := range o.Forms {
-		reportProgress(o.Progress, "delay %s: starting two regions, %s", delay, form)
+		o.progress("delay %s: starting two regions, %s", delay, form)
 		p, err := startPair(ctx, o, form, filepath.Join(dir, form), delay)
 		if err != nil {
 			return fmt.Errorf("%s: %w", form, err)
@@ -163,7 +223,7 @@ func (d *RegionDelay) measure(ctx context.Context, o RegionsOptions, dir string,
 		}
 		ceilings = append(ceilings, ceiling)
 		for _, p := range pairs {
-			reportProgress(o.Progress, "delay %s: round %d of %d, %s", delay, round+1, o.Rounds, p.result.Form)
+			o.progress("delay %s: round %d of %d, %s", delay, round+1, o.Rounds, p.result.Form)
 			if err := p.measure(ctx, ceiling); err != nil {
 				return fmt.Errorf("%s: %w", p.result.Form, err)
 			}
@@ -180,22 +240,14 @@ func (d *RegionDelay) measure(ctx context.Context, o RegionsOptions, dir string,
 }
 
 func newRegionForm(form string) *RegionForm {
-	load := func() *RegionLoad {
-		return &RegionLoad{Side: Side{latency: newLatency()}, cpu: map[string]time.Duration{}}
-	}
-	return &RegionForm{Form: form, Get: load(), Set: load(), propagation: newLatency()}
+	return &RegionForm{Form: form, Get: &RegionLoad{Side: newSide("")}, Set: &RegionLoad{Side: newSide("")},
+		propagation: newLatency()}
 }
 
 // conclude computes the figures from the rounds.
 func (f *RegionForm) conclude() {
-	for _, l := range []*RegionLoad{f.Get, f.Set} {
-		l.Side.conclude()
-		for _, kind := range pairKinds() {
-			if cpu, ran := l.cpu[kind]; ran {
-				l.Costs = append(l.Costs, ProcessCost{Process: kind, CPUMs: perOp(float64(cpu.Microseconds()), l.ops)})
-			}
-		}
-	}
+	f.Get.conclude()
+	f.Set.conclude()
 	f.PropagationP50Ms, f.PropagationP99Ms = float64(f.propagation.ValueAtQuantile(50))/1e6,
 		float64(f.propagation.ValueAtQuantile(99))/1e6
 	f.Propagations = f.propagation.TotalCount()

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -50,9 +49,8 @@ func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 			return err
 		}
 	}
-	reportProgress(p.o.Progress,
-		"a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine tenths "+
-			"after %.1f s, all after %.1f s", count,
+	p.o.progress("a backlog of %d writes in a cut of %.1f s: a tenth in the other region %.1f s after the heal, nine "+
+		"tenths after %.1f s, all after %.1f s", count,
 		healed.Sub(cut).Seconds(), tenth.Sub(healed).Seconds(), nineTenths.Sub(healed).Seconds(),
 		time.Since(healed).Seconds())
 	f, values := p.result, float64(count*p.o.ValueBytes)
@@ -67,13 +65,13 @@ func (p *pair) backlog(ctx context.Context, ceiling float64) error {
 
 // measureHeals cuts the path of all pairs, again and again, for longer each time, and measures when writes cross it
 // again.
-func measureHeals(ctx context.Context, o RegionsOptions, pairs []*pair) error {
+func measureHeals(ctx context.Context, o *RegionsOptions, pairs []*pair) error {
 	for i := range o.Cuts {
 		length := o.ShortestCut
 		if o.Cuts > 1 {
 			length += time.Duration(i) * (o.LongestCut - o.ShortestCut) / time.Duration(o.Cuts-1)
 		}
-		reportProgress(o.Progress, "delay %s: cut %d of %d, for %s", pairs[0].delay, i+1, o.Cuts, length)
+		o.progress("delay %s: cut %d of %d, for %s", pairs[0].delay, i+1, o.Cuts, length)
 		err := forEachConcurrently(len(pairs), func(number int) error {
 			p := pairs[number]
 			took, err := p.heal(ctx, length, fmt.Sprintf("heal:%d", i))
@@ -95,16 +93,16 @@ func (p *pair) heal(ctx context.Context, length time.Duration, key string) (time
 	if err := p.path.Cut(); err != nil {
 		return 0, err
 	}
-	conns := map[string]*wireConn{}
+	conns := map[string]*conn{}
 	for _, dc := range pairDCs {
-		c, err := dialWire(p.parts.sidecar(dc))
+		c, err := dial(p.parts.sidecar(dc))
 		if err != nil {
 			return 0, err
 		}
 		defer c.Close()
 		conns[dc] = c
-		if wrong, reply, err := c.exchange(request("SET", key+dc, "1"), 1, '+'); err != nil || wrong > 0 {
-			return 0, errors.Join(fmt.Errorf("write in a cut: %q", reply), err)
+		if answer, err := c.ask("SET", key+dc, "1"); err != nil || !isOK(answer) {
+			return 0, fmt.Errorf("write in a cut: %q, %w", answer, err)
 		}
 	}
 	if err := sleep(ctx, length); err != nil {
@@ -116,11 +114,11 @@ func (p *pair) heal(ctx context.Context, length time.Duration, key string) (time
 	healed := time.Now()
 	for _, dc := range pairDCs {
 		for {
-			_, reply, err := conns[dc].exchange(request("GET", key+otherDC(dc)), 1, '$')
+			answer, err := conns[dc].ask("GET", key+otherDC(dc))
 			if err != nil {
 				return 0, fmt.Errorf("read after a cut: %w", err)
 			}
-			if valueOf(reply) == 1 {
+			if numberIn(answer) == 1 {
 				break
 			}
 			if time.Since(healed) > time.Minute {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,33 +43,16 @@ func (p *pair) load(ctx context.Context, l *RegionLoad, b burst) error {
 	if err := failOnWrongReplies(p.driver.burst(ctx, warm)); err != nil {
 		return err
 	}
-	if err := p.parts.drain(ctx); err != nil {
+	if _, err := p.parts.drain(ctx); err != nil {
 		return err
 	}
 	sent, back := p.path.Bytes(relay.Forth), p.path.Bytes(relay.Back)
-	before, err := p.cpu()
-	if err != nil {
-		return err
-	}
-	r, err := p.driver.burst(ctx, b)
-	if err = failOnWrongReplies(r, err); err != nil {
-		return err
-	}
-	if err := p.parts.drain(ctx); err != nil {
-		return err
-	}
-	after, err := p.cpu()
-	if err != nil {
-		return err
-	}
-	sum := time.Duration(0)
-	for kind := range after {
-		l.cpu[kind] += after[kind] - before[kind]
-		sum += after[kind] - before[kind]
-	}
-	l.add(r, sum)
+	err := l.measure(ctx, p.parts, nil, func() (burstResult, error) {
+		r, err := p.driver.burst(ctx, b)
+		return r, failOnWrongReplies(r, err)
+	})
 	l.sent, l.back = l.sent+p.path.Bytes(relay.Forth)-sent, l.back+p.path.Bytes(relay.Back)-back
-	return nil
+	return err
 }
 
 // probeInterval is the time between two writes that are followed to the other region.
@@ -83,12 +65,12 @@ func (p *pair) propagate(ctx context.Context) error {
 	defer cancel()
 	p.probes++
 	key := fmt.Sprintf("probe:%d", p.probes)
-	writer, err := dialWire(p.parts.sidecar(pairDCs[0]))
+	writer, err := dial(p.parts.sidecar(pairDCs[0]))
 	if err != nil {
 		return err
 	}
 	defer writer.Close()
-	reader, err := dialWire(p.parts.sidecar(pairDCs[1]))
+	reader, err := dial(p.parts.sidecar(pairDCs[1]))
 	if err != nil {
 		return err
 	}
@@ -102,9 +84,8 @@ func (p *pair) propagate(ctx context.Context) error {
 				mu.Lock()
 				sent[i] = time.Now()
 				mu.Unlock()
-				if wrong, reply, err := writer.exchange(request("SET", key, strconv.Itoa(i)), 1, '+'); err != nil ||
-					wrong > 0 {
-					return fmt.Errorf("write: %q, %w", reply, err)
+				if answer, err := writer.ask("SET", key, strconv.Itoa(i)); err != nil || !isOK(answer) {
+					return fmt.Errorf("write: %q, %w", answer, err)
 				}
 				if err := sleep(ctx, probeInterval); err != nil {
 					return err
@@ -115,14 +96,14 @@ func (p *pair) propagate(ctx context.Context) error {
 	}()
 	deadline := time.Now().Add(time.Minute)
 	for seen := 0; seen < len(sent); {
-		_, reply, err := reader.exchange(request("GET", key), 1, '$')
+		answer, err := reader.ask("GET", key)
 		now := time.Now()
 		if err != nil || now.After(deadline) {
 			cancel()
-			return errors.Join(fmt.Errorf("read: %d of %d writes were seen, and then %q", seen, len(sent), reply),
+			return errors.Join(fmt.Errorf("read: %d of %d writes were seen, and then %q", seen, len(sent), answer),
 				err, <-written)
 		}
-		for newest := valueOf(reply); seen <= newest; seen++ {
+		for newest := numberIn(answer); seen <= newest; seen++ {
 			mu.Lock()
 			took := now.Sub(sent[seen]) - p.delay
 			mu.Unlock()
@@ -135,10 +116,9 @@ func (p *pair) propagate(ctx context.Context) error {
 	return <-written
 }
 
-// valueOf returns the number in the reply to GET; -1 if there is none.
-func valueOf(reply string) int {
-	_, value, _ := strings.Cut(strings.TrimSuffix(reply, "\r\n"), "\r\n")
-	n, err := strconv.Atoi(value)
+// numberIn returns the number in the reply to GET; -1 if there is none.
+func numberIn(r reply) int {
+	n, err := strconv.Atoi(r.value)
 	if err != nil {
 		return -1
 	}
@@ -146,7 +126,7 @@ func valueOf(reply string) int {
 }
 
 // measureCeiling returns how many bytes per second one TCP connection carries over the path.
-func measureCeiling(ctx context.Context, o RegionsOptions, delay time.Duration) (rate float64, err error) {
+func measureCeiling(ctx context.Context, o *RegionsOptions, delay time.Duration) (rate float64, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err

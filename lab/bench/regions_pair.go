@@ -20,16 +20,13 @@ import (
 // The data centers of a pair. The measured clients are those of the first one.
 var pairDCs = []string{"a", "b"}
 
-// kindEdge is the kind of the edges in CPU times.
-const kindEdge = "edge"
-
 // pair is two data centers, each a region and a ring of its own, with a long path between them.
 type pair struct {
-	o      RegionsOptions
+	o      *RegionsOptions
 	delay  time.Duration
 	path   *relay.Path
 	parts  *processes
-	edges  map[string]*runningEdge // by data center
+	edges  map[string]*envoy.Edge // by data center
 	driver *driver
 	result *RegionForm
 	probes int // that were made, for their keys
@@ -44,16 +41,10 @@ func userTimeout(form string) time.Duration {
 	return 3 * time.Second
 }
 
-// runningEdge is the Envoy of a data center.
-type runningEdge struct {
-	envoy.Edge
-	program *program
-}
-
 // startPair starts a pair in a form, and writes the keys that are read.
-func startPair(ctx context.Context, o RegionsOptions, form, dir string, delay time.Duration) (*pair, error) {
+func startPair(ctx context.Context, o *RegionsOptions, form, dir string, delay time.Duration) (*pair, error) {
 	p := &pair{o: o, delay: delay, path: relay.NewPath(delay, o.Window, userTimeout(form)),
-		edges: map[string]*runningEdge{}, result: newRegionForm(form)}
+		edges: map[string]*envoy.Edge{}, result: newRegionForm(form)}
 	if err := p.start(ctx, dir); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -100,11 +91,7 @@ func (p *pair) start(ctx context.Context, dir string) (err error) {
 	if p.driver, err = dialDriver([]string{p.parts.sidecar(pairDCs[0])}, p.o.Connections, 1); err != nil {
 		return err
 	}
-	preload := workload{records: prefixed("get:", p.o.Keys, p.o.ValueBytes), pipeline: 16}
-	if err := failOnWrongReplies(p.driver.burst(ctx, burst{workload: preload})); err != nil {
-		return fmt.Errorf("preload keys: %w", err)
-	}
-	return p.parts.drain(ctx)
+	return p.parts.preload(ctx, p.driver, prefixed("get:", p.o.Keys, p.o.ValueBytes))
 }
 
 // stop ends the processes and the path.
@@ -115,11 +102,6 @@ func (p *pair) stop() error {
 	}
 	if p.parts != nil {
 		errs = append(errs, p.parts.stop())
-	}
-	for _, e := range p.edges {
-		if e.program != nil {
-			errs = append(errs, e.program.kill())
-		}
 	}
 	return errors.Join(append(errs, p.path.Close())...)
 }
@@ -167,8 +149,8 @@ func (p *pair) startEdges(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		p.edges[dc] = &runningEdge{Edge: envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0],
-			EgressParts: addrs[1], Ingress: addrs[2], HTTP: addrs[3]}}
+		p.edges[dc] = &envoy.Edge{Dir: filepath.Join(dir, "edge-"+dc), Egress: addrs[0], EgressParts: addrs[1],
+			Ingress: addrs[2], HTTP: addrs[3]}
 	}
 	for dc, e := range p.edges {
 		if err := p.startEdge(ctx, dc, e); err != nil {
@@ -178,7 +160,7 @@ func (p *pair) startEdges(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (p *pair) startEdge(ctx context.Context, dc string, e *runningEdge) error {
+func (p *pair) startEdge(ctx context.Context, dc string, e *envoy.Edge) error {
 	other, own := otherDC(dc), p.parts.config.Addresses[dc]
 	across, err := p.path.Listen(directionFrom(dc), p.edges[other].Ingress)
 	if err != nil {
@@ -210,21 +192,10 @@ func (p *pair) startEdge(ctx context.Context, dc string, e *runningEdge) error {
 	if err != nil {
 		return err
 	}
-	if e.program, err = startProgram(e.Dir, "envoy", p.o.Envoy, args...); err != nil {
+	program, err := startProgram(nil, e.Dir, "envoy", p.o.Envoy, args...)
+	if err != nil {
 		return err
 	}
-	return e.program.await(ctx, time.Minute, func() bool { return e.Ready(ctx) == nil })
-}
-
-// cpu returns the CPU time of all processes, by kind.
-func (p *pair) cpu() (map[string]time.Duration, error) {
-	times, err := p.parts.cpu()
-	for _, e := range p.edges {
-		took, failed := cpuTime(e.program.pid())
-		if err = errors.Join(err, failed); err != nil {
-			return nil, err
-		}
-		times[kindEdge] += took
-	}
-	return times, err
+	p.parts.members = append(p.parts.members, &member{kind: kindEdge, dc: dc, program: program})
+	return program.await(ctx, time.Minute, func() bool { return e.Ready(ctx) == nil })
 }

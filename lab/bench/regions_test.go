@@ -16,19 +16,20 @@ func TestRegionsAreMeasuredInEveryForm(t *testing.T) {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
 	const keys = 100
-	res, err := bench.MeasureRegions(t.Context(), bench.RegionsOptions{Binary: binary, Dir: t.TempDir(),
+	o := bench.RegionsOptions{Setup: setup(t, binary),
 		Envoy: os.Getenv(envoy.ProgramVariable),
 		Forms: bench.RegionForms, Delays: []time.Duration{5 * time.Millisecond}, Window: 1 << 20, Rounds: 1,
 		Length:      100 * time.Millisecond,
 		Connections: 4, Keys: keys, ValueBytes: 1024, Probes: 20, BacklogBytes: 500_000, Cuts: 1,
-		ShortestCut: 300 * time.Millisecond, LongestCut: 300 * time.Millisecond})
+		ShortestCut: 300 * time.Millisecond, LongestCut: 300 * time.Millisecond}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	forms := len(bench.RegionForms)
 	if os.Getenv(envoy.ProgramVariable) == "" {
 		forms--
-		says(t, res.Text, "CAUSALSTORE_ENVOY")
+		says(t, res, "CAUSALSTORE_ENVOY")
 	}
 	if len(res.Delays) != 1 || len(res.Delays[0].Forms) != forms || res.Delays[0].Ceiling.Min <= 0 {
 		t.Fatalf("%+v", res)
@@ -51,6 +52,6 @@ func TestRegionsAreMeasuredInEveryForm(t *testing.T) {
 			t.Errorf("%s: backlog %+v, heals %v", f.Form, f.Backlog, f.HealsMs)
 		}
 	}
-	says(t, res.Text, "PROPAGATION P50", "plain", "tls", "ONE CONNECTION")
+	says(t, res, "PROPAGATION P50", "plain", "tls", "ONE CONNECTION")
 	carries(t, res)
 }

@@ -40,7 +40,7 @@ func (p *processes) startRegister(ctx context.Context) error {
 		return err
 	}
 	clients, peers := "https://"+addrs[0], "http://"+addrs[1]
-	p.register, err = startProgram(dir, "etcd", p.etcd, "--data-dir", filepath.Join(dir, "data"),
+	p.register, err = startProgram(nil, dir, "etcd", p.etcd, "--data-dir", filepath.Join(dir, "data"),
 		"--log-level", "error",
 		"--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers,
 		"--initial-advertise-peer-urls", peers,

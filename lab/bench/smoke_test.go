@@ -3,11 +3,12 @@ package bench_test
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/causalstore/causalstore/lab/bench"
 	lab "github.com/causalstore/causalstore/lab/command"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -45,14 +47,36 @@ func program(t *testing.T) string {
 	return path
 }
 
+// setup is a program and a folder for its data.
+func setup(t *testing.T, binary string) bench.Setup {
+	return bench.Setup{Binary: binary, Dir: t.TempDir()}
+}
+
+// smallTopology is a file with three data centers in two rings.
+func smallTopology(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "topology.yaml")
+	err := os.WriteFile(file, []byte(`epoch: 1
+dataCenters: [{name: a}, {name: b}, {name: c}]
+rings:
+- {name: one, dataCenters: [a, b]}
+- {name: two, dataCenters: [c]}
+roundTripMs: {a: {b: 4, c: 6}, b: {c: 8}}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 	binary := program(t)
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	res, err := bench.MeasureOverhead(t.Context(),
-		bench.OverheadOptions{Binary: binary, Dir: t.TempDir(), Rounds: 2, Length: 100 * time.Millisecond,
-			Profile: time.Second, Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 50})
+	o := bench.OverheadOptions{Setup: setup(t, binary), Rounds: 2, Length: 100 * time.Millisecond,
+		Profile: time.Second, Connections: 4, Pipelines: []int{1, 16}, Keys: 100, ValueBytes: 50}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,28 +84,34 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 		t.Fatalf("%d cases; GET and SET at two depths were asked for", len(res.Cases))
 	}
 	for _, c := range res.Cases {
-		for name, s := range map[string]bench.Side{"direct": c.Direct, "through": c.Through} {
+		for _, s := range c.Ways {
 			if s.Throughput.Min <= 0 || s.P50Us <= 0 || s.P99Us < s.P50Us || s.Wrong != 0 {
-				t.Errorf("%s at pipeline %d, %s: %+v", c.Command, c.Pipeline, name, s)
+				t.Errorf("%s at pipeline %d, %s: %+v", c.Command, c.Pipeline, s.Name, s)
 			}
 		}
-		if c.Ratio.Median <= 0 || c.Allocations <= 0 || len(c.Layers) == 0 {
-			t.Errorf("%s at pipeline %d: ratio %v, %v allocations, layers %v", c.Command, c.Pipeline, c.Ratio,
-				c.Allocations, c.Layers)
+		through := c.Ways[1]
+		plane := through.Costs[slices.IndexFunc(through.Costs, func(p bench.ProcessCost) bool {
+			return p.Process == "data plane"
+		})]
+		if len(through.Costs) != 2 || through.Ratio.Median <= 0 || plane.Allocations <= 0 || len(plane.Layers) == 0 {
+			t.Errorf("%s at pipeline %d: ratio %v, costs %+v", c.Command, c.Pipeline, through.Ratio, through.Costs)
 		}
-		if c.Command == "GET" && c.Hits < 0.99 {
-			t.Errorf("only %v of the GETs at pipeline %d were hits", c.Hits, c.Pipeline)
+		if hits := through.ReadFrom["cache"]; c.Command == "GET" && hits < 0.99 {
+			t.Errorf("only %v of the GETs at pipeline %d were hits", hits, c.Pipeline)
+		}
+		if c.Command == "SET" && through.DrainMs.Max <= 0 {
+			t.Errorf("SETs at pipeline %d: drained after %+v", c.Pipeline, through.DrainMs)
 		}
 	}
-	says(t, res.Text, ">= 0.90", "SET, pipeline 16", "Where the CPU time")
+	says(t, res, ">= 0.90", "SET, pipeline 16", "Where the CPU time", "DRAINED AFTER MS")
 	carries(t, res)
 }
 
 func TestMemoryCountsCachedObjects(t *testing.T) {
 	const objects = 2000
-	res, err := bench.MeasureMemory(t.Context(), bench.MemoryOptions{Binary: program(t), Dir: t.TempDir(),
-		Objects: objects, ValueBytes: 20,
-		Load: 500 * time.Millisecond, Connections: 4})
+	o := bench.MemoryOptions{Setup: setup(t, program(t)), Objects: objects, ValueBytes: 20,
+		Load: 500 * time.Millisecond, Connections: 4}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +130,15 @@ func TestMemoryCountsCachedObjects(t *testing.T) {
 	if res.ReadCPU["sidecar"] == 0 || len(res.ReadCPU) != 4 || len(res.WriteCPU) != 4 {
 		t.Errorf("CPU time of the parts: us/read %v, us/write %v", res.ReadCPU, res.WriteCPU)
 	}
-	says(t, res.Text, "per cached object", "sidecar", "CPU us/write")
+	says(t, res, "per cached object", "sidecar", "CPU US/WRITE")
 	carries(t, res)
 }
 
 // says checks that the text of a result holds the given pieces.
-func says(t *testing.T, text func(io.Writer), pieces ...string) {
+func says(t *testing.T, res bench.Result, pieces ...string) {
 	t.Helper()
 	var b strings.Builder
-	text(&b)
+	res.Report().Text(&b)
 	for _, p := range pieces {
 		if !strings.Contains(b.String(), p) {
 			t.Errorf("the text lacks %q:\n%s", p, b.String())
@@ -125,8 +155,8 @@ func carries(t *testing.T, result any) {
 }
 
 func TestIdleMeasuresEveryKindOfPart(t *testing.T) {
-	res, err := bench.MeasureIdle(t.Context(), bench.IdleOptions{Binary: program(t), Dir: t.TempDir(),
-		Length: 100 * time.Millisecond, Sidecars: 1, Reads: "Latest"})
+	o := bench.IdleOptions{Setup: setup(t, program(t)), Length: 100 * time.Millisecond, Sidecars: 1, Level: causal.Latest}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +175,9 @@ func TestLimitsAttacksPartsAndServesOthersAfterwards(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	o := bench.LimitsOptions{Binary: binary, Dir: t.TempDir(), Length: 300 * time.Millisecond, Connections: 4, Idle: 20,
+	o := bench.LimitsOptions{Setup: setup(t, binary), Length: 300 * time.Millisecond, Connections: 4, Idle: 20,
 		Attacks: []string{"half-sent"}}
-	res, err := bench.MeasureLimits(t.Context(), o)
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +189,13 @@ func TestLimitsAttacksPartsAndServesOthersAfterwards(t *testing.T) {
 			t.Errorf("memory of the %s: %v MiB", part, res.Attacks[0].PeakMiB[part])
 		}
 	}
-	if err := res.Exceeded(); err != nil {
+	if err := res.Verdict(); err != nil {
 		t.Error(err)
 	}
 	res.LimitMiB = map[string]int64{"sidecar": 1}
-	if res.Exceeded() == nil {
+	if res.Verdict() == nil {
 		t.Error("a sidecar that takes more than 1 MiB is within that limit")
 	}
-	says(t, res.Text, "half-sent", "idle sidecar", "sidecar (of 1)")
+	says(t, res, "half-sent", "idle sidecar", "SIDECAR (OF 1)")
 	carries(t, res)
-	o.Attacks = []string{"charm"}
-	if _, err := bench.MeasureLimits(t.Context(), o); err == nil || !strings.Contains(err.Error(), "half-sent") {
-		t.Errorf("an unknown attack: %v", err)
-	}
 }

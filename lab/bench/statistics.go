@@ -27,6 +27,9 @@ func spreadOf(values []float64) spread {
 
 // text prints the median and the range with a number format.
 func (s spread) text(format string) string {
+	if s == (spread{}) {
+		return "-"
+	}
 	return fmt.Sprintf(format+" ("+format+".."+format+")", s.Median, s.Min, s.Max)
 }
 

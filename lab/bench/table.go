@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -17,6 +18,28 @@ type table struct {
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// mergeRepeated blanks what the first columns repeat of the row above.
+func (t *table) mergeRepeated(columns int) {
+	for i := len(t.rows) - 1; i > 0; i-- {
+		for c := 0; c < columns && t.rows[i][c] == t.rows[i-1][c]; c++ {
+			t.rows[i][c] = ""
+		}
+	}
+}
+
+// dropEmptyColumns removes the columns that have no figure.
+func (t *table) dropEmptyColumns() {
+	for c := len(t.head) - 1; c >= 0; c-- {
+		if slices.ContainsFunc(t.rows, func(row []string) bool { return row[c] != "" && row[c] != "-" }) {
+			continue
+		}
+		t.head = slices.Delete(t.head, c, c+1)
+		for i, row := range t.rows {
+			t.rows[i] = slices.Delete(row, c, c+1)
+		}
+	}
+}
 
 // text prints the table for a terminal.
 func (t *table) text(out io.Writer) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -91,6 +92,14 @@ func inRange(h *hdrhistogram.Histogram, latency time.Duration) int64 {
 
 // Throughput is operations per second.
 func (m burstResult) Throughput() float64 { return float64(m.Ops) / max(m.Elapsed.Seconds(), 1e-9) }
+
+// failOnWrongReplies turns wrong replies into an error.
+func failOnWrongReplies(l burstResult, err error) error {
+	if err == nil && l.Wrong > 0 {
+		return fmt.Errorf("%d of %d replies are wrong, such as %q", l.Wrong, l.Ops, l.Example)
+	}
+	return err
+}
 
 // replyTimeout is how long a request may go without a reply before the run fails.
 const replyTimeout = 15 * time.Second

@@ -13,14 +13,14 @@ func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed: apt-get install redis-server")
 	}
-	if _, err := bench.MeasureWorkloads(t.Context(),
-		bench.WorkloadsOptions{Binary: binary, Workloads: []string{"ycsb-z"}}); err == nil {
+	o := bench.WorkloadsOptions{Setup: setup(t, binary), Rounds: 2, Length: 100 * time.Millisecond, Connections: 4,
+		Pipeline: 2, NearBytes: 32 << 20}
+	o.Args = []string{"ycsb-z"}
+	if _, err := o.Measure(t.Context()); err == nil {
 		t.Error("an unknown workload is accepted")
 	}
-	res, err := bench.MeasureWorkloads(t.Context(),
-		bench.WorkloadsOptions{Binary: binary, Dir: t.TempDir(), Workloads: []string{"testdata/few-keys.yaml"},
-			Rounds: 2,
-			Length: 100 * time.Millisecond, Connections: 4, Pipeline: 2, NearBytes: 32 << 20})
+	o.Args = []string{"testdata/few-keys.yaml"}
+	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +45,6 @@ func TestWorkloadsAreComparedOnRedisAndThroughTheParts(t *testing.T) {
 			}
 		}
 	}
-	says(t, res.Text, "few-keys", "mutual TLS", "near copies", "FOUND", "near ")
+	says(t, res, "few-keys", "mutual TLS", "near copies", "FOUND", "near ")
 	carries(t, res)
 }

@@ -2,21 +2,18 @@
 //
 //	svg := chart.Line{
 //		Title: "Read latency", X: chart.Axis{Label: "put share (%)"}, Y: chart.Axis{Label: "ms", Log: true},
-//		Series: []chart.Series{{Name: "Karma", Points: []chart.Point{{X: 5, Y: 12, Low: 10, High: 15}}}},
+//		Series: []chart.Series{{Name: "Karma", Points: []chart.Point{{X: 5, Y: 12}}}},
 //	}.SVG()
 //
-// A Line with error bars, steps (CDF) or bands (what happened when) serves measurements over a parameter, distributions
-// and time series. Bars are grouped. Color-blind readers can tell the colors apart, and lines also differ in markers
+// A Line serves measurements over a parameter, distributions and, with bands (what happened when), time series. Bars
+// are grouped and have error bars. Color-blind readers can tell the colors apart, and lines also differ in markers
 // and dashes. The same chart always produces the same bytes.
 //
 // Values that are not finite, and values of 0 or less on a logarithmic axis, cannot be drawn: they leave a gap in a
 // line, and omit a bar.
 package chart
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Axis is one side of a chart.
 type Axis struct {
@@ -29,13 +26,8 @@ type Axis struct {
 	Min, Max float64
 }
 
-// Point is one value. Low and High are the ends of its error bar; there is none if both are 0.
-type Point struct {
-	X, Y      float64
-	Low, High float64
-}
-
-func (p Point) hasError() bool { return p.Low != 0 || p.High != 0 }
+// Point is one value.
+type Point struct{ X, Y float64 }
 
 // Series is one line.
 type Series struct {
@@ -54,8 +46,6 @@ type Line struct {
 	Title  string
 	X, Y   Axis
 	Series []Series
-	// Step draws steps instead of slopes, as distributions need.
-	Step bool
 	// NoMarkers omits the markers of points, for lines with many points.
 	NoMarkers bool
 	Bands     []Band
@@ -89,23 +79,6 @@ type Bars struct {
 	Format string
 	// Width and Height are in pixels; 0 means 760 and 440.
 	Width, Height int
-}
-
-// CDF returns the distribution of values for a Line with Step: the share of values, in percent, that are at most X.
-func CDF(name string, values []float64) Series {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	s := Series{Name: name}
-	if len(sorted) > 0 {
-		s.Points = append(s.Points, Point{X: sorted[0]})
-	}
-	for i, v := range sorted {
-		if i+1 < len(sorted) && sorted[i+1] == v {
-			continue // the last of equal values determines the height of the step
-		}
-		s.Points = append(s.Points, Point{X: v, Y: 100 * float64(i+1) / float64(len(sorted))})
-	}
-	return s
 }
 
 // palette is that of Okabe and Ito, without yellow, which is hard to see on white.

@@ -96,19 +96,16 @@ func TestChartsAreWellFormedAndInsideTheirFrameForAnyData(t *testing.T) {
 				Max: awkward().Draw(t, "max")}
 		})
 		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Point {
-			return Point{X: awkward().Draw(t, "x"), Y: awkward().Draw(t, "y"), Low: awkward().Draw(t, "low"),
-				High: awkward().Draw(t,
-					"high")}
+			return Point{X: awkward().Draw(t, "x"), Y: awkward().Draw(t, "y")}
 		}), 0, 12)
-		line := Line{Title: word.Draw(t, "title"), X: axis.Draw(t, "X"), Y: axis.Draw(t, "Y"),
-			Step: rapid.Bool().Draw(t, "step")}
+		line := Line{Title: word.Draw(t, "title"), X: axis.Draw(t, "X"), Y: axis.Draw(t, "Y")}
 		bars := Bars{Title: line.Title, Y: line.Y, Format: "%.3g"}
 		for i := range rapid.IntRange(0, 9).Draw(t, "series") {
 			s := Series{Name: fmt.Sprint("s", i), Points: points.Draw(t, "points")}
 			line.Series = append(line.Series, s)
 			b := BarSeries{Name: s.Name}
 			for _, p := range s.Points {
-				b.Bars = append(b.Bars, Bar{Value: p.Y, Low: p.Low, High: p.High})
+				b.Bars = append(b.Bars, Bar{Value: p.Y, Low: awkward().Draw(t, "low"), High: awkward().Draw(t, "high")})
 			}
 			bars.Series = append(bars.Series, b)
 			bars.Groups = append(bars.Groups, word.Draw(t, "group"))
@@ -165,6 +162,28 @@ func TestAxisLabelsDoNotTouch(t *testing.T) {
 	})
 }
 
+func TestLongNamesOfGroupsDoNotTouch(t *testing.T) {
+	b := Bars{Width: 1000, Series: []BarSeries{{}}}
+	for range 9 {
+		b.Groups, b.Series[0].Bars = append(b.Groups, "americas-europe to south-america"),
+			append(b.Series[0].Bars, Bar{Value: 1})
+	}
+	ends := map[string]float64{} // by line
+	for _, e := range elements(t, b.SVG(), "text") {
+		if e.attr["text-anchor"] != "middle" {
+			continue
+		}
+		half := textWidth(e.text, tickSize) / 2
+		if end, drawn := ends[e.attr["y"]]; drawn && e.number("x")-half < end {
+			t.Fatalf("%q begins at %g, the one before ends at %g", e.text, e.number("x")-half, end)
+		}
+		ends[e.attr["y"]] = e.number("x") + half
+	}
+	if len(ends) < 4 {
+		t.Errorf("the names take %d lines", len(ends))
+	}
+}
+
 func TestLineHasAGapWhereAValueCannotBeDrawn(t *testing.T) {
 	points := []Point{{X: 1, Y: 1}, {X: 2, Y: 10}, {X: 3, Y: 0}, {X: 4, Y: 10}, {X: 5, Y: 100}}
 	svg := Line{Y: Axis{Log: true}, Series: []Series{{Points: points}}, NoMarkers: true}.SVG()
@@ -198,17 +217,6 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 	if len(elements(t, svg, "script")) != 0 {
 		t.Error("a name became an element")
-	}
-}
-
-func TestCDFReachesAHundredPercentAndMergesEqualValues(t *testing.T) {
-	got := CDF("s", []float64{3, 1, 1, 2})
-	want := Series{Name: "s", Points: []Point{{X: 1}, {X: 1, Y: 50}, {X: 2, Y: 75}, {X: 3, Y: 100}}}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if got := CDF("none", nil); len(got.Points) != 0 {
-		t.Errorf("a distribution of nothing has points %v", got.Points)
 	}
 }
 

@@ -23,10 +23,6 @@ func (l Line) SVG() []byte {
 		for _, p := range s.Points {
 			xs.add(p.X, l.X.Log)
 			ys.add(p.Y, l.Y.Log)
-			if p.hasError() {
-				ys.add(p.Low, l.Y.Log)
-				ys.add(p.High, l.Y.Log)
-			}
 		}
 	}
 	f.x, f.y = l.X.scaleOf(xs, false), l.Y.scaleOf(ys, true)
@@ -71,21 +67,17 @@ func (f *frame) band(b Band) {
 	f.text(min(max((from+to)/2, f.left+half+4), f.right-half), f.top+tickSize+3, tickSize, "middle", "", b.Label)
 }
 
-// draw draws a series: its line, with a gap at every point that cannot be drawn, its error bars and its markers.
+// draw draws a series: its line, with a gap at every point that cannot be drawn, and its markers.
 func (l Line) draw(f *frame, i int, s Series) {
 	var path strings.Builder
-	pen, lastY := "M", 0.0
+	pen := "M"
 	for _, p := range s.Points {
 		if !f.x.drawable(p.X) || !f.y.drawable(p.Y) {
 			pen = "M"
 			continue
 		}
-		x, y := f.x.at(p.X), f.y.at(p.Y)
-		if l.Step && pen == "L" {
-			fmt.Fprintf(&path, "L%.1f %.1f", x, lastY)
-		}
-		fmt.Fprintf(&path, "%s%.1f %.1f", pen, x, y)
-		pen, lastY = "L", y
+		fmt.Fprintf(&path, "%s%.1f %.1f", pen, f.x.at(p.X), f.y.at(p.Y))
+		pen = "L"
 	}
 	if path.Len() == 0 {
 		return
@@ -93,15 +85,8 @@ func (l Line) draw(f *frame, i int, s Series) {
 	f.element("path", `d="%s" stroke="%s" stroke-width="2.2" stroke-linejoin="round" stroke-dasharray="%s" fill="none"`,
 		path.String(), colour(i), l.dash(i))
 	for _, p := range s.Points {
-		if !f.x.drawable(p.X) || !f.y.drawable(p.Y) {
-			continue
-		}
-		x := f.x.at(p.X)
-		if p.hasError() && f.y.drawable(p.Low) && f.y.drawable(p.High) {
-			f.errorBar(x, f.y.at(p.Low), f.y.at(p.High), colour(i))
-		}
-		if !l.NoMarkers {
-			f.marker(i, x, f.y.at(p.Y))
+		if !l.NoMarkers && f.x.drawable(p.X) && f.y.drawable(p.Y) {
+			f.marker(i, f.x.at(p.X), f.y.at(p.Y))
 		}
 	}
 }

@@ -85,7 +85,8 @@ func textWidth(s string, size int) float64 {
 	return 0.62 * float64(size) * float64(utf8.RuneCountInString(s))
 }
 
-// wrap breaks a text at spaces into lines that are not wider than width, unless a single word is.
+// wrap breaks a text at spaces, and words that are too wide at hyphens, into lines that are not wider than width,
+// unless there is nowhere to break.
 func wrap(s string, size int, width float64) []string {
 	var lines []string
 	for _, word := range strings.Fields(s) {
@@ -94,7 +95,15 @@ func wrap(s string, size int, width float64) []string {
 			lines[last] += " " + word
 			continue
 		}
-		lines = append(lines, word)
+		lines = append(lines, "")
+		for _, part := range strings.SplitAfter(word, "-") {
+			last := len(lines) - 1
+			if lines[last] != "" && textWidth(lines[last]+part, size) > width {
+				lines = append(lines, part)
+				continue
+			}
+			lines[last] += part
+		}
 	}
 	return lines
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/local"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/command"
@@ -124,19 +125,15 @@ func (f *localFlags) options() (local.Options, error) {
 	if o.Scope, err = scopeOf(f.scope); err != nil {
 		return o, err
 	}
-	if o.Snapshot, err = snapshotOf(f.reads); err != nil {
+	if o.Level, err = parseFlag("reads", f.reads, causal.SessionLevels()); err != nil {
 		return o, err
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
 		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,
 			contract.MinNearBytes)
 	}
-	switch f.binding {
-	case "dynamic":
-	case "static":
-		o.Static = true
-	default:
-		return o, fmt.Errorf("--binding %q: use dynamic or static", f.binding)
+	if o.Binding, err = parseFlag("binding", f.binding, causal.Bindings()); err != nil {
+		return o, err
 	}
 	if o.Tune, err = tuneWithout(f.without); err != nil {
 		return o, err
@@ -195,14 +192,13 @@ func tuneWithout(names []string) (local.Tune, error) {
 	}, nil
 }
 
-func snapshotOf(reads string) (bool, error) {
-	switch reads {
-	case "latest":
-		return false, nil
-	case "snapshot":
-		return true, nil
+// parseFlag returns the value of which a flag gives the name, in any case of letters.
+func parseFlag[T fmt.Stringer](flag, given string, values []T) (T, error) {
+	v, ok := causal.ParseName(given, values)
+	if !ok {
+		return v, fmt.Errorf("--%s %q: use %s", flag, given, causal.JoinNames(values))
 	}
-	return false, fmt.Errorf("--reads %q: use latest or snapshot", reads)
+	return v, nil
 }
 
 func scopeOf(s string) (node.Scope, error) {

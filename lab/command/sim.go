@@ -42,7 +42,8 @@ jump. Every history that clients saw is checked for causal consistency, converge
 A seed determines a run: the same seed and profile give the same run on every machine. A profile is a distribution of
 deployments, load and faults; without --profile, seed n uses profile n modulo the number of profiles.
 
---fault breaks a rule of the protocol on purpose, to verify that the check detects it.
+--fault breaks a rule of the protocol on purpose, to verify that the check detects it. --list shows all faults with the
+ids of the rules that they break, which docs/protocol explains.
 
 The exit code is 1 if a seed has a violation.`,
 		Example: `  causalstore sim --seeds 10000
@@ -228,13 +229,12 @@ func listSimulations(out io.Writer) error {
 	for _, p := range sim.Profiles() {
 		fmt.Fprintf(w, "%s\t%s\n", p.Name, p.About)
 	}
-	fmt.Fprintln(w, "\nFAULT\tDETECTED FIRST BY PROFILE")
-	for _, f := range causal.AllFaults() {
-		p, err := sim.ProfileThatDetects(f)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%s\t%s\n", f, p.Name)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nFAULT\tDETECTED FIRST BY PROFILE\tBREAKS RULES\tPART: WHAT IT DOES")
+	for _, f := range causal.SeededFaults() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", f.Name, f.Profile, strings.Join(f.Rules(), ", "), f.Part, f.What)
 	}
 	return w.Flush()
 }

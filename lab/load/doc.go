@@ -5,7 +5,7 @@
 //
 // Every connection is a goroutine with its own go-redis client of exactly one connection. Commands are sent once,
 // without retries, so that an operation in the history is an operation on the wire. In a recorded history, values are
-// unique. A lost connection is replaced, which on the server is a new session (PROTOCOL §3, scope); SessionNaming
+// unique. A lost connection is replaced, which on the server is a new session (PROTOCOL SES); SessionNaming
 // determines how the history names sessions.
 //
 // Operations come from a Workload (YCSB, Twitter's clusters, a file; docs/load.md), whose keys are preloaded. Without

@@ -121,8 +121,8 @@ func (r *run) compare(readers []*finalReader, i, key int) (agree, behind bool) {
 			return false, false
 		}
 		if s.Missing && s.Version.IsZero() {
-			// Tombstones expire (PROTOCOL §5), but a key that was never deleted cannot be missing. Keys may also have a
-			// TTL.
+			// Tombstones expire (PROTOCOL MM-14), but a key that was never deleted cannot be missing. Keys may also
+			// have a TTL.
 			behind = behind || r.there[key] && !r.deletable[key] &&
 				(r.config.Workload == nil || len(r.config.Workload.TTLs) == 0)
 			continue

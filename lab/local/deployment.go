@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/console"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
@@ -47,11 +48,10 @@ type Options struct {
 	// DataDir holds all durable data; empty means a temporary directory that Close removes.
 	DataDir string
 	Scope   node.Scope
-	// Snapshot makes reads prefer complete versions.
-	Snapshot bool
-	// Static binds sessions to the ring of their data center (COPS-PR).
-	Static bool
-	Cache  bool
+	// Level is that of the sessions, and Binding that of the deployment.
+	Level   causal.Level
+	Binding causal.Binding
+	Cache   bool
 	// NearBytes bounds the near copies of each sidecar, in bytes; 0: there are none.
 	NearBytes int
 	// WAN emulates the topology's round-trip times between data centers.

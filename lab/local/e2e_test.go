@@ -62,12 +62,12 @@ func start(t testing.TB, o local.Options) *local.Deployment {
 func TestE2EHistoriesOverRealSocketsAreCausalUnderFaults(t *testing.T) {
 	length := e2eLength(t)
 	for _, scope := range []node.Scope{node.ScopePod, node.ScopeConnection} {
-		for _, snapshot := range []bool{false, true} {
+		for _, level := range causal.SessionLevels() {
 			for _, cache := range []bool{true, false} {
-				name := fmt.Sprintf("scope=%s/snapshot=%t/cache=%t", scope, snapshot, cache)
+				name := fmt.Sprintf("scope=%s/reads=%s/cache=%t", scope, level, cache)
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					loadWithFaults(t, length, local.Options{Scope: scope, Snapshot: snapshot, Cache: cache})
+					loadWithFaults(t, length, local.Options{Scope: scope, Level: level, Cache: cache})
 				})
 			}
 		}

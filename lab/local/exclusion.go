@@ -12,7 +12,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (docs/protocol.md, Excluded data centers) are a change of the topology. They never fall,
+// Exclusions of data centers (PROTOCOL EXC) are a change of the topology. They never fall,
 // so the data directory remembers them.
 
 func (d *Deployment) exclusionsFile() string { return filepath.Join(d.o.DataDir, "exclusions.json") }

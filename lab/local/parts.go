@@ -174,9 +174,7 @@ func (d *Deployment) startCache(p *part) error {
 	if d.o.NearBytes > 0 {
 		cfg.NearLease = cache.DefaultNearLease
 	}
-	if d.o.Static {
-		cfg.Rings = topology.RingsOf(d.topo.RingOf(p.id.DC))
-	}
+	cfg.Rings = d.o.Binding.Rings(d.topo, p.id.DC)
 	if d.o.Tune.Cache != nil {
 		d.o.Tune.Cache(&cfg)
 	}

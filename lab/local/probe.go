@@ -121,7 +121,7 @@ func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
 func (d *Deployment) sessionConfig(dc topology.DC) session.Config {
 	cfg := session.DefaultConfig(d.current.Load(),
 		topology.Node{DC: dc, Part: topology.Sidecar, Index: node.NewSidecarIndex()})
-	cfg.Static, cfg.UseCache, cfg.Snapshot = d.o.Static, d.o.Cache, d.o.Snapshot
+	cfg.Binding, cfg.UseCache, cfg.Level = d.o.Binding, d.o.Cache, d.o.Level
 	cfg.MaxNearBytes = d.o.NearBytes
 	if d.o.Tune.Sidecar != nil {
 		d.o.Tune.Sidecar(&cfg)

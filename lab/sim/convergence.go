@@ -22,6 +22,9 @@ const convergenceTimeout = 60 * time.Second
 // every key in every data center. It returns the violations.
 func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	w := wl.world
+	if wrong := w.checkCounts(); len(wrong) > 0 { // under load
+		return wrong
+	}
 	wl.issuing = false
 	c.heal()
 	wl.scaler.stop()
@@ -40,14 +43,14 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 		}
 		w.Run(5*time.Second, nil) // vectors, leases, tombstones
 	}
-	if w.settings.Snapshot { // clocks that are far behind delay the cut, though everything is complete
+	if w.readsAtCuts() { // clocks that are far behind delay the cut, though everything is complete
 		newest := w.newestHLC()
 		w.Run(convergenceTimeout, func() bool { return w.haveCutsReached(newest) })
 	}
 	if w.lostWrites {
 		return nil
 	}
-	violations := append(w.compareRings(), w.compareMembers()...)
+	violations := append(append(w.compareRings(), w.compareMembers()...), w.checkCounts()...)
 	if wl.scaler.divided != nil { // sessions may have seen what is lost
 		return append(violations, wl.checkKept()...)
 	}
@@ -63,7 +66,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 }
 
 // runUntilIdle reports whether the deployment becomes idle in time. Logs that were given up together complete what was
-// salvaged one write after the other (PROTOCOL, A log that is given up), so it goes on for as long as that makes
+// salvaged one write after the other (PROTOCOL LOG-5), so it goes on for as long as that makes
 // progress.
 func (w *World) runUntilIdle(idle func() bool) bool {
 	for before := math.MaxInt; !idle() && !w.Run(convergenceTimeout, idle); {
@@ -80,7 +83,7 @@ func (w *World) runUntilIdle(idle func() bool) bool {
 func (w *World) salvagedWrites() (writes int) {
 	for _, n := range w.order {
 		if c := serving(n); c != nil {
-			writes += len(c.Adopting())
+			writes += len(c.Recovered())
 		}
 	}
 	return writes
@@ -117,6 +120,14 @@ func (w *World) newestHLC() (newest causal.HLC) {
 		}
 	}
 	return newest
+}
+
+// readsAtCuts reports whether sessions read at cuts.
+func (w *World) readsAtCuts() bool {
+	return slices.ContainsFunc(w.order, func(n *node) bool {
+		s, ok := n.m.(*session.Sidecar)
+		return ok && s.UsesCuts()
+	})
 }
 
 // haveCutsReached reports whether the cuts of all sidecars are at or above h.

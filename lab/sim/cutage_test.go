@@ -106,7 +106,8 @@ type regionLoad struct {
 
 // startRegions starts eight clients in each data center, and what watches their cuts from a time on.
 func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
-	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second,
+	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Level: causal.Snapshot,
+		ProductionPace: true, Lease: 3 * time.Second,
 		KeepMs: 3000, NearBytes: nearBytes})
 	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*client{}, issuing: true},
 		rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -76,7 +77,7 @@ func exclusions(p *runPlan, rng *rand.Rand) {
 	p.shape.shards, p.shape.coordinators = intRange{1, 2}, intRange{1, 2}
 	p.shape.nearbyAcrossRings = rng.IntN(2) == 0
 	p.sessions, p.processes = intRange{1, 2}, intRange{1, 4}
-	p.set.Static, p.set.Cache, p.set.ExclusionDelay = false, rng.IntN(4) > 0, ms(0, 400, rng)
+	p.set.Binding, p.set.Cache, p.set.ExclusionDelay = causal.Dynamic, rng.IntN(4) > 0, ms(0, 400, rng)
 	p.keys, p.thinkTime, p.length = 3+rng.IntN(20), ms(3, 40, rng), ms(5000, 11000, rng)
 	p.hotKeys = 1 + rng.IntN(p.keys)
 	if p.set.Cache && p.keys < 8 {

@@ -73,7 +73,7 @@ func TestEveryBrokenRuleIsCaught(t *testing.T) {
 			}
 			p, err := ProfileThatDetects(f)
 			if err != nil {
-				t.Fatalf("%v; find one with `causalstore sim --fault %s` and add it to detectedBy", err, f)
+				t.Fatalf("%v; find one with `causalstore sim --fault %s`", err, f)
 			}
 			seeds := uint64(faultSeeds)
 			if p.run != nil {

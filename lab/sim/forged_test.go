@@ -77,11 +77,14 @@ type variant struct {
 	changed string
 }
 
-// variants returns m once for each value at a bound of each field.
+// variants returns m once for each value at a bound of each field. A body is changed in the form that it had in link
+// protocol 1, in which all of it can be.
 func variants(m *causal.Message) (all []variant) {
+	shared := m.WithoutBody()
 	add := func(path string, change func(f reflect.Value)) {
-		v := variant{cloneMessage(m), path}
+		v := variant{cloneMessage(&shared), path}
 		change(reflect.ValueOf(v.Fields()).Elem())
+		v.MakeBody()
 		all = append(all, v)
 	}
 	var walk func(path string, t reflect.Value, at func(reflect.Value) reflect.Value)
@@ -135,7 +138,7 @@ func variants(m *causal.Message) (all []variant) {
 			}
 		}
 	}
-	walk("", reflect.ValueOf(m.Fields()).Elem(), func(v reflect.Value) reflect.Value { return v })
+	walk("", reflect.ValueOf(shared.Fields()).Elem(), func(v reflect.Value) reflect.Value { return v })
 	return all
 }
 
@@ -167,6 +170,7 @@ func playForged(p Profile, seed uint64, times int, forges func(causal.Kind) bool
 		}
 	}()
 	w.Run(pl.length, func() bool { return len(f.panics) > 0 })
+	f.panics = append(f.panics, w.checkCounts()...)
 	return f
 }
 

@@ -80,7 +80,7 @@ func fuzzMachines(f *testing.F, concerns func(*causal.Message) bool) {
 			}
 		}
 		w.Run(100*time.Millisecond, nil) // what follows from them, and from timers
-		for _, what := range forger.panics {
+		for _, what := range append(forger.panics, w.checkCounts()...) {
 			t.Error(what)
 		}
 	})

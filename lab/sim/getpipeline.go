@@ -60,7 +60,7 @@ func (p *client) continueGets(r *session.Result) {
 func (p *client) recordGet(key string, r *session.Result) {
 	w := p.load.world
 	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
-		Key: key, Start: p.gets.start, End: w.now,
+		Level: w.settings.Level, Key: key, Start: p.gets.start, End: w.now,
 		Final: p.final, OK: r.Err == causal.OK}
 	if op.OK {
 		p.load.recordMissing(&op, r)

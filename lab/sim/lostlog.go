@@ -82,7 +82,7 @@ func (w *World) noteSalvage(n *node) {
 		o := w.topo.OriginOf(n.id)
 		l := lostLog{origin: o, above: c.Known().SV(o), upTo: causal.HLCAt(w.clock(n).WallMs),
 			salvaged: map[causal.Version]bool{}}
-		for _, v := range c.Adopting() {
+		for _, v := range c.Recovered() {
 			l.salvaged[v] = true
 		}
 		w.lostLogs = append(w.lostLogs, l)
@@ -113,7 +113,7 @@ func (w *World) withoutLost(h history.History) history.History {
 func lostLogs(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
 	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
-	p.set.Static = false
+	p.set.Binding = causal.Dynamic
 	p.thinkTime = ms(3, 60, rng)
 	if rng.IntN(2) == 0 {
 		p.keys, p.hotKeys = 100, 100 // what differs is not soon overwritten

@@ -104,7 +104,8 @@ func newOverload(t *testing.T, valueBytes int) *overload {
 	if valueBytes > 1<<20 {
 		service, o.think = 100*time.Millisecond, 2*time.Second
 	}
-	o.w = NewWorld(topo, Settings{Seed: 1, Cache: true, Snapshot: true, ProductionPace: true, Lease: 3 * time.Second,
+	o.w = NewWorld(topo, Settings{Seed: 1, Cache: true, Level: causal.Snapshot,
+		ProductionPace: true, Lease: 3 * time.Second,
 		KeepMs: 3000})
 	o.w.delivered = func(m *causal.Message) {
 		if o.kinds[m.Kind]++; m.Kind == causal.KindPutAfter {

@@ -149,7 +149,7 @@ func ProfileNamed(name string) (Profile, error) {
 func (p Profile) draw(rng *rand.Rand) runPlan {
 	pl := runPlan{
 		set: Settings{
-			Cache: rng.IntN(6) > 0, Static: rng.IntN(12) == 0, Snapshot: rng.IntN(2) == 0,
+			Cache: rng.IntN(6) > 0, Binding: drawBinding(rng), Level: drawLevel(rng),
 			Lease: ms(300, 1800, rng), KeepMs: int64(100 + rng.IntN(1500)), FaultsPerMillion: 250,
 			MaxDeps: 1 + rng.IntN(6)*rng.IntN(6), MaxOwnBytes: 20 << rng.IntN(12),
 		},
@@ -172,6 +172,21 @@ func (p Profile) draw(rng *rand.Rand) runPlan {
 	return pl
 }
 
+func drawBinding(rng *rand.Rand) causal.Binding {
+	if rng.IntN(12) == 0 {
+		return causal.Static
+	}
+	return causal.Dynamic
+}
+
+// drawLevel draws the level of the sessions.
+func drawLevel(rng *rand.Rand) causal.Level {
+	if rng.IntN(2) == 0 {
+		return causal.Snapshot
+	}
+	return causal.Latest
+}
+
 // lateAfter chooses how long cuts wait for a late data center: the default, hardly at all, or briefly. It draws
 // nothing, so that the schedules of seeds stay what they are otherwise.
 func lateAfter(set *Settings) time.Duration {
@@ -184,7 +199,7 @@ func ms(from, to int, rng *rand.Rand) time.Duration {
 }
 
 func cacheHeavy(p *runPlan, rng *rand.Rand) {
-	p.set.Cache, p.set.Static = true, false
+	p.set.Cache, p.set.Binding = true, causal.Dynamic
 	p.set.Lease = ms(300, 800+1000*rng.IntN(3), rng)
 	p.shape.rttMs = intRange{1, 20 + rng.IntN(60)}
 	p.shape.caches = intRange{1, 1}
@@ -259,7 +274,7 @@ func migrations(p *runPlan, rng *rand.Rand) {
 func overlap(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing = intRange{2, 3}, intRange{2, 2}
 	p.shape.rttMs, p.shape.nearbyAcrossRings = intRange{60, 200}, true
-	p.set.Cache, p.set.Static = rng.IntN(3) == 0, false
+	p.set.Cache, p.set.Binding = rng.IntN(3) == 0, causal.Dynamic
 	p.keys, p.hotKeys = 4+rng.IntN(8), 4
 	p.sessions, p.processes = intRange{1, 1}, intRange{3, 6}
 	p.mix = operationMix{put: 4 + rng.IntN(16)}
@@ -307,7 +322,7 @@ func partitions(p *runPlan, rng *rand.Rand) {
 
 func relays(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(100)}
-	p.set.Static = false
+	p.set.Binding = causal.Dynamic
 	p.keys, p.thinkTime, p.length = 2+rng.IntN(4), ms(3, 60, rng), ms(4000, 8000, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(8), mget: rng.IntN(15), token: rng.IntN(4)}
 	p.faultEvery = ms(50, 400, rng)
@@ -319,7 +334,7 @@ func relays(p *runPlan, rng *rand.Rand) {
 }
 
 func distances(p *runPlan, rng *rand.Rand) {
-	p.set.Cache, p.set.Static = rng.IntN(3) == 0, false
+	p.set.Cache, p.set.Binding = rng.IntN(3) == 0, causal.Dynamic
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{2, 3}, intRange{1, 400}
 	p.keys = 4 + rng.IntN(6)
 	p.hotKeys = p.keys
@@ -331,7 +346,7 @@ func distances(p *runPlan, rng *rand.Rand) {
 
 func silences(p *runPlan, rng *rand.Rand) {
 	p.set.QuietAfter = ms(10, 100, rng)
-	p.set.Static = false
+	p.set.Binding = causal.Dynamic
 	p.keys, p.hotKeys = 1+rng.IntN(3), 1
 	p.thinkTime = ms(50, 400, rng)
 	p.mix = operationMix{put: 20 + rng.IntN(20), mget: rng.IntN(10)}
@@ -399,7 +414,9 @@ func cacheScaling(p *runPlan, rng *rand.Rand) {
 	cacheHeavy(p, rng)
 	p.scaleEvery, p.scaled = ms(20, 300, rng), cacheCount
 	p.shape.caches = intRange{1, 3}
-	p.set.Snapshot = p.set.Snapshot && rng.IntN(2) == 0
+	if p.set.Level == causal.Snapshot && rng.IntN(2) > 0 {
+		p.set.Level = causal.Latest
+	}
 	p.thinkTime = ms(2, 15, rng)
 	if rng.IntN(3) > 0 {
 		p.faultEvery = 0
@@ -443,7 +460,8 @@ func returningCoordinators(p *runPlan, rng *rand.Rand) {
 func emptyDisks(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(60)}
 	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 3}, intRange{2, 3}
-	p.set.Static, p.set.Snapshot = false, false // the cut does not move on without the log of every leader
+	// the cut does not move on without the log of every leader
+	p.set.Binding, p.set.Level = causal.Dynamic, causal.Latest
 	p.thinkTime, p.mix.mget = ms(3, 60, rng), 0
 	p.faultEvery = ms(200, 900, rng)
 	p.faults = faultWeights{EmptyDisk: 4, Crash: 2, WriteCut: 1, CacheCut: 1, Cut: 1, Slow: 1}
@@ -452,7 +470,7 @@ func emptyDisks(p *runPlan, rng *rand.Rand) {
 func backfill(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 2}, intRange{1, 10 + rng.IntN(80)}
 	p.shape.shards, p.shape.coordinators = intRange{1, 3}, intRange{1, 2}
-	p.sessions, p.processes, p.set.Static = intRange{1, 2}, intRange{1, 4}, false
+	p.sessions, p.processes, p.set.Binding = intRange{1, 2}, intRange{1, 4}, causal.Dynamic
 	p.keys, p.thinkTime, p.length = 3+rng.IntN(60), ms(3, 40, rng), ms(4000, 9000, rng)
 	p.hotKeys = 1 + rng.IntN(p.keys)
 	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(25), mget: rng.IntN(10), token: rng.IntN(6)}
@@ -535,17 +553,17 @@ func contention(p *runPlan, rng *rand.Rand) {
 
 // tallyProfiles are the profiles of which tallies takes the situations: all but those that are about something else
 // than values of keys, and exclusions and lost logs, at whose end writes are given up: what is left of a value that had
-// them is not told apart here. Nor lost shards: with members that have all lost what they have, seed 12 has shown a
-// value without older increments.
+// them is not told apart here.
 var tallyProfiles = []func(*runPlan, *rand.Rand){func(*runPlan, *rand.Rand) {}, cacheHeavy, nearCopies, leases,
 	crashHeavy, transactions, deletes, migrations,
 	overlap, restarts, clocks, partitions, relays, distances, silences, karma, resharding, returns, cacheScaling,
 	coordinatorScaling,
 	returningCoordinators, emptyDisks, silentOrigins, gaps, scans, failovers, lostAnswers, contention, members, shards,
-	backfill, shards}
+	backfill, lostShards}
 
 // tallyOften are those in which values that merge differ most from registers.
-var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, resharding}
+var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, resharding,
+	lostShards}
 
 func tallies(p *runPlan, rng *rand.Rand) {
 	adjust := tallyProfiles[rng.IntN(len(tallyProfiles))]

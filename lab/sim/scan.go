@@ -73,7 +73,7 @@ func (p *client) recordUnnamed() {
 		if !p.scan.named[key] {
 			p.load.history = append(p.load.history,
 				history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
-					Key: key, Missing: true, Start: p.scan.start, End: w.now, OK: true})
+					Level: w.settings.Level, Key: key, Missing: true, Start: p.scan.start, End: w.now, OK: true})
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 	case what == "del" && len(args) == 1:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
 	case (what == "get" || what == "latest") && len(args) == 1:
-		return session.Op{Kind: session.OpGet, Key: keys[0], Latest: what == "latest"}, nil
+		return session.Op{Kind: session.OpGet, Key: keys[0], Level: readLevel(what == "latest")}, nil
 	case what == "mget", what == "gets":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
 	case what == "scan" && len(args) == 0:

@@ -78,14 +78,14 @@ func (s *scenario) set(args []string) (string, error) {
 			keep, err = time.ParseDuration(value)
 			s.settings.KeepMs = keep.Milliseconds()
 		case "snapshot":
-			s.settings.Snapshot = true
+			s.settings.Level = causal.Snapshot
 			if value != "" { // the step of the cuts
 				s.settings.SnapshotEvery, err = time.ParseDuration(value)
 			}
 		case "left-out":
 			s.settings.LeftOut, err = strconv.Atoi(value)
 		case "static":
-			s.settings.Static = true
+			s.settings.Binding = causal.Static
 		case "near":
 			s.settings.NearBytes, s.settings.NearReads = 16<<10, 1
 		case "no-cache":

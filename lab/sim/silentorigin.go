@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -30,7 +31,7 @@ func (c *faultInjector) silenceOrigins(duration int64) {
 func silentOrigins(p *runPlan, rng *rand.Rand) {
 	p.shape.rings, p.shape.perRing, p.shape.rttMs = intRange{2, 3}, intRange{1, 3}, intRange{1, 10 + rng.IntN(80)}
 	p.shape.shards, p.shape.coordinators, p.sessions = intRange{1, 2}, intRange{1, 2}, intRange{2, 3}
-	p.set.Static, p.set.LateAfter = false, lateAfter(&p.set)
+	p.set.Binding, p.set.LateAfter = causal.Dynamic, lateAfter(&p.set)
 	p.keys, p.hotKeys = 3+rng.IntN(20), 3
 	p.thinkTime, p.length = ms(5, 60, rng), ms(6000, 14000, rng)
 	p.mix = operationMix{put: 15 + rng.IntN(35), del: rng.IntN(8), mget: rng.IntN(20), token: rng.IntN(6)}

@@ -19,8 +19,9 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Snapshot: true, SnapshotEvery: 500 * time.Millisecond,
-		Lease: 3 * time.Second, KeepMs: 3000})
+	w := NewWorld(topo, Settings{NoRandomness: true, Cache: true, Level: causal.Snapshot,
+		SnapshotEvery: 500 * time.Millisecond,
+		Lease:         3 * time.Second, KeepMs: 3000})
 	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true}
 	w.Run(time.Second, nil)
 	keys := []string{"h0", "h1", "h2", "h3"}
@@ -50,7 +51,7 @@ func TestSessionReadsAtTheCutAgainAfterOneReadOfTheNewest(t *testing.T) {
 	w.Run(5*time.Second, nil)
 	latest := false
 	repeat(r, 5*time.Millisecond, 0, func(i int) session.Op {
-		op := session.Op{Kind: session.OpGet, Key: keys[i%4], Latest: latest}
+		op := session.Op{Kind: session.OpGet, Key: keys[i%4], Level: readLevel(latest)}
 		latest = false
 		return op
 	})

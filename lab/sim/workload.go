@@ -84,7 +84,7 @@ func (p *client) issueNext() {
 	case r < m.put+m.del:
 		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
 	case r < m.put+m.del+m.mget:
-		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Latest: r%7 == 0})
+		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Level: readLevel(r%7 == 0)})
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
 	case r < m.put+m.del+m.mget+m.token+m.scan:
@@ -94,8 +94,16 @@ func (p *client) issueNext() {
 			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
 			return
 		}
-		p.issue(session.Op{Kind: session.OpGet, Key: key, Latest: r%5 == 0}) // as a read-modify-write does
+		p.issue(session.Op{Kind: session.OpGet, Key: key, Level: readLevel(r%5 == 0)})
 	}
+}
+
+// readLevel returns the level of a read, which may be that of a read-modify-write.
+func readLevel(modifies bool) causal.Level {
+	if modifies {
+		return causal.Newest
+	}
+	return causal.DefaultLevel
 }
 
 // isTally reports whether a key is written as a tally.
@@ -130,7 +138,7 @@ func (p *client) issue(op session.Op) {
 	op.ID, op.Session = p.load.nextOp, p.id
 	p.busy = true
 	p.op = history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: kinds[op.Kind],
-		Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
+		Level: op.Level.Or(w.settings.Level), Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
 	if op.Kind == session.OpResume {
 		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
 	}

@@ -61,11 +61,11 @@ type node struct {
 
 // Settings configures a World beyond its topology.
 type Settings struct {
-	Seed   uint64
-	Static bool
-	Cache  bool
-	// Snapshot makes sessions read at cuts.
-	Snapshot      bool
+	Seed    uint64
+	Binding causal.Binding
+	Cache   bool
+	// Level is that of the sessions, and SnapshotEvery the step of their cuts.
+	Level         causal.Level
 	SnapshotEvery time.Duration
 	// LateAfter is how long the least SV must stand still before cuts move on without a data center; 0: the default.
 	LateAfter time.Duration
@@ -206,9 +206,7 @@ func (w *World) start(n *node) {
 		if w.settings.CacheBytes > 0 {
 			cfg.MaxBytes = w.settings.CacheBytes
 		}
-		if w.settings.Static {
-			cfg.Rings = topology.RingsOf(w.topo.RingOf(n.id.DC))
-		}
+		cfg.Rings = w.settings.Binding.Rings(w.topo, n.id.DC)
 		n.m = cache.New(cfg)
 	}
 	w.scheduleTicks(n)
@@ -242,7 +240,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	n.onResults = results
 	cfg := session.DefaultConfig(w.topo, id)
 	cfg.Types = w.types
-	cfg.Static, cfg.UseCache, cfg.Snapshot, cfg.Broken = w.settings.Static, w.settings.Cache, w.settings.Snapshot,
+	cfg.Binding, cfg.UseCache, cfg.Level, cfg.Broken = w.settings.Binding, w.settings.Cache, w.settings.Level,
 		w.settings.Broken
 	if !w.settings.ProductionPace {
 		cfg.SnapshotInterval, cfg.SnapshotLead, cfg.MaxSnapshotLag = w.settings.SnapshotEvery,
@@ -257,6 +255,7 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.Comparison = session.Comparison{WithoutRingSets: w.settings.WithoutRingSets,
 		WithoutSVLifting: w.settings.WithoutSVLifting}
 	cfg.NotifyAfterDelay = 500 * time.Millisecond
+	cfg.MaxAheadBytes = 1 << 30 // never reached: what pipelined gets hold is counted
 	cfg.MaxNearBytes = w.settings.NearBytes
 	if w.settings.NearReads > 0 {
 		cfg.NearHotReads = uint8(min(w.settings.NearReads, 255))
@@ -374,6 +373,9 @@ func (w *World) flush(n *node) {
 		}
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
+			for i := range rs {
+				m.ReleaseAhead(rs[i].Ahead)
+			}
 			n.onResults(rs)
 		}
 	}

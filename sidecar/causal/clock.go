@@ -1,6 +1,6 @@
 package causal
 
-// Clock is the hybrid logical clock of one coordinator (PROTOCOL §2). No write waits for it, skew never breaks the
+// Clock is the hybrid logical clock of one coordinator (PROTOCOL COO-2). No write waits for it, skew never breaks the
 // order, and timestamps stay near real time.
 type Clock struct {
 	last HLC
@@ -30,13 +30,14 @@ func (c *Clock) Peek(now Now) HLC {
 func (c *Clock) Raise(h HLC) { c.last = max(c.last, h) }
 
 // MaxAheadMs is how far ahead of its own clock a part believes timestamps of others to be, in milliseconds. A
-// coordinator issues timestamps of up to 10 s ahead of its wall clock (PROTOCOL §4); the rest is for clocks that
+// coordinator issues timestamps of up to 10 s ahead of its wall clock (PROTOCOL COO-5); the rest is for clocks that
 // differ. What is further ahead is refused or cut down, and not for ever: a clock goes on, and what is refused is sent
 // again.
 const MaxAheadMs = 60_000
 
 // CeilingMs is how far a coordinator's durable ceiling is set ahead of its clock, in milliseconds, and so how far ahead
-// of the wall clock a coordinator may start (PROTOCOL §4). An idle coordinator writes one checkpoint per half of it.
+// of the wall clock a coordinator may start (PROTOCOL COO-11). An idle coordinator writes one checkpoint per half of
+// it.
 const CeilingMs = 2000
 
 // MaxSessionAheadMs is how far the floor and the dependencies of a put may be ahead of the clock of the coordinator and

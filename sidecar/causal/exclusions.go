@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions say, by data center, how often it was excluded (PROTOCOL, Excluded data centers). They are never changed
+// Exclusions say, by data center, how often it was excluded (PROTOCOL EXC-1). They are never changed
 // in place, and end with a number that is not 0.
 type Exclusions []uint32
 
@@ -75,21 +75,21 @@ func ParseExclusions(b []byte) (x Exclusions, err error) {
 	return x, nil
 }
 
-// ExclusionCheck says what to do with a message, by the exclusions that its sender goes by.
+// ExclusionCheck says what to do with a message, by the exclusions that its sender applies.
 type ExclusionCheck uint8
 
 // The results of Exclusions.Check.
 const (
 	// ExclusionsAdmit: handle it.
 	ExclusionsAdmit ExclusionCheck = iota
-	// ExclusionsRefuse: drop it. The sender goes by exclusions that the configuration here does not know yet, or it has
+	// ExclusionsRefuse: drop it. The sender applies exclusions that the configuration here does not know yet, or it has
 	// data of an excluded data center and does not know that.
 	ExclusionsRefuse
-	// ExclusionsNew: what is here has to go by the exclusions of the sender first.
+	// ExclusionsNew: what is here has to apply the exclusions of the sender first.
 	ExclusionsNew
 )
 
-// Check says what a part that goes by x does with a message. It may go by all exclusions that its configuration knows;
+// Check says what a part that applies x does with a message. It may apply all exclusions that its configuration knows;
 // no message teaches it others, so that nobody can make shards drop their data by a message alone.
 func (x Exclusions) Check(m *Message, known Exclusions, broken Faults) ExclusionCheck {
 	theirs := m.fields.Exclusions
@@ -107,5 +107,5 @@ func (x Exclusions) Check(m *Message, known Exclusions, broken Faults) Exclusion
 	return ExclusionsAdmit
 }
 
-// Exclusions returns the exclusions that the sender of m goes by.
+// Exclusions returns the exclusions that the sender of m applies.
 func (m *Message) Exclusions() Exclusions { return m.fields.Exclusions }

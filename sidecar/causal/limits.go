@@ -61,7 +61,7 @@ func (m *Message) MaxEncodedSize() int {
 	f := &m.fields
 	n := maxOverheadBytes + len(f.Key) + maxRecordBytes + len(f.Record.Value.Data) + maxDepBytes*len(f.Deps) +
 		(2+maxVersionBytes)*len(f.Versions) +
-		8*len(f.Latencies) + 5*len(f.Exclusions)
+		8*len(f.Latencies) + 5*len(f.Exclusions) + m.sizeOfBody().most
 	for i := range f.Vectors {
 		n += maxVectorBytes + 8*len(f.Vectors[i].RV)
 	}
@@ -73,5 +73,81 @@ func (m *Message) MaxEncodedSize() int {
 
 // FitsMessage reports whether a message is within the bounds that every reader takes.
 func (m *Message) FitsMessage() bool {
-	return m.MaxEncodedSize() <= MaxMessageBytes && len(m.fields.Deps) <= MaxDeps
+	return m.MaxEncodedSize() <= MaxMessageBytes && m.Deps() <= MaxDeps
+}
+
+// Deps returns the number of dependencies that m lists.
+func (m *Message) Deps() int { return len(m.fields.Deps) + m.sizeOfBody().deps }
+
+// GreatestBodySlot returns the greatest slot of the dependencies in the body of m.
+func (m *Message) GreatestBodySlot() topology.Slot { return m.sizeOfBody().slot }
+
+// bodySize is a BodyVisitor that measures a body.
+type bodySize struct {
+	most    int // what the encoding takes at most, in bytes
+	payload int // the key and the value
+	deps    int
+	slot    topology.Slot // the greatest one of the dependencies
+}
+
+// maxFieldBytes is what the tag of a field of a body takes at most, and a number or the length of something else.
+const maxFieldBytes = 2 + 10
+
+// BodySize returns a size that the encoding of the body of m does not exceed, in bytes.
+func (m *Message) BodySize() int { return m.sizeOfBody().most }
+
+func (m *Message) sizeOfBody() (s bodySize) {
+	if m.body != nil {
+		m.body.Visit(&s)
+	}
+	return s
+}
+
+// Number implements BodyVisitor.
+func (s *bodySize) Number(BodyField, uint64) (uint64, bool) {
+	s.most += maxFieldBytes
+	return 0, false
+}
+
+// Time implements BodyVisitor.
+func (s *bodySize) Time(BodyField, *HLC) { s.most += maxFieldBytes }
+
+// Flag implements BodyVisitor.
+func (s *bodySize) Flag(BodyField, *bool) { s.most += maxFieldBytes }
+
+// Text implements BodyVisitor.
+func (s *bodySize) Text(_ BodyField, p *string) {
+	s.most += maxFieldBytes + len(*p)
+	s.payload += len(*p)
+}
+
+// Bytes implements BodyVisitor.
+func (s *bodySize) Bytes(_ BodyField, p *[]byte) {
+	s.most += maxFieldBytes + len(*p)
+	s.payload += len(*p)
+}
+
+// Record implements BodyVisitor.
+func (s *bodySize) Record(_ BodyField, p *Record) {
+	s.most += maxFieldBytes + maxRecordBytes + len(p.Value.Data)
+	s.payload += len(p.Value.Data)
+}
+
+// Records implements BodyVisitor.
+func (s *bodySize) Records(_ BodyField, p *[]Moved) {
+	for i := range *p {
+		s.most += maxFieldBytes + maxMovedBytes + len((*p)[i].Key) + len((*p)[i].Record.Value.Data)
+	}
+}
+
+// Versions implements BodyVisitor.
+func (s *bodySize) Versions(_ BodyField, p *[]Version) { s.most += len(*p) * (3 + maxVersionBytes) }
+
+// Deps implements BodyVisitor.
+func (s *bodySize) Deps(_ BodyField, p *[]Dep) {
+	s.most += len(*p) * (1 + maxDepBytes)
+	s.deps += len(*p)
+	for i := range *p {
+		s.slot = max(s.slot, (*p)[i].Slot)
+	}
 }

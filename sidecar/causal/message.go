@@ -153,16 +153,17 @@ type VectorEntry struct {
 	Settled HLC
 }
 
-// Message is one message of any kind: one codec, one queue, no boxing. Its content is built and read through the type
-// of its kind, e.g. Put.Message and Message.Put.
+// Message is one message of any kind. Its content is built and read through the type of its kind, e.g. Put.Message and
+// Message.Put. That of the frequent kinds is in fields, without an allocation; that of all others is the body.
 type Message struct {
 	Kind     Kind
 	From, To topology.Node
 	fields   Fields
+	body     Body
 }
 
-// Fields holds the content of a message in the form in which it is encoded. What a field means depends on the kind, so
-// only the types of the contents and the codec use it.
+// Fields holds the content of a message of a kind without a Body in the form in which it is encoded, and Exclusions of
+// every message. What a field means depends on the kind, so only the types of the contents and the codec use it.
 type Fields struct {
 	Status      Status
 	Err         ErrCode
@@ -189,7 +190,7 @@ type Fields struct {
 	Vectors   []VectorEntry
 	Latencies []float64
 	Moved     []Moved
-	// Exclusions, in a message of any kind, are those that the sender goes by.
+	// Exclusions, in a message of any kind, are those that the sender applies.
 	Exclusions Exclusions
 }
 
@@ -203,9 +204,23 @@ type Moved struct {
 }
 
 // PayloadBytes returns the size of the key and the value that a message carries, in bytes.
-func (m *Message) PayloadBytes() int { return len(m.fields.Key) + len(m.fields.Record.Value.Data) }
+func (m *Message) PayloadBytes() int {
+	return len(m.fields.Key) + len(m.fields.Record.Value.Data) + m.sizeOfBody().payload
+}
 
 // ConcernsKey reports whether a message names a key, or its hash.
 func (m *Message) ConcernsKey(key string) bool {
-	return m.fields.Key == key || m.fields.Hash == topology.Hash(key)
+	if m.body == nil {
+		return m.fields.Key == key || m.fields.Hash == topology.Hash(key)
+	}
+	k, ok := m.body.(interface{ key() string })
+	return ok && k.key() == key
+}
+
+// slotMap returns the slot map that a message names; 0: it names none.
+func (m *Message) slotMap() topology.MapID {
+	if b, ok := m.body.(interface{ slotMap() topology.MapID }); ok {
+		return b.slotMap()
+	}
+	return m.fields.Map
 }

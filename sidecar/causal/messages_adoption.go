@@ -3,7 +3,7 @@ package causal
 import "github.com/causalstore/causalstore/topology"
 
 // AdoptQuery asks a shard for the puts of a silent origin that it has received and that are not known to be complete
-// (PROTOCOL, Adoption).
+// (PROTOCOL ADO).
 type AdoptQuery struct {
 	// ID changes with each start of the adopter.
 	ID     uint64
@@ -15,14 +15,18 @@ type AdoptQuery struct {
 
 // Message returns q as a message.
 func (q AdoptQuery) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptQuery, From: from, To: to,
-		fields: Fields{ID: q.ID, Hash: uint64(q.Origin), Seq: q.After, Epoch: q.Incarnation}}
+	return bodyMessage(KindAdoptQuery, from, to, &q)
 }
 
 // AdoptQuery returns the content of a message of KindAdoptQuery.
-func (m *Message) AdoptQuery() AdoptQuery {
-	return AdoptQuery{ID: m.fields.ID, Origin: topology.Origin(m.fields.Hash), After: m.fields.Seq,
-		Incarnation: m.fields.Epoch}
+func (m *Message) AdoptQuery() AdoptQuery { return bodyOf[AdoptQuery](m) }
+
+// Visit implements Body.
+func (q *AdoptQuery) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &q.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "origin", rule: anOrigin, before: sharedHash}, &q.Origin)
+	visitNumber(v, BodyField{Number: 3, Name: "after", rule: counter, before: sharedSeq}, &q.After)
+	visitNumber(v, BodyField{Number: 4, Name: "incarnation", rule: counter, before: sharedEpoch}, &q.Incarnation)
 }
 
 // AdoptHeld answers an AdoptQuery with one put.
@@ -47,21 +51,33 @@ type AdoptHeld struct {
 
 // Message returns h as a message.
 func (h AdoptHeld) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptHeld, From: from, To: to,
-		fields: Fields{ID: h.ID, Hash: uint64(h.Origin), Seq: h.Number, Session: h.Before, Hit: h.None,
-			Duration: int64(h.Incarnation),
-			Key:      h.Key, Record: h.Record, Epoch: h.Generation, Deps: h.Deps.all, Cut: HLC(h.Deps.lanes),
-			HLC: h.Previous, Map: h.Map, Err: ErrCode(h.State)}}
+	return bodyMessage(KindAdoptHeld, from, to, &h)
 }
 
 // AdoptHeld returns the content of a message of KindAdoptHeld.
-func (m *Message) AdoptHeld() AdoptHeld {
-	f := &m.fields
-	return AdoptHeld{ID: f.ID, Origin: topology.Origin(f.Hash), Number: f.Seq, Before: f.Session, None: f.Hit,
-		Incarnation: uint64(f.Duration),
-		Key:         f.Key, Record: f.Record, Generation: f.Epoch, Deps: depList(f.Deps, uint64(f.Cut)),
-		Previous: f.HLC, Map: f.Map, State: AdoptionState(f.Err)}
+func (m *Message) AdoptHeld() AdoptHeld { return bodyOf[AdoptHeld](m) }
+
+// Visit implements Body.
+func (h *AdoptHeld) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &h.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "origin", rule: anOrigin, before: sharedHash}, &h.Origin)
+	visitNumber(v, BodyField{Number: 3, Name: "number", rule: counter, before: sharedSeq}, &h.Number)
+	visitNumber(v, BodyField{Number: 4, Name: "before", rule: counter, before: sharedSession}, &h.Before)
+	v.Flag(BodyField{Number: 5, Name: "none", rule: anything, before: sharedHit}, &h.None)
+	visitNumber(v, BodyField{Number: 6, Name: "incarnation", rule: counter, before: sharedDuration}, &h.Incarnation)
+	v.Text(BodyField{Number: 7, Name: "key", rule: anything, before: sharedKey}, &h.Key)
+	v.Record(BodyField{Number: 8, Name: "record", rule: writtenOrNone, before: sharedRecord}, &h.Record)
+	visitNumber(v, BodyField{Number: 9, Name: "generation", rule: counter, before: sharedEpoch}, &h.Generation)
+	visitDepList(v, BodyField{Number: 10, Name: "deps", rule: dependencies, before: sharedDeps},
+		BodyField{Number: 11, Name: "lanes", rule: depCount, before: sharedCut}, &h.Deps)
+	v.Time(BodyField{Number: 12, Name: "previous", rule: anything, before: sharedHLC}, &h.Previous)
+	visitNumber(v, BodyField{Number: 13, Name: "map", rule: anything, before: sharedMap}, &h.Map)
+	visitNumber(v, BodyField{Number: 14, Name: "state", rule: knownAdoption, before: sharedErr}, &h.State)
 }
+
+func (h *AdoptHeld) key() string { return h.Key }
+
+func (h *AdoptHeld) slotMap() topology.MapID { return h.Map }
 
 // AdoptPut hands a write of a silent origin to a shard, which keeps it staged until an AdoptStep.
 type AdoptPut struct {
@@ -75,15 +91,22 @@ type AdoptPut struct {
 
 // Message returns p as a message.
 func (p AdoptPut) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptPut, From: from, To: to,
-		fields: Fields{Key: p.Key, Record: p.Record, Epoch: p.Generation, Deps: p.Deps, Map: p.Map}}
+	return bodyMessage(KindAdoptPut, from, to, &p)
 }
 
 // AdoptPut returns the content of a message of KindAdoptPut.
-func (m *Message) AdoptPut() AdoptPut {
-	return AdoptPut{Key: m.fields.Key, Record: m.fields.Record, Generation: m.fields.Epoch, Deps: m.fields.Deps,
-		Map: m.fields.Map}
+func (m *Message) AdoptPut() AdoptPut { return bodyOf[AdoptPut](m) }
+
+// Visit implements Body.
+func (p *AdoptPut) Visit(v BodyVisitor) {
+	v.Text(BodyField{Number: 1, Name: "key", rule: anything, before: sharedKey}, &p.Key)
+	v.Record(BodyField{Number: 2, Name: "record", rule: written, before: sharedRecord}, &p.Record)
+	visitNumber(v, BodyField{Number: 3, Name: "generation", rule: counter, before: sharedEpoch}, &p.Generation)
+	v.Deps(BodyField{Number: 4, Name: "deps", rule: dependencies, before: sharedDeps}, &p.Deps)
+	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &p.Map)
 }
+
+func (p *AdoptPut) key() string { return p.Key }
 
 // AdoptionState is how far an adopted write has come at a shard.
 type AdoptionState uint8
@@ -116,14 +139,18 @@ type AdoptStep struct {
 
 // Message returns s as a message.
 func (s AdoptStep) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptStep, From: from, To: to,
-		fields: Fields{Err: ErrCode(s.Past), Versions: s.Versions, Epoch: s.Incarnation, Map: s.Map}}
+	return bodyMessage(KindAdoptStep, from, to, &s)
 }
 
 // AdoptStep returns the content of a message of KindAdoptStep.
-func (m *Message) AdoptStep() AdoptStep {
-	return AdoptStep{Past: AdoptionState(m.fields.Err), Versions: m.fields.Versions, Incarnation: m.fields.Epoch,
-		Map: m.fields.Map}
+func (m *Message) AdoptStep() AdoptStep { return bodyOf[AdoptStep](m) }
+
+// Visit implements Body.
+func (s *AdoptStep) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "past", rule: knownAdoption, before: sharedErr}, &s.Past)
+	v.Versions(BodyField{Number: 2, Name: "versions", rule: versions, before: sharedVersions}, &s.Versions)
+	visitNumber(v, BodyField{Number: 3, Name: "incarnation", rule: counter, before: sharedEpoch}, &s.Incarnation)
+	visitNumber(v, BodyField{Number: 4, Name: "map", rule: anything, before: sharedMap}, &s.Map)
 }
 
 // AdoptStatus answers an AdoptPut or an AdoptStep with the state of writes that have the same one.
@@ -135,11 +162,15 @@ type AdoptStatus struct {
 
 // Message returns s as a message.
 func (s AdoptStatus) Message(from, to topology.Node) Message {
-	return Message{Kind: KindAdoptState, From: from, To: to,
-		fields: Fields{Err: ErrCode(s.State), Versions: s.Versions, Epoch: s.Incarnation}}
+	return bodyMessage(KindAdoptState, from, to, &s)
 }
 
 // AdoptStatus returns the content of a message of KindAdoptState.
-func (m *Message) AdoptStatus() AdoptStatus {
-	return AdoptStatus{State: AdoptionState(m.fields.Err), Versions: m.fields.Versions, Incarnation: m.fields.Epoch}
+func (m *Message) AdoptStatus() AdoptStatus { return bodyOf[AdoptStatus](m) }
+
+// Visit implements Body.
+func (s *AdoptStatus) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "state", rule: knownAdoption, before: sharedErr}, &s.State)
+	v.Versions(BodyField{Number: 2, Name: "versions", rule: versions, before: sharedVersions}, &s.Versions)
+	visitNumber(v, BodyField{Number: 3, Name: "incarnation", rule: counter, before: sharedEpoch}, &s.Incarnation)
 }

@@ -8,7 +8,7 @@ import (
 
 // Leadership identifies the time in which one process serves a node, from its start or from a failover on: of the
 // group's epoch, and of the life of the member that serves, whose lower bits are those of its volume. The zero
-// Leadership is none. (PROTOCOL, Groups.)
+// Leadership is none. (PROTOCOL GRP.)
 type Leadership struct{ Epoch, Life uint64 }
 
 // IsZero reports whether nobody serves.
@@ -27,11 +27,16 @@ type GroupMessage struct{ Body []byte }
 
 // Message returns g as a message.
 func (g GroupMessage) Message(from, to topology.Node) Message {
-	return Message{Kind: KindGroup, From: from, To: to, fields: Fields{Record: Record{Value: Value{Data: g.Body}}}}
+	return bodyMessage(KindGroup, from, to, &g)
 }
 
 // GroupMessage returns the content of a message of KindGroup.
-func (m *Message) GroupMessage() GroupMessage { return GroupMessage{m.fields.Record.Value.Data} }
+func (m *Message) GroupMessage() GroupMessage { return bodyOf[GroupMessage](m) }
+
+// Visit implements Body.
+func (g *GroupMessage) Visit(v BodyVisitor) {
+	v.Bytes(BodyField{Number: 1, Name: "body", rule: anything, before: sharedData}, &g.Body)
+}
 
 // CopyMessage carries a message about the copy of a storage between two members of a shard's group, as package member
 // encodes it.
@@ -39,8 +44,13 @@ type CopyMessage struct{ Body []byte }
 
 // Message returns c as a message.
 func (c CopyMessage) Message(from, to topology.Node) Message {
-	return Message{Kind: KindCopy, From: from, To: to, fields: Fields{Record: Record{Value: Value{Data: c.Body}}}}
+	return bodyMessage(KindCopy, from, to, &c)
 }
 
 // CopyMessage returns the content of a message of KindCopy.
-func (m *Message) CopyMessage() CopyMessage { return CopyMessage{m.fields.Record.Value.Data} }
+func (m *Message) CopyMessage() CopyMessage { return bodyOf[CopyMessage](m) }
+
+// Visit implements Body.
+func (c *CopyMessage) Visit(v BodyVisitor) {
+	v.Bytes(BodyField{Number: 1, Name: "body", rule: anything, before: sharedData}, &c.Body)
+}

@@ -2,9 +2,9 @@ package causal
 
 import "github.com/causalstore/causalstore/topology"
 
-// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL, Empty
-// disks): by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
-// before it begins to go by an exclusion (PROTOCOL, Excluded data centers), and so does a middleman before it gives up
+// PastQuery is sent by a part that has an empty disk, to those that would know if it had data before (PROTOCOL DISK):
+// by a middleman to the coordinators, and by a coordinator to the middlemen. A coordinator also asks middlemen
+// before it begins to apply an exclusion (PROTOCOL EXC), and so does a middleman before it gives up
 // what it has, or that gets back what it has lost, of the middlemen of other rings.
 type PastQuery struct {
 	// ID changes with each start, and with each exclusion that a coordinator is about to begin with.
@@ -13,11 +13,16 @@ type PastQuery struct {
 
 // Message returns q as a message.
 func (q PastQuery) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPastQuery, From: from, To: to, fields: Fields{ID: q.ID}}
+	return bodyMessage(KindPastQuery, from, to, &q)
 }
 
 // PastQuery returns the content of a message of KindPastQuery.
-func (m *Message) PastQuery() PastQuery { return PastQuery{ID: m.fields.ID} }
+func (m *Message) PastQuery() PastQuery { return bodyOf[PastQuery](m) }
+
+// Visit implements Body.
+func (q *PastQuery) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &q.ID)
+}
 
 // PastReply answers a PastQuery.
 type PastReply struct {

@@ -185,12 +185,15 @@ func (m *Message) CutNotice() CutNotice { return CutNotice{Cut: m.fields.Cut} }
 type Count struct{ ID uint64 }
 
 // Message returns c as a message.
-func (c Count) Message(from, to topology.Node) Message {
-	return Message{Kind: KindCount, From: from, To: to, fields: Fields{ID: c.ID}}
-}
+func (c Count) Message(from, to topology.Node) Message { return bodyMessage(KindCount, from, to, &c) }
 
 // Count returns the content of a message of KindCount.
-func (m *Message) Count() Count { return Count{ID: m.fields.ID} }
+func (m *Message) Count() Count { return bodyOf[Count](m) }
+
+// Visit implements Body.
+func (c *Count) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &c.ID)
+}
 
 // CountReply answers a Count.
 type CountReply struct {
@@ -201,12 +204,17 @@ type CountReply struct {
 
 // Message returns c as a message.
 func (c CountReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindCountReply, From: from, To: to, fields: Fields{ID: c.ID, Seq: c.Keys, Err: c.Err}}
+	return bodyMessage(KindCountReply, from, to, &c)
 }
 
 // CountReply returns the content of a message of KindCountReply.
-func (m *Message) CountReply() CountReply {
-	return CountReply{ID: m.fields.ID, Keys: m.fields.Seq, Err: m.fields.Err}
+func (m *Message) CountReply() CountReply { return bodyOf[CountReply](m) }
+
+// Visit implements Body.
+func (c *CountReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &c.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "keys", rule: anything, before: sharedSeq}, &c.Keys)
+	visitNumber(v, BodyField{Number: 3, Name: "err", rule: knownErr, before: sharedErr}, &c.Err)
 }
 
 // Scan asks a middleman for the names of some of the keys that it holds.
@@ -283,4 +291,9 @@ func (m *Message) ScanReply() ScanReply {
 }
 
 // RequestID returns the id of the request that a reply to a sidecar answers.
-func (m *Message) RequestID() uint64 { return m.fields.ID }
+func (m *Message) RequestID() uint64 {
+	if c, ok := m.body.(*CountReply); ok {
+		return c.ID
+	}
+	return m.fields.ID
+}

@@ -251,12 +251,17 @@ type TermReply struct {
 
 // Message returns t as a message.
 func (t TermReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTermReply, From: from, To: to,
-		fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.Above, Clean: t.Counted, Hit: t.New}}
+	return bodyMessage(KindTermReply, from, to, &t)
 }
 
 // TermReply returns the content of a message of KindTermReply.
-func (m *Message) TermReply() TermReply {
-	return TermReply{ID: m.fields.ID, Term: m.fields.Seq, Above: m.fields.HLC, Counted: m.fields.Clean,
-		New: m.fields.Hit}
+func (m *Message) TermReply() TermReply { return bodyOf[TermReply](m) }
+
+// Visit implements Body.
+func (t *TermReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &t.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "term", rule: counter, before: sharedSeq}, &t.Term)
+	v.Time(BodyField{Number: 3, Name: "above", rule: anything, before: sharedHLC}, &t.Above)
+	v.Flag(BodyField{Number: 4, Name: "counted", rule: anything, before: sharedClean}, &t.Counted)
+	v.Flag(BodyField{Number: 5, Name: "new", rule: anything, before: sharedHit}, &t.New)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL, A log that
-// is given up). The shard refuses puts of earlier logs of the origin from then on.
+// Salvage asks a shard for what it holds of the sender's origin, whose log is lost, page by page (PROTOCOL LOG).
+// The shard refuses puts of earlier logs of the origin from then on.
 type Salvage struct {
 	// ID changes with each start of the coordinator.
 	ID uint64
@@ -20,12 +20,17 @@ type Salvage struct {
 
 // Message returns s as a message.
 func (s Salvage) Message(from, to topology.Node) Message {
-	return Message{Kind: KindSalvage, From: from, To: to, fields: Fields{ID: s.ID, Epoch: s.Generation, Key: s.After}}
+	return bodyMessage(KindSalvage, from, to, &s)
 }
 
 // Salvage returns the content of a message of KindSalvage.
-func (m *Message) Salvage() Salvage {
-	return Salvage{ID: m.fields.ID, Generation: m.fields.Epoch, After: m.fields.Key}
+func (m *Message) Salvage() Salvage { return bodyOf[Salvage](m) }
+
+// Visit implements Body.
+func (s *Salvage) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &s.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "generation", rule: counter, before: sharedEpoch}, &s.Generation)
+	v.Text(BodyField{Number: 3, Name: "after", rule: anything, before: sharedKey}, &s.After)
 }
 
 // Salvaged answers a Salvage with a part of a page.
@@ -53,19 +58,27 @@ type Salvaged struct {
 
 // Message returns s as a message.
 func (s Salvaged) Message(from, to topology.Node) Message {
-	return Message{Kind: KindSalvaged, From: from, To: to,
-		fields: Fields{ID: s.ID, Epoch: s.Generation, Clean: s.Refused, Hit: s.Failed, Key: s.After,
-			Session: s.Part, Seq: s.Parts, Moved: s.Records, Record: Record{Value: Value{Data: []byte(s.Next)}},
-			HLC: s.SV, Cut: s.Seen,
-			Hash: s.Incarnation, Duration: int64(s.Edition)}}
+	return bodyMessage(KindSalvaged, from, to, &s)
 }
 
 // Salvaged returns the content of a message of KindSalvaged.
-func (m *Message) Salvaged() Salvaged {
-	f := &m.fields
-	return Salvaged{ID: f.ID, Generation: f.Epoch, Refused: f.Clean, Failed: f.Hit, After: f.Key, Part: f.Session,
-		Parts: f.Seq, Records: f.Moved,
-		Next: string(f.Record.Value.Data), SV: f.HLC, Seen: f.Cut, Incarnation: f.Hash, Edition: uint64(f.Duration)}
+func (m *Message) Salvaged() Salvaged { return bodyOf[Salvaged](m) }
+
+// Visit implements Body.
+func (s *Salvaged) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &s.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "generation", rule: counter, before: sharedEpoch}, &s.Generation)
+	v.Flag(BodyField{Number: 3, Name: "refused", rule: anything, before: sharedClean}, &s.Refused)
+	v.Flag(BodyField{Number: 4, Name: "failed", rule: anything, before: sharedHit}, &s.Failed)
+	v.Text(BodyField{Number: 5, Name: "after", rule: anything, before: sharedKey}, &s.After)
+	visitNumber(v, BodyField{Number: 6, Name: "part", rule: counter, before: sharedSession}, &s.Part)
+	visitNumber(v, BodyField{Number: 7, Name: "parts", rule: counter, before: sharedSeq}, &s.Parts)
+	visitNumber(v, BodyField{Number: 8, Name: "edition", rule: counter, before: sharedDuration}, &s.Edition)
+	v.Records(BodyField{Number: 9, Name: "records", rule: records, before: sharedMoved}, &s.Records)
+	v.Text(BodyField{Number: 10, Name: "next", rule: anything, before: sharedData}, &s.Next)
+	v.Time(BodyField{Number: 11, Name: "sv", rule: anything, before: sharedHLC}, &s.SV)
+	v.Time(BodyField{Number: 12, Name: "seen", rule: anything, before: sharedCut}, &s.Seen)
+	visitNumber(v, BodyField{Number: 13, Name: "incarnation", rule: counter, before: sharedHash}, &s.Incarnation)
 }
 
 // TermQuery is sent by a leader whose log is lost to another coordinator of its data center, for the term that the lost
@@ -74,11 +87,16 @@ type TermQuery struct{ ID uint64 }
 
 // Message returns q as a message.
 func (q TermQuery) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTermQuery, From: from, To: to, fields: Fields{ID: q.ID}}
+	return bodyMessage(KindTermQuery, from, to, &q)
 }
 
 // TermQuery returns the content of a message of KindTermQuery.
-func (m *Message) TermQuery() TermQuery { return TermQuery{ID: m.fields.ID} }
+func (m *Message) TermQuery() TermQuery { return bodyOf[TermQuery](m) }
+
+// Visit implements Body.
+func (q *TermQuery) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &q.ID)
+}
 
 // TermAnswer answers a TermQuery.
 type TermAnswer struct {
@@ -90,12 +108,17 @@ type TermAnswer struct {
 
 // Message returns a as a message.
 func (a TermAnswer) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTermAnswer, From: from, To: to, fields: Fields{ID: a.ID, Seq: a.Term, HLC: a.UpTo}}
+	return bodyMessage(KindTermAnswer, from, to, &a)
 }
 
 // TermAnswer returns the content of a message of KindTermAnswer.
-func (m *Message) TermAnswer() TermAnswer {
-	return TermAnswer{ID: m.fields.ID, Term: m.fields.Seq, UpTo: m.fields.HLC}
+func (m *Message) TermAnswer() TermAnswer { return bodyOf[TermAnswer](m) }
+
+// Visit implements Body.
+func (a *TermAnswer) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &a.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "term", rule: counter, before: sharedSeq}, &a.Term)
+	v.Time(BodyField{Number: 3, Name: "up_to", rule: anything, before: sharedHLC}, &a.UpTo)
 }
 
 // Fences are, by origin, the generation of the log below which a shard takes no put. They are never changed in place.

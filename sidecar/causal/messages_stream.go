@@ -31,12 +31,16 @@ type StreamOpen struct {
 
 // Message returns o as a message.
 func (o StreamOpen) Message(from, to topology.Node) Message {
-	return Message{Kind: KindStreamOpen, From: from, To: to, fields: Fields{Epoch: o.Epoch, Session: o.Incarnation}}
+	return bodyMessage(KindStreamOpen, from, to, &o)
 }
 
 // StreamOpen returns the content of a message of KindStreamOpen.
-func (m *Message) StreamOpen() StreamOpen {
-	return StreamOpen{Epoch: m.fields.Epoch, Incarnation: m.fields.Session}
+func (m *Message) StreamOpen() StreamOpen { return bodyOf[StreamOpen](m) }
+
+// Visit implements Body.
+func (o *StreamOpen) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "epoch", rule: counter, before: sharedEpoch}, &o.Epoch)
+	visitNumber(v, BodyField{Number: 2, Name: "incarnation", rule: counter, before: sharedSession}, &o.Incarnation)
 }
 
 // StreamReset asks a cache to open a stream with a greater epoch.
@@ -49,12 +53,16 @@ type StreamReset struct {
 
 // Message returns r as a message.
 func (r StreamReset) Message(from, to topology.Node) Message {
-	return Message{Kind: KindStreamReset, From: from, To: to, fields: Fields{Epoch: r.MaxEpoch, Session: r.Incarnation}}
+	return bodyMessage(KindStreamReset, from, to, &r)
 }
 
 // StreamReset returns the content of a message of KindStreamReset.
-func (m *Message) StreamReset() StreamReset {
-	return StreamReset{MaxEpoch: m.fields.Epoch, Incarnation: m.fields.Session}
+func (m *Message) StreamReset() StreamReset { return bodyOf[StreamReset](m) }
+
+// Visit implements Body.
+func (r *StreamReset) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "max_epoch", rule: counter, before: sharedEpoch}, &r.MaxEpoch)
+	visitNumber(v, BodyField{Number: 2, Name: "incarnation", rule: counter, before: sharedSession}, &r.Incarnation)
 }
 
 // LeaseRenewal asks a middleman to extend the cache's lease.
@@ -138,17 +146,23 @@ type Pull struct {
 }
 
 // Message returns p as a message.
-func (p Pull) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPull, From: from, To: to,
-		fields: Fields{Map: p.Map, Hash: uint64(p.OldMap), ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List,
-			Seq: p.First, Clean: p.Copied}}
-}
+func (p Pull) Message(from, to topology.Node) Message { return bodyMessage(KindPull, from, to, &p) }
 
 // Pull returns the content of a message of KindPull.
-func (m *Message) Pull() Pull {
-	return Pull{Map: m.fields.Map, OldMap: topology.MapID(m.fields.Hash), TakerLife: m.fields.ID,
-		GiverLife: m.fields.Epoch, List: m.fields.Session, First: m.fields.Seq, Copied: m.fields.Clean}
+func (m *Message) Pull() Pull { return bodyOf[Pull](m) }
+
+// Visit implements Body.
+func (p *Pull) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "map", rule: anything, before: sharedMap}, &p.Map)
+	visitNumber(v, BodyField{Number: 2, Name: "old_map", rule: anything, before: sharedHash}, &p.OldMap)
+	visitNumber(v, BodyField{Number: 3, Name: "taker_life", rule: counter, before: sharedID}, &p.TakerLife)
+	visitNumber(v, BodyField{Number: 4, Name: "giver_life", rule: counter, before: sharedEpoch}, &p.GiverLife)
+	visitNumber(v, BodyField{Number: 5, Name: "list", rule: counter, before: sharedSession}, &p.List)
+	visitNumber(v, BodyField{Number: 6, Name: "first", rule: counter, before: sharedSeq}, &p.First)
+	v.Flag(BodyField{Number: 7, Name: "copied", rule: anything, before: sharedClean}, &p.Copied)
 }
+
+func (p *Pull) slotMap() topology.MapID { return p.Map }
 
 // Pulled answers a Pull with a chunk of records.
 type Pulled struct {
@@ -163,15 +177,22 @@ type Pulled struct {
 }
 
 // Message returns p as a message.
-func (p Pulled) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPulled, From: from, To: to,
-		fields: Fields{Map: p.Map, ID: p.TakerLife, Epoch: p.GiverLife, Session: p.List, Seq: p.First, Moved: p.Moved,
-			Hit: p.ListEnd, Clean: p.LastList, HLC: p.Horizon}}
-}
+func (p Pulled) Message(from, to topology.Node) Message { return bodyMessage(KindPulled, from, to, &p) }
 
 // Pulled returns the content of a message of KindPulled.
-func (m *Message) Pulled() Pulled {
-	return Pulled{Map: m.fields.Map, TakerLife: m.fields.ID, GiverLife: m.fields.Epoch, List: m.fields.Session,
-		First: m.fields.Seq, Moved: m.fields.Moved, ListEnd: m.fields.Hit,
-		LastList: m.fields.Clean, Horizon: m.fields.HLC}
+func (m *Message) Pulled() Pulled { return bodyOf[Pulled](m) }
+
+// Visit implements Body.
+func (p *Pulled) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "map", rule: anything, before: sharedMap}, &p.Map)
+	visitNumber(v, BodyField{Number: 2, Name: "taker_life", rule: counter, before: sharedID}, &p.TakerLife)
+	visitNumber(v, BodyField{Number: 3, Name: "giver_life", rule: counter, before: sharedEpoch}, &p.GiverLife)
+	visitNumber(v, BodyField{Number: 4, Name: "list", rule: counter, before: sharedSession}, &p.List)
+	visitNumber(v, BodyField{Number: 5, Name: "first", rule: counter, before: sharedSeq}, &p.First)
+	v.Records(BodyField{Number: 6, Name: "moved", rule: records, before: sharedMoved}, &p.Moved)
+	v.Flag(BodyField{Number: 7, Name: "list_end", rule: anything, before: sharedHit}, &p.ListEnd)
+	v.Flag(BodyField{Number: 8, Name: "last_list", rule: anything, before: sharedClean}, &p.LastList)
+	v.Time(BodyField{Number: 9, Name: "horizon", rule: anything, before: sharedHLC}, &p.Horizon)
 }
+
+func (p *Pulled) slotMap() topology.MapID { return p.Map }

@@ -58,6 +58,7 @@ func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) 
 	if diff := cmp.Diff(c, read(&m), cmp.AllowUnexported(DepList{}, Frontier{})); diff != "" {
 		t.Errorf("%T (-written +read):\n%s", c, diff)
 	}
+	checkConverted(t, c, m, read)
 	v := reflect.ValueOf(&c).Elem()
 	for i := range v.NumField() { // every field on its own
 		if !v.Type().Field(i).IsExported() {
@@ -69,6 +70,21 @@ func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) 
 		if diff := cmp.Diff(one, read(&m), cmp.AllowUnexported(DepList{}, Frontier{})); diff != "" {
 			t.Errorf("%T with only %s (-written +read):\n%s", c, v.Type().Field(i).Name, diff)
 		}
+		checkConverted(t, one, m, read)
+	}
+}
+
+// checkConverted asserts that a content survives the conversion for link protocol 1, and with that, that Visit has all
+// of its fields.
+func checkConverted[C any](t *testing.T, c C, m Message, read func(*Message) C) {
+	t.Helper()
+	shared := m.WithoutBody()
+	if shared.body != nil {
+		t.Errorf("%T: it has a body", c)
+	}
+	shared.MakeBody()
+	if diff := cmp.Diff(c, read(&shared), cmp.AllowUnexported(DepList{}, Frontier{})); diff != "" {
+		t.Errorf("%T (-written +converted):\n%s", c, diff)
 	}
 }
 

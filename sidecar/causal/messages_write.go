@@ -255,15 +255,22 @@ type LaneHello struct {
 
 // Message returns h as a message.
 func (h LaneHello) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLaneHello, From: from, To: to,
-		fields: Fields{Epoch: h.Incarnation, Map: h.Map, Clean: h.AwayOnly, Hit: h.Lost, ID: h.Round}}
+	return bodyMessage(KindLaneHello, from, to, &h)
 }
 
 // LaneHello returns the content of a message of KindLaneHello.
-func (m *Message) LaneHello() LaneHello {
-	return LaneHello{Incarnation: m.fields.Epoch, Map: m.fields.Map, AwayOnly: m.fields.Clean, Lost: m.fields.Hit,
-		Round: m.fields.ID}
+func (m *Message) LaneHello() LaneHello { return bodyOf[LaneHello](m) }
+
+// Visit implements Body.
+func (h *LaneHello) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "incarnation", rule: counter, before: sharedEpoch}, &h.Incarnation)
+	visitNumber(v, BodyField{Number: 2, Name: "map", rule: anything, before: sharedMap}, &h.Map)
+	v.Flag(BodyField{Number: 3, Name: "away_only", rule: anything, before: sharedClean}, &h.AwayOnly)
+	v.Flag(BodyField{Number: 4, Name: "lost", rule: anything, before: sharedHit}, &h.Lost)
+	visitNumber(v, BodyField{Number: 5, Name: "round", rule: anything, before: sharedID}, &h.Round)
 }
+
+func (h *LaneHello) slotMap() topology.MapID { return h.Map }
 
 // LaneSync answers a LaneHello.
 type LaneSync struct {

@@ -12,7 +12,7 @@ func (o *Outbox) Send(m Message) {
 	o.out = append(o.out, m)
 }
 
-// SetExclusions sets what messages say from here on that the machine goes by.
+// SetExclusions sets what messages say from here on that the machine applies.
 func (o *Outbox) SetExclusions(x Exclusions) { o.exclusions = x }
 
 // Take appends the messages to be sent to dst and empties the outbox.

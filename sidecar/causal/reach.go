@@ -9,7 +9,7 @@ import (
 )
 
 // Reach is how far a storage had come: in which start of its shard, and up to which of its changes. Coordinators
-// remember it of each shard, so that an older copy of a storage is noticed (PROTOCOL, Older copies of a storage). The
+// remember it of each shard, so that an older copy of a storage is noticed (PROTOCOL OLD). The
 // zero Reach: nothing is known.
 type Reach struct {
 	Incarnation uint64

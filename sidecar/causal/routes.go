@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Routes picks the ring to read a slot from: the nearest whose shard is reachable (PROTOCOL §7).
+// Routes picks the ring to read a slot from: the nearest whose shard is reachable (PROTOCOL RTE).
 type Routes struct {
 	// Suspects are the nodes that did not answer; the owner also adds nodes that are not on any route, such as caches.
 	Suspects Suspects

@@ -38,11 +38,12 @@ func (m *SlotMaps) Load(t *topology.Topology) {
 // Observe looks at the slot map that a message of a middleman names. If this is the first message that names the new
 // map of a ring, Observe returns the ring and true: from here on the new map is used.
 func (m *SlotMaps) Observe(msg *Message) (topology.RingID, bool) {
-	if msg.fields.Map == 0 || m.pending == 0 || msg.From.Part != topology.Middleman {
+	if m.pending == 0 || msg.From.Part != topology.Middleman {
 		return topology.NoRing, false
 	}
+	used := msg.slotMap()
 	r := m.target.RingOf(msg.From.DC)
-	if !m.pending.Has(r) || msg.fields.Map != m.target.Map(r) {
+	if used == 0 || !m.pending.Has(r) || used != m.target.Map(r) {
 		return topology.NoRing, false
 	}
 	m.pending = m.pending.Without(r)

@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Stability holds the vectors SV and RV of every origin (PROTOCOL §4). Entries only grow.
+// Stability holds the vectors SV and RV of every origin (PROTOCOL COO). Entries only grow.
 //
 // Invariant: SV[o] <= RV[r][o] for every ring r, since complete means acknowledged by all rings.
 type Stability struct {
@@ -32,8 +32,7 @@ func (s *Stability) SV(o topology.Origin) HLC { return s.sv[o] }
 func (s *Stability) RV(r topology.RingID, o topology.Origin) HLC { return s.rv[r][o] }
 
 // Settled returns the HLC at or below which every write of an origin is known to be complete, or to be lost with a log
-// that was given up. SV does not pass what is lost before all that may precede it is settled (PROTOCOL, A log that is
-// given up).
+// that was given up. SV does not pass what is lost before all that may precede it is settled (PROTOCOL LOG-6).
 func (s *Stability) Settled(o topology.Origin) HLC { return max(s.sv[o], s.settled[o]) }
 
 // settledBeside returns Settled as an entry has it: 0 if it is SV.

@@ -8,7 +8,7 @@ import (
 )
 
 // Suspects are nodes that did not answer a request in time. Requests go round them, and they get pings until they
-// answer one, so a node that is dead costs one time-out and not one for every request (PROTOCOL §7).
+// answer one, so a node that is dead costs one time-out and not one for every request (PROTOCOL RTE-6).
 //
 // Suspicion only says who is asked first. Nothing that a node may be asked for is forbidden to those that are asked
 // instead, so a wrong suspicion costs time, and never an answer that is too old.

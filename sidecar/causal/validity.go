@@ -35,6 +35,9 @@ func Validate(m *Message, t *topology.Topology) (v Validity, field string) {
 	if len(f.Exclusions) > len(t.DCs) {
 		return Invalid, "Exclusions"
 	}
+	if newBody[m.Kind] != nil {
+		return validateBody(m.body, t)
+	}
 	checks := checksOf[m.Kind]
 	for i := range checks {
 		c := &checks[i]

@@ -37,7 +37,8 @@ type Session interface {
 	// returned. It returns for how many of the first keys it did: at least one, and fewer than all if their values take
 	// too much memory. The slices have one length, and are reused after the call, as are the keys.
 	GetEach(ctx context.Context, keys [][]byte, results []GetResult) int
-	// MGet is Get for several keys, in their order; keys may repeat. What it returns was there together (PROTOCOL §9).
+	// MGet is Get for several keys, in their order; keys may repeat. What it returns was there together
+	// (PROTOCOL MGET).
 	MGet(ctx context.Context, keys []string) ([]causal.Value, error)
 	// Newest returns the newest records of keys that this session may see, in their order, also if its reads return
 	// older ones.

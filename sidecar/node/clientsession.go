@@ -15,11 +15,19 @@ type clientSession struct {
 	id          uint64
 	op          *pendingOp // for operations that the connection waits for, one at a time
 	lastOutcome session.Outcome
-	locked      bool         // inside Lock or Isolate: it reads the newest versions, and its keys are held
+	locked      bool         // inside Lock or Isolate: its keys are held
 	gets        []*pendingOp // of pipelined reads
 	keys        []string     // of pipelined reads
 	keyText     []byte       // scratch space
 	puts        putBatch
+}
+
+// level returns the level of a read: what follows from one inside Lock or Isolate is written.
+func (c *clientSession) level() causal.Level {
+	if c.locked {
+		return causal.Newest
+	}
+	return causal.DefaultLevel
 }
 
 // execute runs an operation and waits for its result.
@@ -73,7 +81,7 @@ func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error)
 	if !c.locked {
 		c.sidecar.keyLocks.awaitTransaction(key)
 	}
-	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Latest: c.locked})
+	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Level: c.level()})
 	r := c.op.wait()
 	return r.Record.Value, c.recordOutcome(r, "read")
 }
@@ -84,7 +92,7 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 		v, err := c.Get(context.Background(), keys[0])
 		return []causal.Value{v}, err
 	}
-	records, err := c.readMany(keys, c.locked)
+	records, err := c.readMany(keys, c.level())
 	values := make([]causal.Value, len(records))
 	for i := range records {
 		values[i] = records[i].Value
@@ -94,15 +102,15 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 
 // Newest implements front.Session.
 func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
-	return c.readMany(keys, true)
+	return c.readMany(keys, causal.Newest)
 }
 
 // readMany reads several keys, before or after each transaction of this sidecar.
-func (c *clientSession) readMany(keys []string, latest bool) ([]causal.Record, error) {
+func (c *clientSession) readMany(keys []string, level causal.Level) ([]causal.Record, error) {
 	if !c.locked {
 		defer c.sidecar.keyLocks.read(keys)()
 	}
-	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Latest: latest})
+	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Level: level})
 	err := c.recordOutcome(r, "multi-key read")
 	if r.Err == causal.ErrBusy {
 		err = front.Errorf(front.Busy,

@@ -54,7 +54,7 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	c := &Coordinator{options: o}
+	c := &Coordinator{options: o, room: putRoom{patience: diskPatience}}
 	c.groupHost = newGroupHost(groupOptions[*member.Coordinator]{self: o.Config.Self, member: o.Member, clock: o.Clock,
 		net: o.Net, dir: o.Dir, fs: o.FS,
 		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: o.Logger,

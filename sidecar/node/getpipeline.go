@@ -42,7 +42,7 @@ func (c *clientSession) getTogether(keys [][]byte, results []front.GetResult) (i
 	for len(c.gets) < len(keys) {
 		c.gets = append(c.gets, nil)
 	}
-	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys), c.locked) {
+	if !c.sidecar.startGets(c.gets[:len(keys)], c.id, c.copyKeys(keys), c.level()) {
 		return 0, false
 	}
 	read, ahead := len(keys), 0
@@ -80,7 +80,7 @@ func (c *clientSession) getNear(keys [][]byte, results []front.GetResult) (n int
 	}
 	now := s.clock()
 	for n < len(keys) {
-		r, ok := s.m.GetNear(now, c.id, keys[n], c.locked)
+		r, ok := s.m.GetNear(now, c.id, keys[n], c.level())
 		if !ok {
 			break
 		}
@@ -114,7 +114,7 @@ const maxKeyText = 16 << 10
 
 // startGets starts pipelined gets of a session, and sets ws to what receives their results. It returns false if the
 // sidecar is stopped.
-func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string, latest bool) bool {
+func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string, level causal.Level) bool {
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Sidecar) startGets(ws []*pendingOp, id uint64, keys []string, latest bo
 		w.state.Store(opPending)
 		w.use(false)
 		ws[i] = w
-		s.gets = append(s.gets, session.Op{Kind: session.OpGet, ID: w.id, Session: id, Key: key, Latest: latest})
+		s.gets = append(s.gets, session.Op{Kind: session.OpGet, ID: w.id, Session: id, Key: key, Level: level})
 	}
 	before, now := len(s.queue), s.clock()
 	s.m.DoGets(now, s.gets)

@@ -43,7 +43,7 @@ func TestAPipelineThatHoldsItsKeysReadsTheirNewestVersionsTogether(t *testing.T)
 	asked := make(chan func(), 2)
 	l := &getLog{echo: echo{answer: func(f func()) { asked <- f }}}
 	config := session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1})
-	config.Snapshot, config.SnapshotInterval, config.SnapshotLead = true, time.Millisecond, 0
+	config.Level, config.SnapshotInterval, config.SnapshotLead = causal.Snapshot, time.Millisecond, 0
 	l.to = NewSidecar(SidecarOptions{Config: config, Clock: NewClock(), Net: l, Scope: ScopePod})
 	defer l.to.Close()
 	complete := causal.Vectors{

@@ -20,9 +20,10 @@ const diskPatience = time.Second
 
 // putRoom is when puts without room may be tried again. The lock of the host guards it.
 type putRoom struct {
-	bytes   int           // of the puts that were not durable at the last step
-	movedAt int64         // monotonic: when that became less, or the first of them was accepted
-	freed   chan struct{} // closed when it becomes less; nil: nobody waits
+	patience time.Duration // diskPatience
+	bytes    int           // of the puts that were not durable at the last step
+	movedAt  int64         // monotonic: when that became less, or the first of them was accepted
+	freed    chan struct{} // closed when it becomes less; nil: nobody waits
 }
 
 // note takes what is not durable after a step.
@@ -63,7 +64,7 @@ func (c *Coordinator) handleWithRoom(batch []causal.Message) (n int, freed <-cha
 			return true
 		}
 		r := &c.room
-		if wait = time.Duration(r.movedAt + int64(diskPatience) - now.Mono); wait <= 0 || c.closing {
+		if wait = time.Duration(r.movedAt + int64(r.patience) - now.Mono); wait <= 0 || c.closing {
 			return true // the machine refuses it
 		}
 		if r.freed == nil {

@@ -57,6 +57,9 @@ func TestAPutWithoutRoomWaitsForTheDiskAndOthersDoNotWaitForIt(t *testing.T) {
 	disk, net := newSlowDisk(vfs.NewMem()), newRecorder()
 	c := startSmallOn(t, disk, net)
 	defer c.Close()
+	c.mu.Lock()
+	c.room.patience = time.Hour // the disk writes, however slow this machine is
+	c.mu.Unlock()
 	disk.slow.Store(true)
 	const sent = 40
 	handled := make(chan struct{})
@@ -124,5 +127,28 @@ func TestPutsWithoutRoomAreRefusedWhenTheDiskStandsStill(t *testing.T) {
 	net.wait(t, causal.KindPutReply, sent)
 	if ok := net.answers(1, causal.OK); ok != sent-refused {
 		t.Errorf("%d of %d puts that were accepted are acknowledged", ok, sent-refused)
+	}
+}
+
+// Only what becomes durable shows that the disk goes on, and a disk that had nothing to do has not stood still.
+func TestPatienceWithTheDiskCountsFromItsLastProgress(t *testing.T) {
+	var r putRoom
+	freed := make(chan struct{})
+	for _, step := range []struct {
+		second, bytes int
+		wantMoved     int
+	}{{5, 10, 5}, {6, 20, 5}, {7, 15, 7}, {8, 16, 7}, {9, 0, 9}, {20, 5, 20}, {21, 6, 20}} {
+		r.freed = freed
+		r.note(causal.Now{Mono: int64(step.second) * int64(time.Second)}, step.bytes)
+		if got := r.movedAt / int64(time.Second); got != int64(step.wantMoved) {
+			t.Errorf("%d bytes at %d s: the last progress is at %d s, want %d s", step.bytes, step.second, got,
+				step.wantMoved)
+		}
+		if r.freed == nil {
+			<-freed // whoever waits is told
+			freed = make(chan struct{})
+		} else if step.wantMoved == step.second {
+			t.Errorf("%d bytes at %d s: whoever waits is not told", step.bytes, step.second)
+		}
 	}
 }

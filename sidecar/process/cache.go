@@ -20,9 +20,7 @@ func (p *process) startCache() part {
 	if b := p.o.Settings.Config.Limits.CacheBytes; b > 0 {
 		config.MaxBytes = int(b)
 	}
-	if p.o.Settings.Static {
-		config.Rings = topology.RingsOf(p.topo().RingOf(p.self.DC))
-	}
+	config.Rings = p.o.Settings.Binding.Rings(p.topo(), p.self.DC)
 	n := node.NewCache(config, p.clock, p.net)
 	p.metrics.MustRegister(metrics.Cache(func() *node.Cache { return n }))
 	return &cachePart{n}

@@ -64,6 +64,24 @@ func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 	}
 }
 
+// TestAnIdentityWithoutAMemberIsThatOfTheFirst: it was written by a version that has no members, or for a part that had
+// one only.
+func TestAnIdentityWithoutAMemberIsThatOfTheFirst(t *testing.T) {
+	topo := topologyOf(t, twoShards)
+	for _, n := range []topology.Node{coordinatorEU.Group(), shardEU} {
+		first, second := identityOf(topo, n.WithMember(1)), identityOf(topo, n.WithMember(2))
+		if err := first.checkSuccessor(identityOf(topo, n)); err != nil {
+			t.Errorf("%s: the first member: %v", n, err)
+		}
+		if err := identityOf(topo, n).checkSuccessor(first); err != nil {
+			t.Errorf("%s: without members again: %v", n, err)
+		}
+		if err := second.checkSuccessor(identityOf(topo, n)); err == nil {
+			t.Errorf("%s: the second member uses it as well", n)
+		}
+	}
+}
+
 // TestARestartSkipsNoCheckOfExclusions: the file of a process may have been changed while it was down.
 func TestARestartSkipsNoCheckOfExclusions(t *testing.T) {
 	const text = `{epoch: %d, dataCenters: [{name: us%s}, {name: eu}], rings: [{name: one, dataCenters: [us]}, {name: two, dataCenters: [eu]}]}`

@@ -235,7 +235,7 @@ func (p *process) join() error {
 		}, Resolve: p.book.addressOf, Via: p.book.viaOf, QueueBytes: int(c.Limits.QueueBytes), Log: p.log,
 		Epoch: func() uint64 {
 			return p.topo().Epoch
-		}, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.binding(), Version: p.version,
+		}, Topology: p.topo, TLS: c.TLS, Binding: p.o.Settings.Binding.String(), Version: p.version,
 		MaxLinks: c.Limits.Links, MaxLinksPerIdentity: c.Limits.LinksPerIdentity,
 		Handler: func(batch []causal.Message) {
 			if r := p.running(); r != nil { // until then messages are dropped, as if the process had not started

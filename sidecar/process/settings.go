@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -22,8 +23,8 @@ type Settings struct {
 	Topology *topology.Topology
 	Self     topology.Node
 	Scope    node.Scope
-	Snapshot bool
-	Static   bool
+	Level    causal.Level
+	Binding  causal.Binding
 	LogLevel slog.Level
 
 	addresses addresses
@@ -80,8 +81,8 @@ func (s *Settings) setDefaults(part topology.Part) {
 	setDefault(&c.Listen.Redis, fmt.Sprintf("127.0.0.1:%d", contract.DefaultRedisPort))
 	setDefault(&c.Listen.HTTP, fmt.Sprintf(":%d", contract.DefaultHTTPPort))
 	setDefault(&c.Session.Scope, contract.ScopePod)
-	setDefault(&c.Session.Reads, contract.ReadsLatest)
-	setDefault(&c.Binding, contract.BindingDynamic)
+	setDefault(&c.Session.Reads, causal.SessionLevels()[0].String())
+	setDefault(&c.Binding, causal.Bindings()[0].String())
 	setDefault(&c.Log.Level, "info")
 	setDefault(&c.Log.Format, contract.LogText)
 	if c.Cache == nil {
@@ -282,22 +283,21 @@ func checkAddress(field, addr string, p *problems) {
 func (s *Settings) parseValues(p *problems) {
 	c := &s.Config
 	s.Scope = node.Scope(parseOneOf("session.scope", c.Session.Scope, p, contract.ScopePod, contract.ScopeConnection))
-	s.Snapshot = parseOneOf("session.reads", c.Session.Reads, p, contract.ReadsLatest,
-		contract.ReadsSnapshot) == contract.ReadsSnapshot
-	s.Static = parseOneOf("binding", c.Binding, p, contract.BindingDynamic,
-		contract.BindingStatic) == contract.BindingStatic
+	s.Level = parseName("session.reads", c.Session.Reads, p, causal.SessionLevels())
+	s.Binding = parseName("binding", c.Binding, p, causal.Bindings())
 	parseOneOf("log.format", c.Log.Format, p, contract.LogText, contract.LogJSON)
 	if err := s.LogLevel.UnmarshalText([]byte(c.Log.Level)); err != nil {
 		p.add("log.level", "%q given; give debug, info, warn or error", c.Log.Level)
 	}
 }
 
-// binding returns the binding in its only form.
-func (s *Settings) binding() contract.Binding {
-	if s.Static {
-		return contract.BindingStatic
+// parseName returns the value of which the name is given, in any case of letters.
+func parseName[T fmt.Stringer](field, got string, p *problems, values []T) T {
+	v, ok := causal.ParseName(got, values)
+	if !ok {
+		p.add(field, "%q given; give %s", got, causal.JoinNames(values))
 	}
-	return contract.BindingDynamic
+	return v
 }
 
 // parseOneOf returns the value that is given, in any case of letters.

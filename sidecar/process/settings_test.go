@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -54,7 +55,8 @@ func TestAValidConfigurationIsAccepted(t *testing.T) {
 	if want := (topology.Node{DC: 1, Part: topology.Middleman, Index: 1, Member: 1}); s.Self != want {
 		t.Errorf("self is %v, want %v", s.Self, want)
 	}
-	if s.Scope != node.ScopeConnection || !s.Snapshot || !s.Static || s.Topology.Epoch != 3 {
+	if s.Scope != node.ScopeConnection || s.Level != causal.Snapshot || s.Binding != causal.Static ||
+		s.Topology.Epoch != 3 {
 		t.Errorf("got %+v", s)
 	}
 	c := s.Config

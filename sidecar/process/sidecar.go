@@ -110,7 +110,7 @@ func listenAt(field, address string) (net.Listener, error) {
 
 func sidecarConfig(set *Settings, self topology.Node) session.Config {
 	c := session.DefaultConfig(set.Topology, self)
-	c.Static, c.UseCache, c.Snapshot = set.Static, *set.Config.Cache, set.Snapshot
+	c.Binding, c.UseCache, c.Level = set.Binding, *set.Config.Cache, set.Level
 	if d := set.Config.Session.ReadTimeout; d > 0 {
 		c.ReadTimeout = time.Duration(d)
 	}

@@ -1,4 +1,4 @@
-// Package register holds the configurations of groups (PROTOCOL, Groups): it carries out the requests of package group
+// Package register holds the configurations of groups (PROTOCOL GRP-16): it carries out the requests of package group
 // to their register, a value with linearizable reads and compare-and-swap, in etcd or in the memory of one process.
 //
 // Failure model: servers of etcd stop, hang, lose their quorum, are restored from a backup or replaced by empty ones,

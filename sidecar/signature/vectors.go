@@ -15,7 +15,7 @@ import (
 )
 
 // Vectors signs what the leader of a data center says of its origins, and verifies what other leaders have said, and
-// others pass on (PROTOCOL §4, leaders). It implements coordinator.Signer.
+// others pass on (PROTOCOL COO-15). It implements coordinator.Signer.
 //
 // A seal is the number of certificates in the chain of the signer (1 byte), these, and the signature, each with its
 // length as a uvarint.

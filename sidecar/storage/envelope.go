@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The envelope is around every value, so that the version is stored with the value and survives a restart (PROTOCOL
-// §5). Integers are big-endian:
+// The envelope is around every value, so that the version is stored with the value and survives a restart
+// (PROTOCOL LOSS-3). Integers are big-endian:
 //
 //	magic     1  0xC5
 //	format    1  2

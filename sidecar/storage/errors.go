@@ -19,7 +19,7 @@ var (
 	// ErrDataLost: the engine no longer has what it acknowledged: it was emptied, has evicted keys, came back with
 	// older data, or holds something that is not as it was written. Every later call returns it too, and so does the
 	// next attempt to open the store, until it is renewed. The middleman must not answer reads from what is left
-	// (PROTOCOL, Storages that have lost something).
+	// (PROTOCOL LOSS).
 	ErrDataLost = errors.New("the store has lost data that it had acknowledged")
 
 	// ErrFenced: another middleman has opened the same store. This one can never use it again.

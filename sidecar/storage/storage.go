@@ -1,4 +1,4 @@
-// Package storage defines what a middleman needs of the store below it (PROTOCOL §5), and nothing more: records by key,
+// Package storage defines what a middleman needs of the store below it (PROTOCOL MM), and nothing more: records by key,
 // written durably, and a little metadata of its own.
 //
 // Failure model: the process or the machine may stop at any moment. What Apply or SetMeta acknowledged is there
@@ -24,7 +24,7 @@ const MaxNamesBytes = 1 << 20
 // called concurrently. They return the context's error if it ends first.
 //
 // A Get that overlaps an Apply of the same key returns the record from before or from after it, and the latter possibly
-// before it is durable: the critical section per key (PROTOCOL §5) is up to the caller. So is grouping: Apply is one
+// before it is durable: the critical section per key (PROTOCOL MM-11) is up to the caller. So is grouping: Apply is one
 // durable write for any number of changes, and a caller that has several passes them together.
 type Store interface {
 	// Get returns the record of key, or found=false. The caller owns the data. A value without a valid envelope is a

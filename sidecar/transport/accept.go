@@ -91,6 +91,7 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 	if err := g.checkDuplicate(stream.Context(), a.peer, a.remoteAddr); err != nil {
 		return g.refuse(a, err)
 	}
+	a.out.speak(a.peer.Protocol)
 	hello := g.hello(a.peer.Link, a.identity)
 	a.roots.start(a.peer.Roots, hello.Roots)
 	if err := g.register(a); err != nil {
@@ -106,8 +107,9 @@ func (g *GRPC) serveStream(stream grpc.ServerStream) error {
 		return err
 	}
 	g.opened.Add(1)
-	g.config.Log.Log(g.ctx, linkLogLevel(a.peer.Renews), "link accepted", "from", a.remoteAddr, "process",
-		a.peer.Process, "epoch", a.peer.TopologyEpoch, "version", a.peer.Version)
+	g.acceptedLog.add(peerLine{linkLogLevel(a.peer.Renews), "link accepted", "", a.who()},
+		[]any{"from", a.remoteAddr, "process", a.peer.Process, "epoch", a.peer.TopologyEpoch, "version",
+			a.peer.Version}, time.Now(), g.config.Log)
 	g.wakeDialers(a.peer)
 	if a.before == nil {
 		g.hearHello(a.peer) // that of a renewal has nothing new: announcements come on the stream before
@@ -189,9 +191,11 @@ func (g *GRPC) spawn(f func()) error {
 	return nil
 }
 
+// refuse refuses a stream for a reason that is no violation.
 func (g *GRPC) refuse(a *acceptor, err error) error {
 	g.failed.Add(1)
-	g.config.Log.Error("link refused", "from", a.remoteAddr, "error", err)
+	line := peerLine{slog.LevelError, "link refused", status.Code(err).String(), a.who()}
+	g.violations.log.add(line, []any{"from", a.remoteAddr, "error", err}, time.Now(), g.config.Log)
 	return err
 }
 
@@ -378,7 +382,7 @@ func (a *acceptor) identify(stream grpc.ServerStream) error {
 // receive receives the hello and, once the stream is registered, messages until the stream ends.
 func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult, proceed <-chan struct{}) {
 	defer close(a.drained)
-	in := &receivedFrame{decoding: a.g.decoding}
+	in := &receivedFrame{} // a hello does not count
 	err := stream.RecvMsg(in)
 	greeted <- helloResult{in.hello, err}
 	if err != nil {
@@ -393,6 +397,10 @@ func (a *acceptor) receive(stream grpc.ServerStream, greeted chan<- helloResult,
 		return
 	}
 	who := a.who()
+	in.decoding = decodingRoom{a.g.decodingOfParts, a.owner()}
+	if a.isSidecar() {
+		in.decoding.d = a.g.decodingOfSidecars
+	}
 	for {
 		switch err := stream.RecvMsg(in); {
 		case errors.Is(err, io.EOF): // the dialer has sent everything: send the rest of the outbox, and end

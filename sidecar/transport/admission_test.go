@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -12,6 +13,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,13 +79,20 @@ func (a *attacker) rawLink(addr string, node topology.Node) *rawLink {
 
 func (r *rawLink) openStream(t *testing.T, id uint32) {
 	t.Helper()
+	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.streamHeaders(t),
+		EndHeaders: true}))
+}
+
+// streamHeaders returns the block of headers of the first stream of a connection.
+func (r *rawLink) streamHeaders(t *testing.T) []byte {
+	t.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":path", wire.Method},
 		{":authority", "c"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		r.must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 	}
-	r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true}))
+	return block.Bytes()
 }
 
 // announce is what precedes a gRPC message.
@@ -210,7 +221,11 @@ func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 		},
 		"a second stream": func(r *rawLink) error {
 			r.openStream(t, 3)
-			return r.WriteData(3, false, announce(10))
+			return nil
+		},
+		"data of a second stream": func(r *rawLink) error { return r.WriteData(3, false, announce(10)) },
+		"headers that go on": func(r *rawLink) error {
+			return r.writeHeaders(1, make([]byte, maxHeaderBytes/2), make([]byte, maxHeaderBytes/2))
 		},
 	} {
 		before := violationCount(c, ViolationLimit)
@@ -222,6 +237,72 @@ func TestWhatNoSidecarSendsEndsItsConnection(t *testing.T) {
 		}
 	}
 	same(t, "handled", c.all(), nil)
+}
+
+// writeHeaders writes the parts of a block of headers that does not end.
+func (r *rawLink) writeHeaders(stream uint32, first []byte, others ...[]byte) error {
+	err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first})
+	for _, part := range others {
+		if err == nil {
+			err = r.WriteContinuation(stream, false, part)
+		}
+	}
+	return err
+}
+
+// One byte of a compressed header names one that came before, which takes a hundred bytes in memory: gRPC keeps them.
+func TestManyShortHeadersAreRefused(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	for n, accepted := range map[int]bool{100: true, maxHeaderBytes / 2: false} {
+		r := newAttacker(t, ca, idOf(sidecarA)).dial(c.addr)
+		block := append(r.streamHeaders(t), bytes.Repeat([]byte{0x80 | 62}, n)...) // the latest one, again
+		r.must(t, r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true}))
+		r.must(t, r.WriteData(1, true, announce(0))) // no hello, which this part says if it has accepted the stream
+		r.must(t, r.SetReadDeadline(time.Now().Add(patience)))
+		for kind := http2.FrameSettings; kind != http2.FrameHeaders; {
+			f, err := r.ReadFrame()
+			r.must(t, err)
+			kind = f.Header().Type
+			reset, isReset := f.(*http2.RSTStreamFrame)
+			if isReset && (accepted || reset.ErrCode != http2.ErrCodeFrameSize) {
+				t.Errorf("%d headers: %v", n, reset.ErrCode)
+			}
+			if isReset {
+				break
+			}
+			if kind == http2.FrameHeaders && !accepted {
+				t.Errorf("%d headers were accepted", n)
+			}
+		}
+		r.Conn.Close()
+	}
+}
+
+// Who opens links without end, or begins them and says nothing, must not fill the disk with the log.
+func TestWhatAPeerMakesThisPartLogIsBounded(t *testing.T) {
+	const tries = 3 * acceptedLines
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for range tries {
+		r := a.dial(c.addr)
+		r.openStream(t, 1)
+		r.must(t, r.WriteRSTStream(1, http2.ErrCodeCancel))
+		s, err := a.link(c.addr, sidecarA)
+		r.must(t, err)
+		r.must(t, s.CloseSend())
+	}
+	waitFor(t, "the streams without a hello to be refused", func() bool { return c.Stats().Failed >= tries })
+	for line, want := range map[string]int{`"link refused"`: 1, `"link accepted"`: acceptedLines} {
+		if n := strings.Count(c.log.String(), line); n != want {
+			t.Errorf("of %d, %d were logged as %s, want %d", tries, n, line, want)
+		}
+	}
+	c.acceptedLog.flush(time.Now().Add(2*peerLogInterval), c.config.Log)
+	if want := fmt.Sprint("suppressed=", tries-acceptedLines-1); !strings.Contains(c.log.String(), want) {
+		t.Errorf("the log does not say %s", want)
+	}
 }
 
 func TestRepliesThatSidecarsDoNotReadTakeABoundedAmountOfMemory(t *testing.T) {
@@ -327,5 +408,107 @@ func TestLimitsFollowTheMemory(t *testing.T) {
 	}
 	if got := limitsFor(100, 0, 64<<20); got.links != 100 || got.linksPerIdentity != 25 {
 		t.Errorf("configured: %+v", got)
+	}
+}
+
+// What arrives at once with the end of a message is the beginning of the next one. If there is no room for that yet,
+// the first one must still be handled, or both would wait until the link is cut.
+func TestLargeMessagesOneBehindTheOtherAreHandledOneByOne(t *testing.T) {
+	const mib, messages, links = 1 << 20, 3, 3
+	limitMemory(t, 256*mib) // of which one identity has a frame
+	ca := newAuthority(t, "eu")
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca))
+	a := newAttacker(t, ca, idOf(sidecarA))
+	for i := range uint64(links) {
+		node := topology.Node{Part: topology.Sidecar, Index: i}
+		s, err := a.link(c.addr, node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for id := range uint64(messages) {
+				put := causal.Put{ID: id, Session: 1, Seq: id + 1, Key: "k",
+					Value: causal.Value{Data: make([]byte, 15*mib)}}
+				_ = s.SendMsg(frameOf(put.Message(node, coordinatorA))) // the other end says what it has got
+			}
+		}()
+	}
+	waitFor(t, "all messages", func() bool { return len(c.all()) == links*messages })
+	if n := violationCount(c, ViolationLimit); n > 0 {
+		t.Errorf("%d violations", n)
+	}
+	if n := len(c.Stats().Links); n != links {
+		t.Errorf("%d links are left", n)
+	}
+}
+
+// A handler lets puts wait for the disk. What parts that are no sidecars send must be handled meanwhile, since the disk
+// may be that of another member, which answers in a frame; and so must what sidecars of others send.
+func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
+	const (
+		mib     = 1 << 20
+		another = 1 << 40 // the index of the sidecar of another identity
+	)
+	limitMemory(t, 256*mib)
+	ca := newAuthority(t, "eu")
+	release := make(chan struct{})
+	ended := sync.OnceFunc(func() { close(release) })
+	defer ended()
+	var waiting atomic.Int64
+	c := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca),
+		func(config *Config, _ *timings) {
+			handle := config.Handler
+			config.Handler = func(batch []causal.Message) {
+				if from := batch[0].From; from.Part == topology.Sidecar && from.Index < another {
+					waiting.Add(1)
+					<-release
+				}
+				handle(batch)
+			}
+		})
+	a := newAttacker(t, ca, idOf(sidecarA))
+	put := func(from topology.Node, size int) *frame {
+		return frameOf(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k",
+			Value: causal.Value{Data: make([]byte, size)}}.Message(from, coordinatorA))
+	}
+	links := 0
+	for _, size := range []int{400 << 10, 8 << 10, 1 << 10, 10, 10} { // what is smaller fits beside what is larger
+		for range 20 {
+			links++
+			node := topology.Node{Part: topology.Sidecar, Index: uint64(links)}
+			s, err := a.link(c.addr, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.SendMsg(put(node, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waitFor(t, "frames to wait", func() bool { return waiting.Load() > 0 })
+	part, err := newAttacker(t, ca, idOf(middlemanB)).link(c.addr, middlemanB.WithMember(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := idOf(sidecarA)
+	other.Member = "blog"
+	node := topology.Node{Part: topology.Sidecar, Index: another}
+	quick, err := newAttacker(t, ca, other).link(c.addr, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(part.SendMsg(frameOf(answer(middlemanB, coordinatorA, 1))),
+		quick.SendMsg(put(node, 600<<10))); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the messages of others", func() bool { return len(c.all()) == 2 })
+	ended()
+	waitFor(t, "all messages", func() bool { return len(c.all()) == links+2 })
+	for name, d := range map[string]*decoding{"sidecars": c.decodingOfSidecars, "parts": c.decodingOfParts} {
+		d.mu.Lock()
+		if d.used != 0 || len(d.usedBy) != 0 {
+			t.Errorf("of the room of %s, %d bytes are not given back", name, d.used)
+		}
+		d.mu.Unlock()
 	}
 }

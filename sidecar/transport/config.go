@@ -57,8 +57,8 @@ type Config struct {
 	// Topology returns the topology in use. With it, peers send only what package authorize permits. Only tests of this
 	// package leave it out.
 	Topology func() *topology.Topology
-	// Binding is that of the deployment, which peers must have as well. Empty is not known.
-	Binding contract.Binding
+	// Binding is the name of that of the deployment, which peers must have as well. Empty is not known.
+	Binding string
 	// Version is that of the build, for the status of peers.
 	Version string
 	// TLS enables mutual TLS. If it is nil, links use plain TCP, and peers are whom they say they are.

@@ -161,6 +161,7 @@ func (d *dialer) markDown(failure Failure, err error) {
 // markUp records and reports a stream that has been opened.
 func (d *dialer) markUp(s *dialedStream, renews bool) {
 	h := s.in.hello
+	d.out.speak(h.Protocol)
 	d.g.opened.Add(1)
 	d.mu.Lock()
 	d.peer, d.up, d.cancelStream, d.identity, d.roots, d.via, d.lastError, d.failure = h, true, s.cancel, s.identity,

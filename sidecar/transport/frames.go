@@ -40,8 +40,8 @@ type receivedFrame struct {
 	size     int
 	// malformed is why the last frame was not decoded.
 	malformed error
-	// decoding is what the frame takes until it is released; taken is how much. nil: it does not count.
-	decoding *decoding
+	// decoding is where the frame takes room until it is released; taken is how much.
+	decoding decodingRoom
 	taken    int64
 }
 
@@ -84,7 +84,9 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	in.messages = batches.Get().(*[]causal.Message)
 	if *in.messages, in.control, err = wire.DecodeFrame(b, *in.messages); err != nil {
 		in.release()
+		return err
 	}
+	in.taken = in.decoding.keep(in.taken, in.control.Memory)
 	return err
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A node may be served by one of several members of a group, each a process with an address of its own (PROTOCOL,
-// Groups). Each process keeps links to all members of a group that it uses. A member that begins or ceases to serve
-// announces that on all its links, so those who have a link to it know at once. Messages to the node go to the member
-// with the greatest leadership.
+// A node may be served by one of several members of a group, each a process with an address of its own
+// (PROTOCOL GRP-23). Each process keeps links to all members of a group that it uses. A member that begins or ceases to
+// serve announces that on all its links, so those who have a link to it know at once. Messages to the node go to the
+// member with the greatest leadership.
 
 // group is what this process knows of the members of one node. GRPC.mu guards members.
 type group struct {

@@ -46,13 +46,15 @@ type GRPC struct {
 	startedAt   time.Time
 	duplicates  duplicates
 	violations  violations
+	acceptedLog peerLog
 	keys        *keyring   // nil for plain TCP
 	admission   *admission // of connections with TLS
-	decoding    *decoding  // of frames from all links
-	server      *grpc.Server
-	line        *wan.Line[causal.Message] // nil without emulation
-	calls       *gate.Gate                // of Handlers
-	answered    atomic.Bool
+	// of frames from all links
+	decodingOfSidecars, decodingOfParts *decoding
+	server                              *grpc.Server
+	line                                *wan.Line[causal.Message] // nil without emulation
+	calls                               *gate.Gate                // of Handlers
+	answered                            atomic.Bool
 
 	ctx     context.Context // cancelled when Close stops waiting
 	cancel  context.CancelFunc
@@ -109,6 +111,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 	g := &GRPC{
 		config: c, timing: t, names: names, incarnation: rand.Uint64(), startedAt: time.Now(),
 		duplicates: duplicates{memory: t.refusal}, calls: gate.New(), closing: make(chan struct{}),
+		acceptedLog:  peerLog{burst: acceptedLines},
 		localNodes:   make(map[topology.Node]locality, len(c.Nodes)),
 		dialed:       make(map[string]*dialer),
 		accepted:     make(map[linkID]*acceptor),
@@ -122,7 +125,7 @@ func newGRPC(c Config, t timings) (*GRPC, error) {
 			g.localNodes[n.Group()] = localIfServing
 		}
 	}
-	g.decoding = newDecoding(limits.receive)
+	g.decodingOfSidecars, g.decodingOfParts = newDecoding(limits.receive/2), newDecoding(limits.receive/2)
 	g.announced.Store(&wire.Announcement{})
 	if c.TLS != nil {
 		var err error

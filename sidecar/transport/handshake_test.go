@@ -85,7 +85,7 @@ func TestACertificateWithAChainOfNoUseIsRefusedAndAWeakOneToo(t *testing.T) {
 		{"with two names", credentials.Sign(t, twoIdentities(), credentials.NewKey(t), by), "exactly one name"},
 	} {
 		// else a second one of a kind in a minute is not logged
-		c.violations.log.flush(time.Now().Add(2*violationLogInterval), c.config.Log)
+		c.violations.log.flush(time.Now().Add(2*peerLogInterval), c.config.Log)
 		a := newAttacker(t, ca, idOf(middlemanB))
 		a.cert = *try.cert
 		s, err := a.link(c.addr, middlemanB.WithMember(1))

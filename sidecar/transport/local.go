@@ -154,11 +154,9 @@ func (l *Local) Validate(t *topology.Topology) { l.topology.Store(t) }
 
 // Send implements Network. Local describes what it does before it returns.
 func (l *Local) Send(m causal.Message) {
-	if t := l.topology.Load(); t != nil {
-		if v, _ := causal.Validate(&m, t); v != causal.Valid {
-			l.countDropped(m.Kind, DropInvalid)
-			return
-		}
+	if t := l.topology.Load(); t != nil && !isValid(m, t) {
+		l.countDropped(m.Kind, DropInvalid)
+		return
 	}
 	ep := (*l.endpoints.Load())[m.To]
 	switch {
@@ -186,6 +184,17 @@ func (l *Local) Send(m causal.Message) {
 		l.countReceived(m.Kind)
 		callWithOne(ep.handler, &m)
 	}
+}
+
+// isValid judges a copy of the message in memory that is used again. Else each message would go to the heap.
+func isValid(m causal.Message, t *topology.Topology) bool {
+	batch := batches.Get().(*[]causal.Message)
+	*batch = append(*batch, m)
+	v, _ := causal.Validate(&(*batch)[0], t)
+	clear(*batch)
+	*batch = (*batch)[:0]
+	batches.Put(batch)
+	return v == causal.Valid
 }
 
 // enterHandler reports whether the Handler of an endpoint may be called. If so, calls.Leave must follow.

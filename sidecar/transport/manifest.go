@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -19,7 +18,7 @@ var errOtherManifest = errors.New("apply the same manifest in all regions")
 
 // manifestOf returns what all processes of a deployment must have alike. It does not change while a process runs
 // (contract.AppliesLive). Without a binding that is left out.
-func manifestOf(t *topology.Topology, binding contract.Binding) (m wire.Manifest) {
+func manifestOf(t *topology.Topology, binding string) (m wire.Manifest) {
 	m.DataCenters = digest(func(w io.Writer) {
 		for _, dc := range t.DCs {
 			fmt.Fprintf(w, "%q ", dc.Name)

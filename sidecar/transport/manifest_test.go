@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/transport/wire"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -34,7 +34,7 @@ func arranged(t *testing.T, epoch uint64, order string, rings ...string) *topolo
 	return top
 }
 
-func runs(top *topology.Topology, binding contract.Binding) change {
+func runs(top *topology.Topology, binding string) change {
 	return func(c *Config, _ *timings) {
 		c.Topology, c.Binding = func() *topology.Topology { return top }, binding
 		c.Epoch = func() uint64 { return top.Epoch }
@@ -44,25 +44,25 @@ func runs(top *topology.Topology, binding contract.Binding) change {
 func TestProcessesWithAnotherManifestRefuseEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		topology *topology.Topology
-		binding  contract.Binding
+		binding  string
 		says     string // empty: the link is accepted
 	}{
-		"the same":                 {arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic, ""},
-		"another epoch":            {arranged(t, 9, "abc", "ab", "c"), contract.BindingDynamic, ""},
+		"the same":                 {arranged(t, 1, "abc", "ab", "c"), causal.Dynamic.String(), ""},
+		"another epoch":            {arranged(t, 9, "abc", "ab", "c"), causal.Dynamic.String(), ""},
 		"no binding that is known": {arranged(t, 1, "abc", "ab", "c"), "", ""},
-		"reordered data centers": {arranged(t, 1, "acb", "ab", "c"), contract.BindingDynamic,
+		"reordered data centers": {arranged(t, 1, "acb", "ab", "c"), causal.Dynamic.String(),
 			"another list of data centers; "},
-		"one data center more": {arranged(t, 1, "abcd", "ab", "c", "d"), contract.BindingDynamic,
+		"one data center more": {arranged(t, 1, "abcd", "ab", "c", "d"), causal.Dynamic.String(),
 			"another list of data centers, other rings; "},
-		"other rings":               {arranged(t, 1, "abc", "a", "bc"), contract.BindingDynamic, "other rings; "},
-		"reordered rings":           {arranged(t, 1, "abc", "c", "ab"), contract.BindingDynamic, "other rings; "},
-		"another order in the ring": {arranged(t, 1, "abc", "ba", "c"), contract.BindingDynamic, "other rings; "},
-		"another binding":           {arranged(t, 1, "abc", "ab", "c"), contract.BindingStatic, "another binding; "},
+		"other rings":               {arranged(t, 1, "abc", "a", "bc"), causal.Dynamic.String(), "other rings; "},
+		"reordered rings":           {arranged(t, 1, "abc", "c", "ab"), causal.Dynamic.String(), "other rings; "},
+		"another order in the ring": {arranged(t, 1, "abc", "ba", "c"), causal.Dynamic.String(), "other rings; "},
+		"another binding":           {arranged(t, 1, "abc", "ab", "c"), causal.Static.String(), "another binding; "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory()
 			b := start(t, d, []topology.Node{middlemanB},
-				runs(arranged(t, 1, "abc", "ab", "c"), contract.BindingDynamic))
+				runs(arranged(t, 1, "abc", "ab", "c"), causal.Dynamic.String()))
 			a := start(t, d, []topology.Node{coordinatorA}, runs(c.topology, c.binding))
 			a.Open(middlemanB)
 			if c.says == "" {

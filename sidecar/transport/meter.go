@@ -13,13 +13,19 @@ import (
 // gRPC allocates a message while it arrives, before anybody sees it: whoever claims 20 MiB and sends half of that, on
 // many connections, takes all memory. A meter therefore reads the lengths in what a peer sends, HTTP/2 frames with gRPC
 // messages in them, and reads on only when the budget has room for the message that begins.
+//
+// It waits between two frames, and has passed on everything before: the end of an earlier message may have arrived
+// together with the beginning of this one, and gives its room back only once gRPC has it. A frame that has parts of
+// several messages, which no part sends, passes whole: it has 16 KiB at most.
 
 const (
-	http2Preface     = 24
-	http2FrameHeader = 9
-	http2Data        = 0x0
-	http2Padded      = 0x8
-	grpcHeader       = 5
+	http2Preface      = 24
+	http2FrameHeader  = 9
+	http2Data         = 0x0
+	http2Headers      = 0x1
+	http2Continuation = 0x9
+	http2Padded       = 0x8
+	grpcHeader        = 5
 	// largeMessageTime bounds how long a message that takes from the budget may be on its way.
 	// largePartMessageTime is that of a part that is no sidecar, over a WAN that may be slow.
 	largeMessageTime     = 30 * time.Second
@@ -39,11 +45,15 @@ type meter struct {
 	// of Read, which one goroutine calls
 	skip    int // bytes of the preface, of a frame that is not data, or of a message
 	header  []byte
+	headers int // bytes of the headers of requests, compressed, that have begun
 	payload int // bytes of data that follow in this frame
 	stream  uint32
 	prefix  []byte // of a message
 	message int    // bytes of the message that follow
 	started bool
+	due     int64  // bytes of messages that have begun and have no room yet: nothing behind their frame is passed on
+	held    []byte // what is behind it
+	heldErr error  // what follows held
 
 	wake    chan struct{} // holds a token if a message was delivered
 	mu      sync.Mutex
@@ -51,15 +61,50 @@ type meter struct {
 	late    *time.Timer // ends the connection if nothing is delivered
 }
 
+// Read implements net.Conn.
 func (m *meter) Read(p []byte) (int, error) {
-	n, err := m.Conn.Read(p)
-	if errMeter := m.measure(p[:n]); errMeter != nil {
-		if m.ctx.Err() == nil {
-			m.note(errMeter)
+	n, err := m.readMeasured(p)
+	if err != nil && m.ctx.Err() == nil {
+		if violation, ok := errors.AsType[measured](err); ok {
+			m.note(violation.error)
 		}
-		return 0, errMeter
 	}
 	return n, err
+}
+
+// measured is why a connection ends that does what no part does.
+type measured struct{ error }
+
+func (m *meter) readMeasured(p []byte) (int, error) {
+	if len(m.held) == 0 {
+		if m.heldErr != nil {
+			return 0, m.heldErr
+		}
+		n, err := m.Conn.Read(p)
+		passed, errMeter := m.measure(p[:n])
+		if errMeter != nil {
+			return 0, measured{errMeter}
+		}
+		if passed == n {
+			return n, err
+		}
+		m.held, m.heldErr = append(m.held, p[passed:n]...), err
+		if passed > 0 {
+			return passed, nil
+		}
+	}
+	if err := m.claim(); err != nil {
+		return 0, err
+	}
+	passed, err := m.measure(m.held[:min(len(p), len(m.held))])
+	if err != nil {
+		return 0, measured{err}
+	}
+	copy(p, m.held[:passed])
+	if m.held = m.held[passed:]; len(m.held) == 0 {
+		m.held = nil
+	}
+	return passed, nil
 }
 
 // Close ends the connection and returns what it holds.
@@ -71,9 +116,11 @@ func (m *meter) Close() error {
 	return m.Conn.Close()
 }
 
-// measure follows what has arrived.
-func (m *meter) measure(b []byte) error {
-	if !m.started {
+// measure follows what has arrived, and returns how much of it may be passed on: all, or what is before the frame
+// behind a message for which there is no room.
+func (m *meter) measure(b []byte) (passed int, err error) {
+	all := len(b)
+	if !m.started && all > 0 {
 		m.started, m.skip = true, http2Preface
 	}
 	for len(b) > 0 {
@@ -81,9 +128,11 @@ func (m *meter) measure(b []byte) error {
 		case m.skip > 0:
 			b = b[consume(&m.skip, len(b)):]
 		case m.payload == 0:
-			var err error
+			if m.due > 0 && !m.tryClaim() {
+				return all - len(b), nil
+			}
 			if b, err = m.readFrameHeader(b); err != nil {
-				return err
+				return 0, err
 			}
 		case m.message > 0:
 			n := min(m.message, m.payload, len(b))
@@ -96,16 +145,18 @@ func (m *meter) measure(b []byte) error {
 			}
 			size := binary.BigEndian.Uint32(m.prefix[1:])
 			m.prefix = m.prefix[:0]
-			if size > maxFrame {
-				return fmt.Errorf("it announces a message of %d bytes; the limit is %d", size, maxFrame)
+			most := m.account.b.most
+			switch {
+			case size > maxFrame:
+				return 0, fmt.Errorf("it announces a message of %d bytes; the limit is %d", size, maxFrame)
+			case int64(size)-connectionAllowance > most:
+				return 0, fmt.Errorf("it sends a message of %d bytes; it may send %d to this process", size, most)
 			}
 			m.message = int(size)
-			if err := m.claim(int64(size)); err != nil {
-				return err
-			}
+			m.due += int64(size)
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // consume takes at most n from what is left, and returns how much.
@@ -125,37 +176,51 @@ func (m *meter) readFrameHeader(b []byte) ([]byte, error) {
 	h := m.header
 	m.header = m.header[:0]
 	length := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
-	if h[3] != http2Data {
+	kind := h[3]
+	if kind != http2Data && kind != http2Headers && kind != http2Continuation {
 		m.skip = length
 		return b, nil
 	}
 	stream := binary.BigEndian.Uint32(h[5:]) &^ (1 << 31)
 	switch {
-	case h[4]&http2Padded != 0:
-		return nil, errors.New("it pads frames, which no part does")
 	case m.stream != 0 && stream != m.stream:
-		return nil, errors.New("it sends on a second stream of a connection, which no part does")
+		return nil, errors.New("it uses a second stream of a connection, which no part does")
+	case kind == http2Data && h[4]&http2Padded != 0:
+		return nil, errors.New("it pads frames, which no part does")
 	}
-	m.stream, m.payload = stream, length
+	m.stream = stream
+	if kind == http2Data {
+		m.payload = length
+		return b, nil
+	}
+	if m.headers += length; m.headers > maxHeaderBytes {
+		return nil, fmt.Errorf("it sends headers of more than %d bytes", maxHeaderBytes)
+	}
+	m.skip = length
 	return b, nil
 }
 
-// claim waits until the budget has room for a message, and takes it.
-func (m *meter) claim(size int64) error {
-	for {
-		changed := m.account.b.changes()
-		m.mu.Lock()
-		if m.account.try(m.claimed + size) {
-			m.claimed += size
-			m.watch()
-			m.mu.Unlock()
-			return m.ctx.Err()
-		}
-		alone := m.claimed == 0
-		m.mu.Unlock()
-		if most := m.account.b.most; alone && size-connectionAllowance > most {
-			return fmt.Errorf("it sends a message of %d bytes; it may send %d to this process", size, most)
-		}
+// tryClaim takes what is due from the budget, and reports whether there is room for it. A connection that holds nothing
+// else may exceed its share by what one frame can have beside the largest message.
+func (m *meter) tryClaim() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := m.due
+	if m.claimed == 0 {
+		size = min(size, m.account.b.most+connectionAllowance)
+	}
+	if !m.account.try(m.claimed + size) {
+		return false
+	}
+	m.claimed += size
+	m.due = 0
+	m.watch()
+	return true
+}
+
+// claim waits until there is room for what is due, and takes it.
+func (m *meter) claim() error {
+	for changed := m.account.b.changes(); !m.tryClaim(); changed = m.account.b.changes() {
 		select {
 		case <-changed:
 		case <-m.wake:
@@ -163,6 +228,7 @@ func (m *meter) claim(size int64) error {
 			return m.ctx.Err()
 		}
 	}
+	return m.ctx.Err()
 }
 
 // delivered is called when a message has been handled.

@@ -14,6 +14,9 @@ const (
 	connWindow   = 16 << 20
 	ioBuffer     = 64 << 10
 	tlsRecord    = 16 << 10
+	// maxHeaderBytes bounds the headers of a request, and of an answer with its error. gRPC keeps them as long as the
+	// stream, at several times what a list of short ones counts for, and accepts 16 MiB by itself.
+	maxHeaderBytes = 16 << 10
 )
 
 // dialOptions returns the options for one connection. accept is called with the verified identity of the peer, if there
@@ -30,6 +33,7 @@ func (g *GRPC) dialOptions(addr string, try *attempt, early bool, accept func(*p
 		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxFrame),
 			grpc.MaxCallSendMsgSize(maxFrame)),
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: g.timing.keepalive,
 			Timeout: g.timing.keepaliveTimeout, PermitWithoutStream: true}),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
@@ -55,7 +59,7 @@ var serviceDesc = grpc.ServiceDesc{
 func newServer(g *GRPC) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}),
-		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame),
+		grpc.MaxRecvMsgSize(maxFrame), grpc.MaxSendMsgSize(maxFrame), grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: g.timing.keepalive, Timeout: g.timing.keepaliveTimeout,
 			MaxConnectionIdle: g.timing.unused}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: g.timing.keepalive / 2,

@@ -55,6 +55,8 @@ type outbox struct {
 	// renews.
 	lacksAnswers bool
 	account      *account // pays for what is queued and being sent; nil if nobody does
+	// bodies says that the peer is known to speak a link protocol with bodies of messages.
+	bodies bool
 }
 
 type outboxState uint8
@@ -69,6 +71,13 @@ func newOutbox(count *counters, limit int, lastUsed *atomic.Int64) *outbox {
 	o := &outbox{count: count, limit: limit, lastUsed: lastUsed, wake: make(chan struct{}, 1)}
 	o.touch()
 	return o
+}
+
+// speak sets the link protocol of the peer. Until it is known, what is pushed is encoded for the oldest one.
+func (o *outbox) speak(protocol uint32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bodies = protocol >= wire.BodyProtocol
 }
 
 // charge makes an account pay for what is queued.
@@ -126,6 +135,7 @@ func (o *outbox) add(m *causal.Message) DropReason {
 	}
 	f := o.frameFor(m.Kind)
 	before := len(f.batch.Buf)
+	f.batch.WithoutBodies = !o.bodies
 	f.batch.Add(m)
 	f.kinds = append(f.kinds, m.Kind)
 	o.grow(len(f.batch.Buf) - before)
@@ -272,6 +282,7 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 	if o.state == outboxOpen {
 		o.state = outboxBroken
 	}
+	o.bodies = false // the next process at this address may be of another version
 	for _, f := range o.frames {
 		o.countLost(f)
 		puts = append(puts, f.puts()...)

@@ -120,6 +120,7 @@ func (g *GRPC) watchKeys() {
 		set = g.keys.load()
 		g.verifyLinks(set, set.cert != before.cert)
 		g.violations.log.flush(time.Now(), g.config.Log)
+		g.acceptedLog.flush(time.Now(), g.config.Log)
 	}
 }
 

@@ -59,7 +59,7 @@ func (d *dialer) runStream() (Failure, error) {
 // open opens a connection and a stream, unless ctx ends before that is done. If it fails, asked says whether the peer
 // may have the hello.
 func (d *dialer) open(ctx context.Context, renews bool) (s *dialedStream, asked bool, err error) {
-	s = &dialedStream{in: &receivedFrame{decoding: d.g.decoding}, via: d.g.viaOf(d.addr)}
+	s = &dialedStream{in: &receivedFrame{decoding: decodingRoom{d.g.decodingOfParts, d.addr}}, via: d.g.viaOf(d.addr)}
 	s.ctx, s.cancel = context.WithCancelCause(d.g.ctx)
 	defer context.AfterFunc(ctx, func() { s.cancel(nil) })()
 	// The context lives as long as the stream, so a watchdog bounds the handshake instead of a deadline. An egress

@@ -40,13 +40,18 @@ func (v Violation) String() string { return violationNames[v] }
 // violations counts what peers did that they may not, and logs it.
 type violations struct {
 	counts [numViolations]atomic.Uint64
-	log    violationLog
+	log    peerLog
 }
 
 // note counts a violation. who is the identity of the peer, or its address if that is not known.
 func (v *violations) note(kind Violation, who string, err error, log *slog.Logger) {
+	v.noteAt(kind, who, err, time.Now(), log)
+}
+
+func (v *violations) noteAt(kind Violation, who string, err error, now time.Time, log *slog.Logger) {
 	v.counts[kind].Add(1)
-	v.log.add(kind, who, err, time.Now(), log)
+	line := peerLine{slog.LevelError, "link refused: the peer must not do this", kind.String(), who}
+	v.log.add(line, []any{"violation", kind, "error", err}, now, log)
 }
 
 // violationOf says what a message that is refused amounts to.

@@ -1,6 +1,7 @@
-// Package wal implements the durable write buffer of a coordinator (PROTOCOL §4): an append-only log of opaque records
-// in the segment files of one directory. A record that Append has acknowledged survives any crash of the process or the
-// machine under the same index. No acknowledged record is dropped, and an append that does not fit is refused.
+// Package wal implements the durable write buffer of a coordinator (PROTOCOL COO-1): an append-only log of opaque
+// records in the segment files of one directory. A record that Append has acknowledged survives any crash of the
+// process or the machine under the same index. No acknowledged record is dropped, and an append that does not fit is
+// refused.
 //
 // The log does not group appends: its one writer, the coordinator's, collects everything that was accepted during a
 // sync and passes it to the next Append.
@@ -12,7 +13,7 @@
 // than open a log with a hole or without its end: a file beside the segments says how far the log was acknowledged. Two
 // losses go undetected: of the last records together with a power cut, because that file is synced only when a segment
 // starts and when the log is opened or closed; and of everything, if the directory comes back as it was earlier. Only a
-// copy on another machine would help there, and this release keeps none (PROTOCOL §8).
+// copy on another machine would help there, and this release keeps none (PROTOCOL LOG).
 package wal
 
 import (

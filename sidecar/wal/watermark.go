@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// The watermark (PROTOCOL, Logs that have lost their end) is the index up to which the log was acknowledged, in a file
+// The watermark (PROTOCOL LOG-8) is the index up to which the log was acknowledged, in a file
 // beside the segments. The segments alone do not tell a torn tail, the rest of a write that was never acknowledged,
 // from a lost one: both are records that are missing or damaged at the end. A log that ends below its watermark has
 // lost acknowledged records. No watermark is above what was durable when it was written, so a crash never makes an

@@ -53,8 +53,8 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	c := contract.Config{
 		DataCenter: dc.Name, Topology: &b.layout, Addresses: b.addresses(dc, edge.PortEgressParts),
 		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope),
-			Reads: contract.Reads(b.spec.Session.Reads)},
-		Binding: contract.Binding(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
+			Reads: string(b.spec.Session.Reads)},
+		Binding: string(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
 	}
 	trust := configDir + "/" + TrustFile
 	c.TLS = &contract.LinkTLS{Cert: tlsDir + "/$INDEX.crt", Key: tlsDir + "/$INDEX.key", Trust: trust}

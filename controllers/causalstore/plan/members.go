@@ -12,7 +12,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The log of each coordinator is held by the members of a group (PROTOCOL, Groups), and so is the storage of each shard
+// The log of each coordinator is held by the members of a group (PROTOCOL GRP), and so is the storage of each shard
 // (Shards on groups). Each member of all coordinators of a data center has a StatefulSet, whose pods are numbered as
 // the coordinators are, and each member of each shard has one.
 

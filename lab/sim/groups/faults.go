@@ -136,6 +136,19 @@ func (w *world) cutJoiners(h *host, c *group.Config) {
 	}
 }
 
+// bringBack brings back whom a host gives up. They do not reach the register, so the swap stays possible meanwhile.
+func (w *world) bringBack(by *host) {
+	till := w.now + int64(w.upTo(8*time.Second))
+	for _, h := range w.hosts {
+		for _, other := range w.hosts {
+			w.link(pair{h.name, other.name}).cutTill = 0
+		}
+		if h.start(); h != by {
+			h.cutTill = till
+		}
+	}
+}
+
 // resize changes what the group should look like. Hosts learn of it one after the other.
 func (w *world) resize() {
 	if !w.withRegister || w.external && !w.register.Found {

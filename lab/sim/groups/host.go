@@ -38,7 +38,8 @@ type host struct {
 	cutTill    int64 // from the register
 	pausedTill int64 // the process is stopped
 	copy       *copying
-	isAsked    bool // a person has asked it to give the group up
+	emptied    uint64 // index of the entry with which its log began anew; 0: it did not since this start
+	isAsked    bool   // a person has asked it to give the group up
 
 	// What the user of a primary knows.
 	serving bool
@@ -126,7 +127,7 @@ func (h *host) crash() {
 	if h.g == nil {
 		return
 	}
-	h.g, h.syncing, h.queued, h.copy = nil, false, nil, nil
+	h.g, h.syncing, h.queued, h.copy, h.emptied = nil, false, nil, nil, 0
 	h.instance++
 	h.serving, h.pending = false, nil
 	d := h.disk

@@ -92,7 +92,7 @@ func (p *plan) draw(rng *rand.Rand) {
 		p.weights = [NumFaults]int{CrashMember: 3, CutMember: 3, WipeVolume: 2, FlipBit: 1, Resize: 2,
 			HungDisk: 1, GiveUp: 6}
 		p.length, p.faultEvery, p.cutFor, p.keepsOne, p.unknownSwaps = ms(20_000, 50_000), ms(300, 2000),
-			30*time.Second, 3, rng.IntN(2)*100
+			30*time.Second, 3, []int{0, 100, 600}[rng.IntN(3)]
 	}
 	p.preferred = rng.IntN(p.hosts)
 }

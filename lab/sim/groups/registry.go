@@ -48,7 +48,12 @@ func (r *registry) request(h *host, op group.RegisterOp) {
 			w.after(there, func() { r.swap(op, number) })
 		default:
 			w.after(w.upTo(6*time.Second), func() { r.swap(op, number) })
-			if w.happens(700, CutJoiner) {
+			switch {
+			case r.Found && op.Config.Group != r.Config.Group: // the group is given up
+				if w.rng.IntN(4) > 0 {
+					w.bringBack(h)
+				}
+			case w.happens(700, CutJoiner):
 				w.cutJoiners(h, &op.Config)
 			}
 		}

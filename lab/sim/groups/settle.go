@@ -9,6 +9,7 @@ import (
 
 // settle ends all faults. The group must then become whole and serve, unless it says why it cannot.
 func (w *world) settle() {
+	w.checkCounts()
 	w.faulty = false
 	w.register.downTill = 0
 	for _, l := range w.links {
@@ -29,6 +30,18 @@ func (w *world) settle() {
 		}
 	}
 	w.checkLoss()
+}
+
+// checkCounts compares what members have counted with what there is. With broken rules they may count wrongly.
+func (w *world) checkCounts() {
+	for _, h := range w.hosts {
+		if h.g == nil || w.broken.Any() {
+			continue
+		}
+		for _, wrong := range h.g.CheckCounts() {
+			w.violate("counts: %s: %s", h.id(), wrong)
+		}
+	}
 }
 
 // becomesWhole reports whether the group has all members that it should have, and commits, within a bounded time.

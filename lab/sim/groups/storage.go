@@ -44,8 +44,7 @@ func (h *host) useStorage() {
 	case g.IsDamaged():
 	case g.GivesUp():
 		if h.copy = nil; s.foundation != own && h.mayReplace() {
-			*s = storage{foundation: own, of: own}
-			g.SetFoundation(h.clock(), own)
+			h.empty()
 		}
 	case h.copy != nil:
 		h.finishCopy()
@@ -54,6 +53,21 @@ func (h *host) useStorage() {
 		g.SetFoundation(h.clock(), own)
 	default:
 		h.applyCommitted()
+	}
+}
+
+// empty makes the storage of a member that of one that begins a group. If it has a log, that is emptied before.
+func (h *host) empty() {
+	g, s, own := h.g, &h.disk.storage, h.disk.volume
+	if s.position > 0 || s.foundation != 0 {
+		*s = storage{of: g.Group()}
+	}
+	if g.Last() > 0 || g.Base() > 1 {
+		h.emptied, _ = g.Restore(h.clock(), 0, group.Stamp{})
+	}
+	if g.IsDurable(h.emptied) {
+		*s = storage{foundation: own, of: own}
+		g.SetFoundation(h.clock(), own)
 	}
 }
 

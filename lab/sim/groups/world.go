@@ -1,4 +1,4 @@
-// Package groups simulates a replicated group (PROTOCOL, Groups) in virtual time, with faults, and checks what its
+// Package groups simulates a replicated group (PROTOCOL GRP) in virtual time, with faults, and checks what its
 // users saw.
 //
 // A world holds hosts with volumes, a network, a register, and users who append records with unique contents and

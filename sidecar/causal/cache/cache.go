@@ -1,4 +1,4 @@
-// Package cache is the state machine of a data center's read-through cache, or of one part of it (PROTOCOL §6).
+// Package cache is the state machine of a data center's read-through cache, or of one part of it (PROTOCOL CAC).
 //
 // It holds stable values only. Fills, invalidations and lease grants of one middleman come on one ordered stream; an
 // entry is served only while the stream that brought it lives and its lease runs. Failure model: see package causal.
@@ -62,7 +62,7 @@ type Cache struct {
 	limit    causal.TimeLimit
 	near     nearCopies
 
-	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
 	faultDrops []faultDrop
@@ -128,7 +128,7 @@ func (c *Cache) Step(now causal.Now, m *causal.Message) {
 	case causal.ExclusionsRefuse:
 		return
 	case causal.ExclusionsNew:
-		c.goBy(now, m.Exclusions())
+		c.applyExclusions(now, m.Exclusions())
 	}
 	if _, switched := c.maps.Observe(m); switched {
 		c.applySlotMaps()
@@ -217,7 +217,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 		return
 	}
 	if g.Cut != 0 && !g.Snapshot {
-		// PROTOCOL §9: a fill brings today's value, which may be above the cut. The sidecar asks a middleman.
+		// PROTOCOL MGET: a fill brings today's value, which may be above the cut. The sidecar asks a middleman.
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound})
 		return
 	}

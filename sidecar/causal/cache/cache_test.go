@@ -41,6 +41,14 @@ func newHarness(t *testing.T, faults ...causal.Fault) *harness {
 	cfg := DefaultConfig(topo, cacheNode)
 	cfg.Broken = causal.FaultsOf(faults...)
 	h := &harness{t: t, c: New(cfg), now: causal.Now{Mono: 1, WallMs: 1000}}
+	t.Cleanup(func() {
+		if cfg.Broken.Any() {
+			return
+		}
+		for _, wrong := range h.c.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	h.send(causal.StreamReset{MaxEpoch: 7, Incarnation: 5}.Message(middlemanNode, cacheNode))
 	sent := h.take()
 	open := only(t, sent, causal.KindStreamOpen).StreamOpen()
@@ -471,5 +479,29 @@ func TestACacheAnswersPings(t *testing.T) {
 	h.send(causal.Ping{ID: 5}.Message(sidecarNode, cacheNode))
 	if p := only(t, h.take(), causal.KindPong); p.To != sidecarNode || p.Pong().ID != 5 {
 		t.Errorf("answered %+v", p)
+	}
+}
+
+// Each read joins the flight of the one before it. What comes back is good below the version after it.
+func TestWhoHasSeenTheVersionAfterAFillDoesNotGetIt(t *testing.T) {
+	for seen, want := range map[causal.HLC]bool{19: true, 20: false, 21: false} {
+		h := newHarness(t)
+		read := func(id uint64, cut causal.HLC) []causal.Message {
+			h.send(causal.Get{ID: id, Key: "x", Snapshot: true, Cut: cut}.Message(sidecarNode, cacheNode))
+			return h.take()
+		}
+		f := only(t, read(1, 15), causal.KindFill).Fill()
+		read(2, seen)
+		h.onStream(causal.FillReply{ID: f.ID, Key: "x", Record: record(10), Status: causal.Stable,
+			Next: 20}.Message(middlemanNode, cacheNode))
+		answered := map[uint64]bool{}
+		for _, m := range h.take() {
+			if m.Kind == causal.KindGetReply {
+				answered[m.GetReply().ID] = true
+			}
+		}
+		if !answered[1] || answered[2] != want {
+			t.Errorf("of those that read at 15 and at %d, the version from 10 to 20 is given to %v", seen, answered)
+		}
 	}
 }

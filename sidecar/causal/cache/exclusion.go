@@ -2,10 +2,10 @@ package cache
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// goBy makes the cache go by further exclusions of data centers (PROTOCOL, Excluded data centers). Copies from their
+// applyExclusions applies further exclusions of data centers (PROTOCOL EXC-10). Copies from their
 // shards may be older than what was completed without these: the streams that have brought them end, and with them the
 // fills under way.
-func (c *Cache) goBy(now causal.Now, x causal.Exclusions) {
+func (c *Cache) applyExclusions(now causal.Now, x causal.Exclusions) {
 	before := c.exclusions
 	c.exclusions = before.With(x)
 	c.SetExclusions(c.exclusions)

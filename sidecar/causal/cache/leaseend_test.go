@@ -58,9 +58,7 @@ func TestANearStreamThatIsToEndGetsNoLease(t *testing.T) {
 		t.Fatal("no lease")
 	}
 	n := h.c.near.byID[nearID{sidecarNode, at.Epoch}]
-	for i := range uint64(maxNearCopies) {
-		n.copies[i] = struct{}{}
-	}
+	h.fillUp(n)
 	h.send(causal.Get{ID: 4, Key: "x", NearMax: 1000}.Message(sidecarNode, cacheNode))
 	if resets := sentTo(h.take(), causal.KindStreamReset, sidecarNode); len(resets) != 1 || !n.ending { // it is lost
 		t.Fatalf("%d resets", len(resets))

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Near copies (PROTOCOL, "Near copies"): sidecars keep copies of what this cache holds. The cache is to them what a
+// Near copies (PROTOCOL NEAR): sidecars keep copies of what this cache holds. The cache is to them what a
 // middleman is to the cache. It registers each copy in the step that hands it out, passes the invalidations of the
 // middleman on, and confirms them only when no near copy can be served against them any more.
 

@@ -249,7 +249,7 @@ func TestAnExclusionEndsTheNearStreamsOfItsShards(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	h.c.goBy(h.now, causal.ExclusionsOf(topo))
+	h.c.applyExclusions(h.now, causal.ExclusionsOf(topo))
 	sent := h.take()
 	if r := sentTo(sent, causal.KindStreamReset, sidecarNode); len(r) != 1 || r[0].StreamReset().MaxEpoch != at.Epoch {
 		t.Errorf("the sidecar hears %+v", r)
@@ -265,14 +265,22 @@ func TestAnExclusionEndsTheNearStreamsOfItsShards(t *testing.T) {
 	}
 }
 
+// fillUp registers as many copies for a near stream as it may have.
+func (h *harness) fillUp(n *nearStream) {
+	for i := uint64(0); len(n.copies) < maxNearCopies; i++ {
+		if _, has := n.copies[i]; !has {
+			n.copies[i] = struct{}{}
+			h.c.near.quota.TakeFor(n.holder)
+		}
+	}
+}
+
 func TestTheKeysOfANearStreamAreBounded(t *testing.T) {
 	h := newNearHarness(t)
 	at := h.near(sidecarNode)
 	h.renew(sidecarNode, at.Epoch, 0)
 	n := h.c.near.byID[nearID{sidecarNode, at.Epoch}]
-	for i := uint64(0); len(n.copies) < maxNearCopies; i++ {
-		n.copies[i] = struct{}{}
-	}
+	h.fillUp(n)
 	h.send(causal.Get{ID: 2, Key: "x", NearMax: 1000}.Message(sidecarNode, cacheNode))
 	sent := h.take()
 	if only(t, sent, causal.KindGetReply).StreamPosition().Epoch != 0 ||

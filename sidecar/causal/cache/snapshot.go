@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 )
 
-// For sessions that read at a cut (PROTOCOL, "Snapshot reads of one key") a cache keeps versions of a key that are not
+// For sessions that read at a cut (PROTOCOL SNAP) a cache keeps versions of a key that are not
 // the newest. It is told of a cut when some ring has every write up to there. Then it fetches what was read lately and
 // is outdated by the cut, and serves it when it is complete, which is when sessions read at the cut.
 

@@ -19,17 +19,17 @@ type write struct {
 	deps []causal.Dep
 	// laneDeps says, by lane index, up to which HLC the lane carries writes of this origin that are in its past; 0:
 	// none.
-	laneDeps []causal.HLC
-	session  uint64
-	sidecar  topology.Node // whom to tell; the zero Node after a restart
-	putID    uint64
-	index    uint64           // in the log
-	acked    topology.RingSet // rings that have acknowledged it
-	durable  bool
-	released bool // handed to the lanes
-	adopted  bool // it was salvaged
-	size     int  // bytes that it counts for in the write buffer
-	flying   int  // and while it is on its way to a shard, which keeps more of its dependencies
+	laneDeps  []causal.HLC
+	session   uint64
+	sidecar   topology.Node // whom to tell; the zero Node after a restart
+	putID     uint64
+	index     uint64           // in the log
+	acked     topology.RingSet // rings that have acknowledged it
+	durable   bool
+	released  bool // handed to the lanes
+	recovered bool // it was recovered from shards, see recoveredwrites.go
+	size      int  // bytes that it counts for in the write buffer
+	flying    int  // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -39,6 +39,7 @@ type write struct {
 
 // buffer is the write buffer: every incomplete write of this origin, and what is known of each session's puts.
 type buffer struct {
+	*shared
 	writes     []*write // in HLC order, from the oldest incomplete one on
 	incomplete map[causal.HLC]*write
 	bytes      int
@@ -51,11 +52,11 @@ type buffer struct {
 	expireAt   int64      // when idle sessions were last looked for, plus the interval
 }
 
-func newBuffer(cfg *Config, rings int) buffer {
-	return buffer{incomplete: map[causal.HLC]*write{}, cursor: make([]int, rings),
+func newBuffer(s *shared) buffer {
+	return buffer{shared: s, incomplete: map[causal.HLC]*write{}, cursor: make([]int, len(s.cfg.Topology.Rings)),
 		sessions:  map[sessionKey]*sessionTail{},
-		quota:     causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: cfg.OwnerOf},
-		undurable: newUndurablePuts(cfg)}
+		quota:     causal.Quota{Total: maxSessions, Each: maxSessionsOfOne, OwnerOf: s.cfg.OwnerOf},
+		undurable: newUndurablePuts(&s.cfg)}
 }
 
 func (b *buffer) add(w *write) {
@@ -159,8 +160,8 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 // handlePut accepts a put, or refuses it. An accepted put has its place in the order from here on, but it is
 // acknowledged only when the log holds it.
 //
-// A put for another leadership is late: its session knows by now that it was refused, or has sent it again (PROTOCOL
-// §4, puts that are sent again).
+// A put for another leadership is late: its session knows by now that it was refused, or has sent it again
+// (PROTOCOL PUT-15).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
 	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
 		return
@@ -287,7 +288,7 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 	return deps
 }
 
-// flattenDeps orders w after direct (PROTOCOL §4, flattening). Of this origin, w names for each shard the newest write
+// flattenDeps orders w after direct (PROTOCOL LAN-1). Of this origin, w names for each shard the newest write
 // in its past; of other origins, the writes that it depends on itself or through its predecessors. So a burst of puts
 // becomes visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets
 // too long, w names its direct predecessors of this origin by id instead, which costs it one hop. It returns these
@@ -377,10 +378,19 @@ func (c *Coordinator) hasDep(w *write, d causal.Dep) bool {
 	return has
 }
 
-func (c *Coordinator) isComplete(v causal.Version) bool {
-	if v.Origin == c.origin {
-		_, pending := c.incomplete[v.HLC]
+func (b *buffer) isComplete(v causal.Version) bool {
+	if v.Origin == b.origin {
+		_, pending := b.incomplete[v.HLC]
 		return !pending
 	}
-	return c.known.Complete(v)
+	return b.known.Complete(v)
+}
+
+// isInRing reports whether ring r is known to have acknowledged v.
+func (b *buffer) isInRing(r topology.RingID, v causal.Version) bool {
+	if v.Origin == b.origin {
+		w := b.incomplete[v.HLC]
+		return w == nil || w.acked.Has(r)
+	}
+	return b.known.ProcessedIn(r, v)
 }

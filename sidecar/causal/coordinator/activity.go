@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// A deployment in which nobody writes publishes rarely (PROTOCOL §4, publishing). Each coordinator knows when a write
+// A deployment in which nobody writes publishes rarely (PROTOCOL COO-17). Each coordinator knows when a write
 // was last accepted or acknowledged anywhere, because the vectors carry that. While that was lately, coordinators
 // without writes publish often too: readers at a cut, or of several keys, wait for the vectors of all origins. The
 // first write after a silence is published at once, and who hears of it publishes at once.
@@ -69,8 +69,8 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextMembership(now), c.nextCeiling(now))
-	next = min(next, c.nextExclusion(), c.nextAskForUnknown())
+	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextCeiling(now))
+	next = min(next, c.member.nextTick(now), c.exclusion.nextTick(), c.exclusion.foreign.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)
@@ -78,20 +78,9 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	return next
 }
 
-// nextMembership returns when advanceMembership has something to do next.
-func (c *Coordinator) nextMembership(now causal.Now) int64 {
-	switch {
-	case c.leader != nil, c.isInUse() && c.isInTopology():
-		return causal.Never
-	case c.isInUse(), c.log.pending.Term != c.log.durable.Term:
-		return now.Mono
-	}
-	return c.member.dueAt
-}
-
 // nextCeiling returns when the durable ceiling has to be renewed.
 func (c *Coordinator) nextCeiling(now causal.Now) int64 {
-	if !c.isInUse() {
+	if !c.log.isInUse() {
 		return causal.Never
 	}
 	left := c.log.pending.Ceiling.WallMs() - max(now.WallMs+causal.CeilingMs/2, c.clock.Peek(now).WallMs())

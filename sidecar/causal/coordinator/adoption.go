@@ -1,31 +1,25 @@
 package coordinator
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// adoption is what was collected of one silent origin. All of it are facts of its log, which stay true: which writes
-// there are in a lane between two timestamps, and what each of them depends on.
+// adoption is what was collected of one silent origin: which writes there are in a lane between two timestamps, and
+// what each of them depends on.
 type adoption struct {
-	origin topology.Origin
-	rings  int
-	sv     causal.HLC // as of the last findChains
-	shards map[topology.Node]*adoptingShard
-	writes map[causal.HLC]*adoptedWrite
-	order  []*adoptedWrite // ascending
-	bytes  int
+	collector[uint64, *adoptedWrite] // the place is the number of the newest put that a shard has reported
+	excluded                         excludedShards
+	sv                               causal.HLC // as of the last findChains
+	lanes                            map[topology.Node]*adoptedLane
+	bytes                            int
 }
 
-// adoptingShard is a shard as it was last heard of.
-type adoptingShard struct {
-	incarnation uint64
-	after       uint64 // the number of the newest put it has reported
-	askAt       int64
-	window      adoptWindow
+// adoptedLane is the lane of the origin to a shard.
+type adoptedLane struct {
+	window adoptWindow
 	// chain is up to where every write of the lane to the shard above SV was collected.
 	chain  causal.HLC
 	broken bool // while the chain is looked for
@@ -111,19 +105,29 @@ func (w *adoptWindow) admitsAgain(size int) bool {
 	return true
 }
 
-func newAdoption(o topology.Origin, rings int) *adoption {
-	return &adoption{origin: o, rings: rings, shards: map[topology.Node]*adoptingShard{},
-		writes: map[causal.HLC]*adoptedWrite{}}
+func newAdoption(s *shared, o topology.Origin, excluded excludedShards) *adoption {
+	a := &adoption{excluded: excluded, lanes: map[topology.Node]*adoptedLane{}}
+	a.collector = collector[uint64, *adoptedWrite]{shared: s, origin: o, question: a.question, interval: heldInterval}
+	a.restart()
+	return a
 }
 
-func (a *adoption) shard(n topology.Node) *adoptingShard {
-	s := a.shards[n]
-	if s == nil {
-		s = &adoptingShard{}
-		a.shards[n] = s
-	}
-	return s
+func (a *adoption) question(of *source[uint64], shard topology.Node) causal.Message {
+	return causal.AdoptQuery{ID: a.cfg.Incarnation, Origin: a.origin, After: of.after,
+		Incarnation: of.incarnation}.Message(a.cfg.Self, shard)
 }
+
+// lane returns the lane to a shard.
+func (a *adoption) lane(n topology.Node) *adoptedLane {
+	l := a.lanes[n]
+	if l == nil {
+		l = &adoptedLane{}
+		a.lanes[n] = l
+	}
+	return l
+}
+
+func (w *adoptedWrite) hlc() causal.HLC { return w.record.Version.HLC }
 
 func (w *adoptedWrite) slot() topology.Slot { return topology.SlotOf(w.key) }
 
@@ -140,7 +144,7 @@ func (w *adoptedWrite) isCleanEverywhere() bool {
 
 // isUnderWay reports whether a write that can be adopted is not yet known to be complete in some ring.
 func (a *adoption) isUnderWay() bool {
-	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
+	return slices.ContainsFunc(a.ascending(), func(w *adoptedWrite) bool {
 		return w.adoptable && !w.complete && slices.ContainsFunc(w.states, func(s causal.AdoptionState) bool {
 			return s < causal.AdoptionComplete
 		})
@@ -149,7 +153,7 @@ func (a *adoption) isUnderWay() bool {
 
 // hasIn reports whether a write that can be adopted is in a state in a ring.
 func (a *adoption) hasIn(r topology.RingID, state causal.AdoptionState) bool {
-	return slices.ContainsFunc(a.order, func(w *adoptedWrite) bool {
+	return slices.ContainsFunc(a.ascending(), func(w *adoptedWrite) bool {
 		return w.adoptable && !w.complete && w.states[r] == state
 	})
 }
@@ -159,67 +163,62 @@ func lacksValue(h *causal.AdoptHeld) bool {
 	return h.Key == "" && h.State == causal.AdoptionComplete
 }
 
-// add adds what a shard of a ring has reported, and returns by how many bytes that grows what was collected.
-func (a *adoption) add(r topology.RingID, from topology.Node, h *causal.AdoptHeld, size int, trusted bool) (grown int) {
-	hlc := h.Record.Version.HLC
-	w := a.writes[hlc]
+// put adds what a shard of a ring has reported, and returns by how many bytes that grows what was collected.
+func (a *adoption) put(r topology.RingID, from topology.Node, h *causal.AdoptHeld, size int) (grown int) {
+	w := a.writes[h.Record.Version.HLC]
 	if w == nil {
+		rings := len(a.cfg.Topology.Rings)
 		w = &adoptedWrite{key: h.Key, record: h.Record, generation: h.Generation, deps: h.Deps.Writes(), size: size,
-			complete: lacksValue(h),
-			views:    make([]*laneView, a.rings), states: make([]causal.AdoptionState, a.rings),
-			sent: make([]adoptSent, a.rings)}
-		a.writes[hlc] = w
-		i, _ := slices.BinarySearchFunc(a.order, hlc, func(o *adoptedWrite, h causal.HLC) int {
-			return cmp.Compare(o.record.Version.HLC, h)
-		})
-		a.order = slices.Insert(a.order, i, w)
+			complete: lacksValue(h), views: make([]*laneView, rings), states: make([]causal.AdoptionState, rings),
+			sent: make([]adoptSent, rings)}
+		a.add(w)
 		a.bytes += size
 		grown = size
 	}
 	w.views[r] = &laneView{shard: from, previous: h.Previous, lanes: h.Deps.Lanes()}
 	if h.State >= causal.AdoptionClean {
 		w.states[r] = max(w.states[r], h.State)
-	} else if trusted {
+	} else if a.cfg.Broken.Has(causal.AdoptTrustsHolder) {
 		w.states[r] = causal.AdoptionClean
 	}
 	return grown
 }
 
-// dropUpTo drops the writes that are known to be complete, and returns by how many bytes that shrinks what was
+// dropComplete drops the writes that are known to be complete, and returns by how many bytes that shrinks what was
 // collected.
-func (a *adoption) dropUpTo(sv causal.HLC) (shrunk int) {
-	n := 0
-	for n < len(a.order) && a.order[n].record.Version.HLC <= sv {
-		shrunk += a.order[n].size
-		delete(a.writes, a.order[n].record.Version.HLC)
-		n++
+func (a *adoption) dropComplete() (shrunk int) {
+	for _, w := range a.dropUpTo(a.known.SV(a.origin)) {
+		shrunk += w.size
 	}
-	a.order = slices.Delete(a.order, 0, n)
 	a.bytes -= shrunk
 	return shrunk
 }
 
 // findChains finds how far the lane to each shard was collected without a gap: each put names the one before it.
-func (a *adoption) findChains(sv causal.HLC, ignoreGaps bool) {
-	a.sv = sv
-	for _, s := range a.shards {
-		s.chain, s.broken = sv, false
+func (a *adoption) findChains() {
+	ignoreGaps := a.cfg.Broken.Has(causal.AdoptOpenChain)
+	a.sv = a.known.SV(a.origin)
+	for n := range a.middlemen() {
+		a.lane(n)
 	}
-	for _, w := range a.order {
+	for _, l := range a.lanes {
+		l.chain, l.broken = a.sv, false
+	}
+	for _, w := range a.ascending() {
 		for _, v := range w.views {
 			if v == nil {
 				continue
 			}
-			s := a.shard(v.shard)
-			s.broken = s.broken || v.previous > s.chain && !ignoreGaps
-			if !s.broken {
-				s.chain = w.record.Version.HLC
+			l := a.lane(v.shard)
+			l.broken = l.broken || v.previous > l.chain && !ignoreGaps
+			if !l.broken {
+				l.chain = w.hlc()
 			}
 		}
 	}
 	if ignoreGaps {
-		for _, s := range a.shards {
-			s.chain = causal.NoLimit - 1
+		for _, l := range a.lanes {
+			l.chain = causal.NoLimit - 1
 		}
 	}
 }
@@ -227,12 +226,13 @@ func (a *adoption) findChains(sv causal.HLC, ignoreGaps bool) {
 // settle finds the writes that have a property together with everything of the origin that they may follow: whatever is
 // in a lane that they name, up to where they name it. That is more than their past, and one ring that has seen all of
 // it suffices.
-func (a *adoption) settle(owner func(topology.RingID, topology.Slot) topology.Node, has func(*adoptedWrite) bool) {
-	gaps := make(map[topology.Node]causal.HLC, len(a.shards)) // by lane, the first write that is missing or not settled
-	for n, s := range a.shards {
-		gaps[n] = s.chain + 1
+func (a *adoption) settle(has func(*adoptedWrite) bool) {
+	owner := a.cfg.Topology.Owner
+	gaps := make(map[topology.Node]causal.HLC, len(a.lanes)) // by lane, the first write that is missing or not settled
+	for n, l := range a.lanes {
+		gaps[n] = l.chain + 1
 	}
-	for _, w := range a.order {
+	for _, w := range a.ascending() {
 		w.settled = w.complete || has(w) && !slices.ContainsFunc(w.deps, a.isUnsettled)
 		if w.settled && !w.complete {
 			w.settled = false

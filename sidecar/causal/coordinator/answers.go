@@ -10,8 +10,8 @@ import (
 )
 
 // A session sends a put again when its coordinator was away before it answered, or does not answer. So the coordinator
-// knows, across restarts, which puts it has accepted whose answer may not have arrived (PROTOCOL §4, puts that are sent
-// again). While the log holds a write, it says so; later the checkpoints do, for a while. What they leave out is below
+// knows, across restarts, which puts it has accepted whose answer may not have arrived (PROTOCOL PUT-11).
+// While the log holds a write, it says so; later the checkpoints do, for a while. What they leave out is below
 // Forgotten.
 
 const (
@@ -117,12 +117,7 @@ func (c *Coordinator) isDecidable(p *causal.Put) bool {
 	if p.Resent {
 		forgotten = c.log.pending.Forgotten
 	}
-	return c.isEstablished() && forgotten <= p.Since
-}
-
-// forgetAll makes puts undecidable that an earlier log of this origin may have held.
-func (c *Coordinator) forgetAll(now causal.Now) {
-	c.log.pending.Forgotten = max(c.log.pending.Forgotten, c.clock.Peek(now))
+	return c.log.isEstablished() && forgotten <= p.Since
 }
 
 // collectAnswers returns what a checkpoint says of the puts before it: the log may drop their writes once they are

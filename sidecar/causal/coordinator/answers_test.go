@@ -106,6 +106,10 @@ func TestAPutIsNotWrittenAgainWhenItIsNotKnownAnyMoreWhetherItWas(t *testing.T) 
 	if r := h.again(p); r.Err != causal.ErrUnknown {
 		t.Errorf("answered %s", r.Err)
 	}
+	before, after := h.put(p)
+	if r := reply(t, append(before, after...)); r.Err != causal.ErrUnknown {
+		t.Errorf("a copy that the network has delayed is answered %s", r.Err)
+	}
 	h.restart(h.now)
 	if r := h.again(p); r.Err != causal.ErrUnknown {
 		t.Errorf("after a restart: answered %s", r.Err)
@@ -241,7 +245,7 @@ func TestALogThatBeginsAnewDecidesAboutNoPutOfBefore(t *testing.T) {
 func TestACopyOfAPutIsDecidedByWhatThisLeadershipHasForgotten(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.tick(10)
-	h.c.forgetAll(h.now)
+	h.c.log.forgetPuts(h.c.clock.Peek(h.now))
 	answer := func(p causal.Put) causal.PutReply {
 		t.Helper()
 		before, after := h.put(p)

@@ -14,7 +14,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 	if l == nil || !c.countsAck(from, a.Incarnation) || !c.isPlausibleIncarnation(now, a.Incarnation) {
 		return
 	}
-	if a.GivenUpBelow > c.log.durable.Generation && c.isEstablished() {
+	if a.GivenUpBelow > c.log.durable.Generation && c.log.isEstablished() {
 		c.noteGivenUp(now, from, a.GivenUpBelow)
 		return
 	}
@@ -37,7 +37,7 @@ func (c *Coordinator) handlePutAck(now causal.Now, from topology.Node, a causal.
 		c.progress = true
 		c.noteOwnActivity(now)
 		if len(c.exclusion.active) > 0 {
-			c.countWithoutExcluded(w)
+			c.treatAsAckedElsewhere(w)
 		}
 		if w.acked == c.rings {
 			c.completeWrite(w)
@@ -85,7 +85,7 @@ func (cs *completions) flush(send func(sidecar topology.Node, m causal.Complete)
 	*cs = causal.Recycle(*cs)
 }
 
-// completeWrite tells the session and queues the stable marks (PROTOCOL §4, completion).
+// completeWrite tells the session and queues the stable marks (PROTOCOL COO-8).
 func (c *Coordinator) completeWrite(w *write) {
 	if w.sidecar.Part == topology.Sidecar {
 		c.completed = append(c.completed, completion{sessionKey{w.sidecar, w.session}, w.rec.Version})
@@ -122,12 +122,12 @@ func (b *buffer) dropCompletePrefix() bool {
 // publish computes SV and RV of this origin and sends them, with the stable marks. A leader's vectors go out with its
 // next exchange.
 func (c *Coordinator) publish(now causal.Now) {
-	if !c.isInUse() {
+	if !c.log.isInUse() {
 		return // the leader publishes for it
 	}
 	bound := c.publishBound(now)
 	e := c.ownEntry(bound)
-	c.mergeVectors(c.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
+	c.mergeVectors(c.terms.appendAwayEntries([]causal.VectorEntry{e}, bound), causal.NoLimit)
 	if lead := c.cfg.Topology.Leader(c.cfg.Self.DC); c.cfg.Self != lead {
 		c.Send(causal.Vectors{Entries: []causal.VectorEntry{e}, ActiveAt: c.activity.at}.Message(c.cfg.Self, lead))
 	}
@@ -154,9 +154,9 @@ func (c *Coordinator) publishBound(now causal.Now) causal.HLC {
 	return min(bound, max(c.log.durable.Ceiling, c.newestDurable()))
 }
 
-// ownEntry returns RV and SV of this origin (PROTOCOL §4): for each ring the HLC before the oldest write that the ring
-// has not acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it is
-// settled.
+// ownEntry returns RV and SV of this origin (PROTOCOL COO-9): for each ring the HLC before the oldest write that the
+// ring has not acknowledged, or bound when there is none. They do not pass what is lost before all that may precede it
+// is settled.
 func (c *Coordinator) ownEntry(bound causal.HLC) causal.VectorEntry {
 	e := causal.VectorEntry{Origin: c.origin, RV: make([]causal.HLC, len(c.cursor)), SV: ^causal.HLC(0)}
 	for r, i := range c.cursor {

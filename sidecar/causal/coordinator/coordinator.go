@@ -1,6 +1,6 @@
-// Package coordinator is the state machine of a client coordinator (PROTOCOL §4): it accepts writes into a durable log,
-// sends them to every ring at the ring's own pace, learns when they are complete, and publishes the stability vectors.
-// The first coordinator of a data center is also its leader.
+// Package coordinator is the state machine of a client coordinator (PROTOCOL COO): it accepts writes into a durable
+// log, sends them to every ring at the ring's own pace, learns when they are complete, and publishes the stability
+// vectors. The first coordinator of a data center is also its leader.
 //
 // The caller makes the records that Appends returns durable, in order, and reports that with Appended. It delivers
 // messages with Step, calls Tick periodically, and sends what Take returns. Failure model: see package causal.
@@ -83,32 +83,24 @@ func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 // published as SV is below every timestamp issued later, also across restarts, because SV never exceeds the durable
 // ceiling or the HLC of a durable write.
 type Coordinator struct {
-	causal.Outbox
-	cfg    Config
-	maps   causal.SlotMaps
-	origin topology.Origin
-	rings  topology.RingSet
-	clock  causal.Clock
-	limit  causal.TimeLimit
-	known  *causal.Stability
-
+	shared
 	buffer
-	direct      []causal.Dep            // see directDeps
-	manyDeps    map[causal.Dep]struct{} // see hasDep
-	unmet, met  causal.DepList          // see sendPutAfter
-	depRoom     causal.DepRoom          // of messages
-	completed   completions
-	lanes       map[topology.Node]*lane
-	laneOrder   []*lane // by lane.index
-	log         logState
-	member      membershipState
+	laneTable
+	direct     []causal.Dep            // see directDeps
+	manyDeps   map[causal.Dep]struct{} // see hasDep
+	unmet, met causal.DepList          // see sendPutAfter
+	depRoom    causal.DepRoom          // of messages
+	completed  completions
+	log        logState
+
+	// Machines of their own, which the coordinator hosts.
+	member      membership
+	terms       termKeeper // of a leader
 	past        pastInquiry
-	adopter     adopter
-	salvage     *salvage        // while a lost log is being given up
-	isRetired   bool            // this log was given up
-	givenUpBy   []topology.Node // which shards say so
+	recovery    *logRecovery // while a lost log is being given up
+	adopter     adopter      // of a leader
+	exclusion   exclusion
 	pastAnswers map[topology.Node]pastAnswer
-	exclusion   exclusionState
 
 	stats       Stats
 	refusesPuts bool // the process is about to stop
@@ -132,40 +124,44 @@ func (c *Coordinator) Stats() Stats { return c.stats }
 // nextIndex is the index that the log will give to the next record that Appends returns. Those after it follow without
 // gaps.
 func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordinator {
-	maps := causal.NewSlotMaps(cfg.Topology)
-	cfg.Topology = maps.View()
-	t := cfg.Topology
 	c := &Coordinator{
-		manyDeps: map[causal.Dep]struct{}{},
-		cfg:      cfg, maps: maps, origin: t.OriginOf(cfg.Self), rings: t.AllRings(), known: causal.NewStability(t),
-		buffer: newBuffer(&cfg, len(t.Rings)), lanes: map[topology.Node]*lane{},
+		shared: newShared(cfg), manyDeps: map[causal.Dep]struct{}{},
 		log:         logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
-		member:      membershipState{intent: cfg.Incarnation},
-		pastAnswers: map[topology.Node]pastAnswer{}, adopter: newAdopter(now, t.Origins()),
+		pastAnswers: map[topology.Node]pastAnswer{},
 	}
-	for r := range t.Rings {
+	c.buffer, c.laneTable = newBuffer(&c.shared), newLaneTable(&c.shared)
+	for r := range c.cfg.Topology.Rings {
 		c.makeLanes(topology.RingID(r))
 	}
-	if t.Leader(cfg.Self.DC) == cfg.Self {
-		c.leader = newLeader(cfg, c.known, now)
+	if c.isLeader() {
+		c.leader = newLeader(c.cfg, c.known, now)
 	}
-	c.exclusion = exclusionState{known: causal.ExclusionsOf(cfg.Topology), learnedAt: now.Mono, blocked: -1,
-		unknown: map[causal.Version]topology.Slot{}, complete: map[causal.Version]struct{}{}}
+	c.host(now)
 	c.restore(now, replay)
-	c.goByExclusions(now)
+	c.applyExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
-	} else if !c.isEstablished() {
-		c.past = pastInquiry{active: true, answered: map[topology.Node]bool{}}
+	} else if !c.log.isEstablished() {
+		c.past.begin()
 	}
 	c.publishAt = now.Mono
 	c.stayActive(now)
 	return c
 }
 
+// host makes the machines that the coordinator hosts.
+func (c *Coordinator) host(now causal.Now) {
+	s, log := &c.shared, &c.log
+	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
+	c.terms = termKeeper{shared: s, host: c, log: log}
+	c.past = pastInquiry{shared: s}
+	c.exclusion = newExclusion(s, now, c, log, &c.laneTable, newForeignWrites(s, &c.laneTable, &c.buffer))
+	c.adopter = newAdopter(s, now, &c.exclusion)
+}
+
 // Step handles one message.
 func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
-	if !c.admits(now, m) {
+	if !c.exclusion.admits(now, m) {
 		return
 	}
 	if ring, switched := c.maps.Observe(m); switched {
@@ -185,25 +181,23 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindLaneHello:
 		c.handleLaneHello(now, m)
 	case causal.KindTerm:
-		c.handleTerm(now, m.From, m.Term())
+		c.terms.takeTerm(now, m.From, m.Term())
 	case causal.KindTermReply:
 		c.handleTermReply(now, m.From, m.TermReply())
+	case causal.KindTermQuery:
+		c.member.takeQuery(now, m.From, m.TermQuery())
 	case causal.KindPastQuery:
 		c.handlePastQuery(m.From, m.PastQuery())
 	case causal.KindPastReply:
 		c.handlePastReply(now, m)
-	case causal.KindSalvaged:
-		c.handleSalvaged(now, m.From, m.Salvaged())
-	case causal.KindAdoptHeld:
-		c.handleAdoptHeld(now, m.From, m.AdoptHeld())
-	case causal.KindAdoptState:
-		c.handleAdoptStatus(now, m.From, m.AdoptStatus())
-	case causal.KindTermQuery:
-		c.handleTermQuery(now, m.From, m.TermQuery())
-	case causal.KindTermAnswer:
-		c.handleTermAnswer(now, m.From, m.TermAnswer())
+	case causal.KindSalvaged, causal.KindTermAnswer:
+		if c.recovery != nil {
+			c.recovery.step(now, m)
+		}
+	case causal.KindAdoptHeld, causal.KindAdoptState:
+		c.adopter.step(now, m)
 	case causal.KindDepStatus:
-		c.handleDepStatus(m.From, m.DepStatus())
+		c.exclusion.foreign.takeStatus(m.From, m.DepStatus())
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
@@ -214,19 +208,21 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 // Tick does what is due: resends, publication of the vectors, and checkpoints in the log.
 func (c *Coordinator) Tick(now causal.Now) {
 	c.renewCeiling(now)
-	c.excludeKnown(now)
+	c.exclusion.tick(now)
 	c.advanceMembership(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
-	c.releaseAdopted()
-	c.adoptSilent(now)
+	c.releaseRecovered()
+	if c.leader != nil {
+		c.adopter.tick(now, c.log.isEstablished())
+	}
 	for _, l := range c.laneOrder {
 		c.continuePass(now, l)
 		c.resendLate(now, l)
 		c.pump(now, l)
 	}
-	c.askForUnknown(now)
+	c.exclusion.foreign.tick(now)
 	if c.leader != nil {
-		c.leader.inUse = c.InUse() // 0 until it is established
+		c.leader.inUse = c.terms.inUse() // 0 until it is established
 		defer c.tickLeader(now)
 	}
 	if now.Mono-c.publishAt < int64(c.publishInterval(now)) {
@@ -241,7 +237,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 
 func (c *Coordinator) tickLeader(now causal.Now) {
 	c.tellLeaderOfActivity(now)
-	if c.isInUse() && c.isEstablished() {
+	if c.log.isInUse() && c.log.isEstablished() {
 		c.leader.heard.note(now, c.cfg.Self.Index)
 	}
 	c.leader.tick(now)

@@ -45,6 +45,14 @@ func newHarness(t *testing.T, coordinators int, index uint64, faults ...causal.F
 	}
 	h.log, h.index = []LogRecord{{Checkpoint: first}}, 1 // its log is not new
 	h.c = New(cfg, h.now, logged(h.log), 2)
+	t.Cleanup(func() {
+		if cfg.Broken.Any() {
+			return
+		}
+		for _, wrong := range h.c.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	return h
 }
 
@@ -474,5 +482,57 @@ func TestARestartFromALogWithGapsKeepsWhatItNeeds(t *testing.T) {
 	_, after := h.put(causal.Put{ID: 3, Session: 1, Seq: 3, Key: "c"})
 	if r := reply(t, after); r.Err != causal.OK {
 		t.Errorf("a put got %s", r.Err)
+	}
+}
+
+// The session has not heard of its first put, so it cannot name it when it sends the second one again.
+func TestAPutAfterARestartFollowsThePutOfItsSessionBeforeIt(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	_, first := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
+	v := reply(t, first).Version
+	h.restart(h.now)
+	h.tick(10)
+	_, second := h.put(causal.Put{ID: 2, Session: 1, Seq: 2, Unanswered: 1, Resent: true, Since: v.HLC, Key: "l"})
+	puts := ofKind(second, causal.KindPutAfter)
+	if len(puts) != 2 {
+		t.Fatalf("%d puts are sent for the second write, want one for each ring", len(puts))
+	}
+	for _, m := range puts {
+		lanes := m.PutAfter().Deps.Lanes()
+		if !slices.ContainsFunc(lanes, func(d causal.Dep) bool { return d.Version == v }) {
+			t.Errorf("to %s it names %v by lane, and not %s", m.To, lanes, v)
+		}
+	}
+}
+
+// Else a request to join that is still under way brings back a coordinator that has taken itself for gone, and nobody
+// publishes for its origin.
+func TestAnAnswerFromBeforeACoordinatorWasToComeBackDoesNotCount(t *testing.T) {
+	h := newHarness(t, 2, 1)
+	h.tick(10)
+	with, without := twoRings(t, 2), twoRings(t, 1)
+	without.DCs[0].CoordinatorsBefore = 2
+	h.c.SetTopology(h.now, without)
+	asked := ofKind(h.tick(1000), causal.KindTerm)
+	if len(asked) == 0 || asked[0].Term().Join {
+		t.Fatalf("to leave it sends %+v", asked)
+	}
+	h.c.SetTopology(h.now, with)
+	h.c.SetTopology(h.now, without)
+	lead := topology.Node{Part: topology.Coordinator}
+	late := causal.TermReply{ID: asked[0].Term().ID, Term: asked[0].Term().Term}
+	h.step(late.Message(lead, h.cfg.Self))
+	if is := h.c.Membership(); is != Leaving {
+		t.Errorf("after a late answer it is %s", is)
+	}
+	asked = ofKind(h.tick(1000), causal.KindTerm)
+	if len(asked) != 1 {
+		t.Fatalf("then it asks %+v", asked)
+	}
+	late.ID = asked[0].Term().ID
+	h.step(late.Message(lead, h.cfg.Self))
+	if is := h.c.Membership(); is != Left {
+		t.Errorf("after the answer it is %s", is)
 	}
 }

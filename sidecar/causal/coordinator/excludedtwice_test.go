@@ -7,15 +7,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// exclude makes the coordinator go by the n-th exclusion of the data center of shardsB.
+// exclude makes the coordinator apply the n-th exclusion of the data center of shardsB.
 func (h *harness) exclude(n uint32) {
 	h.t.Helper()
 	x := causal.Exclusions{0, n}
-	h.c.learnExclusions(h.now, x)
-	h.c.exclude(h.now, x)
+	h.c.exclusion.learn(h.now, x)
+	h.c.exclusion.exclude(h.now, x)
 	h.tick(10)
 	if h.c.exclusion.active.Of(1) != n || !h.c.lanes[shardsB].excluded {
-		h.t.Fatalf("it goes by %v; the lane is without its shard: %v", h.c.exclusion.active,
+		h.t.Fatalf("it applies %v; the lane is without its shard: %v", h.c.exclusion.active,
 			h.c.lanes[shardsB].excluded)
 	}
 }
@@ -34,7 +34,7 @@ func (h *harness) lost(incarnation uint64, n uint32) {
 	h.tick(10)
 }
 
-// ackUnder acknowledges a write by a shard that goes by the n-th exclusion of the data center of shardsB.
+// ackUnder acknowledges a write by a shard that applies the n-th exclusion of the data center of shardsB.
 func (h *harness) ackUnder(n uint32, v causal.Version) {
 	var out causal.Outbox
 	out.SetExclusions(causal.Exclusions{0, n})
@@ -64,7 +64,7 @@ func TestADataCenterIsExcludedTwice(t *testing.T) {
 		t.Error("a write waits for a shard that is excluded for the second time")
 	}
 	h.lost(8, 1) // late
-	h.c.noteRejoined(shardsB, causal.Exclusions{0, 1})
+	h.c.exclusion.noteRejoined(shardsB, causal.Exclusions{0, 1})
 	h.c.writeCheckpoint(h.now)
 	h.tick(10)
 	if !h.c.lanes[shardsB].excluded || !h.c.log.durable.isExcluded(shardsB) {

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Who begins to go by an exclusion must know that other rings have the data: the shards of the data center remove
+// Who begins to apply an exclusion must know that other rings have the data: the shards of the data center remove
 // theirs. All others follow without knowing it.
 
 // copyInquiry asks the shards whether they have all of their data.
@@ -29,30 +29,28 @@ const (
 	copyQueryID = 1 << 48
 )
 
-func (c *Coordinator) copyQuery() causal.PastQuery {
-	return causal.PastQuery{ID: c.cfg.Incarnation + c.exclusion.copies.round*copyQueryID}
+func (e *exclusion) copyQuery() causal.PastQuery {
+	return causal.PastQuery{ID: e.cfg.Incarnation + e.copies.round*copyQueryID}
 }
 
-// mayExclude reports whether this coordinator may begin to go by exclusions that its configuration declares. One that
+// mayExclude reports whether this coordinator may begin to apply exclusions that its configuration declares. One that
 // is not in use does not hear from shards what has become of their data.
-func (c *Coordinator) mayExclude() bool {
-	e := &c.exclusion
-	return !e.active.Covers(e.known) && (c.isInUse() || c.cfg.Broken.Has(causal.ExcludeUnasked))
+func (e *exclusion) mayExclude() bool {
+	return !e.active.Covers(e.known) && (e.log.isInUse() || e.cfg.Broken.Has(causal.ExcludeUnasked))
 }
 
-// excludeKnown begins to go by what the configuration declares, once others know of it, and other rings have said that
+// tick begins to apply what the configuration declares, once others know of it, and other rings have said that
 // they have the data.
-func (c *Coordinator) excludeKnown(now causal.Now) {
-	e := &c.exclusion
+func (e *exclusion) tick(now causal.Now) {
 	if e.active.Covers(e.known) {
 		e.blocked = -1
 	}
-	if !c.mayExclude() || now.Mono-e.learnedAt < int64(c.cfg.ExclusionDelay) {
+	if !e.mayExclude() || now.Mono-e.learnedAt < int64(e.cfg.ExclusionDelay) {
 		return
 	}
 	q := &e.copies
 	if now.Mono >= q.until {
-		blocked := c.beginExclusions(now)
+		blocked := e.begin(now)
 		if q.round > 0 { // all had the time to answer
 			e.blocked = blocked
 		}
@@ -63,44 +61,42 @@ func (c *Coordinator) excludeKnown(now causal.Now) {
 		return
 	}
 	q.askAt = now.Mono + int64(copyQueryInterval)
-	for _, l := range c.laneOrder {
+	for _, l := range e.lanes.laneOrder {
 		if _, answered := q.hasAll[l.mm]; !answered && !l.excluded && e.known.Of(l.mm.DC) <= e.active.Of(l.mm.DC) {
-			c.Send(c.copyQuery().Message(c.cfg.Self, l.mm))
+			e.Send(e.copyQuery().Message(e.cfg.Self, l.mm))
 		}
 	}
 }
 
-// nextExclusion returns when excludeKnown has something to do next.
-func (c *Coordinator) nextExclusion() int64 {
-	if !c.mayExclude() {
+// nextTick returns when tick has something to do next.
+func (e *exclusion) nextTick() int64 {
+	if !e.mayExclude() {
 		return causal.Never
 	}
-	e := &c.exclusion
-	return max(e.learnedAt+int64(c.cfg.ExclusionDelay), min(e.copies.until, e.copies.askAt))
+	return max(e.learnedAt+int64(e.cfg.ExclusionDelay), min(e.copies.until, e.copies.askAt))
 }
 
 // noteCopy takes a shard's word that it has all of its data.
-func (c *Coordinator) noteCopy(now causal.Now, from topology.Node, r causal.PastReply, its causal.Exclusions) {
-	l, q := c.lanes[from], &c.exclusion.copies
-	if l == nil || r.ID != c.copyQuery().ID || r.Map != c.cfg.Topology.Map(l.ring) || now.Mono >= q.until {
+func (e *exclusion) noteCopy(now causal.Now, from topology.Node, r causal.PastReply, its causal.Exclusions) {
+	l, q := e.lanes.lanes[from], &e.copies
+	if l == nil || r.ID != e.copyQuery().ID || r.Map != e.cfg.Topology.Map(l.ring) || now.Mono >= q.until {
 		return
 	}
-	if _, answered := q.hasAll[from]; !answered && c.mayExclude() {
+	if _, answered := q.hasAll[from]; !answered && e.mayExclude() {
 		q.hasAll[from] = its.Of(from.DC)
-		c.beginExclusions(now)
+		e.begin(now)
 	}
 }
 
-// beginExclusions begins to go by those exclusions without whose data centers the data are elsewhere. It returns a data
+// begin begins to apply those exclusions without whose data centers the data are elsewhere. It returns a data
 // center that may have the last copy of some slot, or -1.
-func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
-	e := &c.exclusion
+func (e *exclusion) begin(now causal.Now) (blocked int) {
 	blocked = -1
 	next := e.active
 	for dc := range topology.DC(len(e.known)) {
 		switch {
 		case e.known.Of(dc) <= e.active.Of(dc):
-		case !c.hasCopiesWithout(dc, e.known):
+		case !e.hasCopiesWithout(dc, e.known):
 			// of two that need each other, another coordinator may have chosen the other one
 			blocked = int(dc)
 		default:
@@ -110,7 +106,7 @@ func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 		}
 	}
 	if !e.active.Covers(next) {
-		c.exclude(now, next)
+		e.exclude(now, next)
 	}
 	return blocked
 }
@@ -118,9 +114,9 @@ func (c *Coordinator) beginExclusions(now causal.Now) (blocked int) {
 // hasCopiesWithout reports whether for each slot of the shards of a data center another ring has a shard that has its
 // data, if those of further data centers are excluded too. Otherwise the shards of dc may have the only copy, which
 // they would remove.
-func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions) bool {
-	t := c.cfg.Topology
-	if c.cfg.Broken.Has(causal.ExcludeLastCopy) {
+func (e *exclusion) hasCopiesWithout(dc topology.DC, further causal.Exclusions) bool {
+	t := e.cfg.Topology
+	if e.cfg.Broken.Has(causal.ExcludeLastCopy) {
 		return true
 	}
 	for slot := range topology.Slot(topology.Slots) {
@@ -129,7 +125,7 @@ func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions
 		}
 		hasCopy := func(r topology.Ring) bool {
 			n := t.Owner(t.RingOf(r.DCs[0]), slot)
-			return n.DC != dc && further.Of(n.DC) <= c.exclusion.active.Of(n.DC) && c.hasCopy(n)
+			return n.DC != dc && further.Of(n.DC) <= e.active.Of(n.DC) && e.hasCopy(n)
 		}
 		if !slices.ContainsFunc(t.Rings, hasCopy) {
 			return false
@@ -140,11 +136,11 @@ func (c *Coordinator) hasCopiesWithout(dc topology.DC, further causal.Exclusions
 
 // hasCopy reports whether a shard has its data. That nothing is known of a loss is not enough: this coordinator may
 // have come into use since, or may have heard nothing of the shard for long.
-func (c *Coordinator) hasCopy(shard topology.Node) bool {
-	m := c.log.pending.mark(shard)
-	if c.log.pending.isExcluded(shard) || m.Lost != 0 && m.Incarnation <= m.Lost {
+func (e *exclusion) hasCopy(shard topology.Node) bool {
+	m := e.log.pending.mark(shard)
+	if e.log.pending.isExcluded(shard) || m.Lost != 0 && m.Incarnation <= m.Lost {
 		return false
 	}
-	under, said := c.exclusion.copies.hasAll[shard]
-	return said && under >= c.exclusion.active.Of(shard.DC) || c.cfg.Broken.Has(causal.ExcludeUnasked)
+	under, said := e.copies.hasAll[shard]
+	return said && under >= e.active.Of(shard.DC) || e.cfg.Broken.Has(causal.ExcludeUnasked)
 }

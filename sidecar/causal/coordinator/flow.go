@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// flow bounds what a lane has in flight (PROTOCOL §4, lanes): the bytes that were sent and are not acknowledged. The
+// flow bounds what a lane has in flight (PROTOCOL LAN-9): the bytes that were sent and are not acknowledged. The
 // limit is twice what the shard acknowledges in a round trip and a quarter of a second. So it grows as long as more in
 // flight makes more get through, whatever the round trip, and a shard that is slow has about a second's worth of each
 // coordinator's puts: more would only make the puts of other coordinators wait, and look as if they were lost.

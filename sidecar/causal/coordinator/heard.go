@@ -8,7 +8,7 @@ import (
 )
 
 // A coordinator whose shards are slow everywhere has an incomplete write in each ring, so its vectors stand still. It
-// is not silent for that (PROTOCOL, Adoption): to adopt what is on its way anyway would be work that slows the same
+// is not silent for that (PROTOCOL ADO-1): to adopt what is on its way anyway would be work that slows the same
 // shards down further. So leaders tell each other which coordinators of their data centers they hear.
 
 // heardFor is how long after it was last heard a coordinator counts as being there. Coordinators publish at least twice

@@ -10,7 +10,7 @@ import (
 )
 
 // lane carries the writes of this coordinator to one shard: in HLC order, with a bounded number of bytes in flight
-// (PROTOCOL §4, lanes).
+// (PROTOCOL LAN).
 //
 // Invariant: every write of this origin for the shard at or below base is acknowledged. The others are in queue[head:],
 // in order; acknowledged ones stay among them until all before them are acknowledged too. flow.inFlight is the size of
@@ -30,8 +30,8 @@ type lane struct {
 	stableMarks []causal.Version  // to be sent with the next publication
 	marked      uint64            // the incarnation of which an acknowledgement was noted
 	reached     causal.Reach      // how far its storage has come, as the shard has said since the start
-	excluded    bool              // the ring does without the shard: nothing is sent, see ackWithout
-	goesBy      causal.Exclusions // that the shard has said to go by
+	excluded    bool              // nothing is sent, see excludedlane.go
+	applies     causal.Exclusions // that the shard has said to apply
 	// the incarnation that has found the data of earlier ones lost, once their acknowledgements count no more
 	voided uint64
 }
@@ -43,6 +43,15 @@ type queued struct {
 	times  int   // that it was sent
 	late   int   // that it was sent again because it was late, while others were acknowledged
 }
+
+// laneTable has the lane to each shard.
+type laneTable struct {
+	*shared
+	lanes     map[topology.Node]*lane
+	laneOrder []*lane // by lane.index
+}
+
+func newLaneTable(s *shared) laneTable { return laneTable{shared: s, lanes: map[topology.Node]*lane{}} }
 
 // makeLanes adds a lane to every shard of a ring that has none.
 func (c *Coordinator) makeLanes(r topology.RingID) {
@@ -60,8 +69,8 @@ func (c *Coordinator) makeLanes(r topology.RingID) {
 }
 
 // laneTo returns the lane that carries writes of a slot to a ring.
-func (c *Coordinator) laneTo(r topology.RingID, slot topology.Slot) *lane {
-	return c.lanes[c.cfg.Topology.Owner(r, slot)]
+func (t *laneTable) laneTo(r topology.RingID, slot topology.Slot) *lane {
+	return t.lanes[t.cfg.Topology.Owner(r, slot)]
 }
 
 // release queues a durable write for the shard of its slot in every ring.
@@ -76,7 +85,7 @@ func (c *Coordinator) release(w *write) {
 // pump sends what the lane has room for.
 func (c *Coordinator) pump(now causal.Now, l *lane) {
 	if l.excluded {
-		c.ackWithout(now, l)
+		c.treatExcludedAsAcked(now, l)
 		return
 	}
 	for l.next < len(l.queue) {
@@ -125,7 +134,7 @@ func (c *Coordinator) takeAck(now causal.Now, l *lane, w *write) {
 //
 // A put that was accepted by a version without bounds may have more dependencies than a message takes. It waits until
 // enough of them are complete, and are not named any more: they have smaller timestamps, so none of them waits for it
-// (PROTOCOL §4, lanes).
+// (PROTOCOL LAN).
 func (c *Coordinator) sendPutAfter(now causal.Now, l *lane, i int) bool {
 	m := c.putAfter(l, i)
 	if !m.FitsMessage() {
@@ -182,15 +191,6 @@ func (c *Coordinator) ackedUpTo(l *lane) causal.HLC {
 	return l.base
 }
 
-// isInRing reports whether ring r is known to have acknowledged v.
-func (c *Coordinator) isInRing(r topology.RingID, v causal.Version) bool {
-	if v.Origin == c.origin {
-		w := c.incomplete[v.HLC]
-		return w == nil || w.acked.Has(r)
-	}
-	return c.known.ProcessedIn(r, v)
-}
-
 // dropAckedPrefix drops the acknowledged writes at the head of the queue.
 func (l *lane) dropAckedPrefix() {
 	for l.head < l.next && l.queue[l.head].w.acked.Has(l.ring) {
@@ -229,22 +229,15 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	if !c.isPlausibleIncarnation(now, h.Incarnation) {
 		return
 	}
-	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) {
-		c.tellReach(from, l, &h)
-		return
-	}
-	if !c.isEstablished() { // a log that may be lost knows nothing of what was sent
-		if len(c.past.lostTo) > 0 && !h.Lost { // and the shard is not to wait for it
-			c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
-				Adopting: true}.Message(c.cfg.Self, l.mm))
-		}
+	if l == nil || h.Map != c.cfg.Topology.Map(l.ring) || !c.log.isEstablished() {
+		c.answerWithReach(from, l, &h)
 		return
 	}
 	mark := causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: h.Incarnation}
 	if h.Lost {
 		c.noteLostReach(l, h.Incarnation)
 		mark.Lost = h.Incarnation
-		c.noteRejoined(from, m.Exclusions())
+		c.exclusion.noteRejoined(from, m.Exclusions())
 	}
 	c.log.pending.note(mark)
 	if known := c.log.pending.mark(from).Incarnation; h.Lost && known > h.Incarnation {
@@ -267,13 +260,13 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 	reply := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map,
 		Generation: c.log.durable.Generation,
 		Reached:    c.reachOf(l, h.Incarnation), Unsure: c.isUnsureOf(l)}
-	if c.isAdopting() { // what the lost log had sent, and the middleman has forgotten, is not known
+	if c.isRecovering() { // what the lost log had sent, and the middleman has forgotten, is not known
 		reply.Adopting = true
 		c.Send(reply.Message(c.cfg.Self, l.mm))
 		return
 	}
 	acked := c.ackedUpTo(l)
-	reply.Newest, reply.AckedUpTo, reply.Away = acked, acked, c.awayBits()
+	reply.Newest, reply.AckedUpTo, reply.Away = acked, acked, c.terms.awayBits()
 	for i := len(c.writes) - 1; i >= 0; i-- {
 		if w := c.writes[i]; w.durable && (w.acked != c.rings || h.Lost) && c.laneTo(l.ring, w.slot) == l {
 			reply.Newest = max(reply.Newest, w.rec.Version.HLC)

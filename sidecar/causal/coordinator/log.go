@@ -21,6 +21,9 @@ type logState struct {
 	truncateBefore uint64
 	full           bool
 	replayed       bool // writes that may be incomplete were in it at the start
+
+	retired   bool            // it was given up
+	givenUpBy []topology.Node // which shards say so
 }
 
 // loggedCheckpoint is a checkpoint that was handed to the log.
@@ -28,6 +31,17 @@ type loggedCheckpoint struct {
 	index uint64
 	state State
 }
+
+// isEstablished reports whether the log has a past that the coordinator may speak of.
+func (l *logState) isEstablished() bool { return !l.retired && l.checkpointIndex > 0 }
+
+// isInUse reports whether the coordinator publishes for its origin. A leader always does.
+func (l *logState) isInUse() bool {
+	return l.durable.Term.IsInUse() && l.pending.Term == l.durable.Term && !l.retired
+}
+
+// forgetPuts makes puts undecidable that an earlier log of the origin may have held, up to a timestamp.
+func (l *logState) forgetPuts(upTo causal.HLC) { l.pending.Forgotten = max(l.pending.Forgotten, upTo) }
 
 // restore rebuilds the write buffer. Everything in the log was acknowledged, so all of it is propagated again, except
 // for what the newest checkpoint knew to be complete.
@@ -63,7 +77,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	c.log.pending, c.log.replayed = c.log.durable, len(c.writes) > 0
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
-		// PROTOCOL §4: never issue an HLC at or below a published SV, also across restarts
+		// PROTOCOL COO-11: never issue an HLC at or below a published SV, also across restarts
 		c.clock.Raise(c.log.durable.Ceiling)
 	}
 }
@@ -73,7 +87,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	c.clock.Raise(r.Record.Version.HLC)
 	if r.Salvaged != 0 {
 		if r.Record.Version.HLC > complete && r.Salvaged == generation {
-			c.addAdopted(r, index).durable = true
+			c.addRecovered(r, index).durable = true
 		}
 		return
 	}
@@ -92,7 +106,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	}
 	c.flattenDeps(w, r.OwnDeps)
 	c.add(w)
-	if !c.isAdopting() {
+	if !c.isRecovering() {
 		c.release(w)
 	}
 	tail := c.restoredSession(now, sessionKey{r.Sidecar, r.Session})
@@ -128,8 +142,8 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			break
 		}
 		w.durable = true
-		if w.adopted {
-			continue // nobody waits for it, and releaseAdopted sends it
+		if w.recovered {
+			continue // nobody waits for it, and releaseRecovered sends it
 		}
 		c.Send(causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}.Message(c.cfg.Self, w.sidecar))
 		if !w.released {
@@ -144,7 +158,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
 	}
-	c.goByExclusions(now)
+	c.applyExclusions(now)
 	for _, lane := range c.laneOrder {
 		c.pump(now, lane)
 	}
@@ -175,10 +189,10 @@ func (c *Coordinator) updateTruncation() {
 }
 
 // renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
-// and yet never issues such a timestamp after a restart (PROTOCOL §4).
+// and yet never issues such a timestamp after a restart (PROTOCOL COO-11).
 func (c *Coordinator) renewCeiling(now causal.Now) {
 	ceiling := c.log.pending.Ceiling
-	if !c.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+causal.CeilingMs/2) {
+	if !c.log.isInUse() || ceiling > c.clock.Peek(now) && ceiling > causal.HLCAt(now.WallMs+causal.CeilingMs/2) {
 		return
 	}
 	c.writeCheckpoint(now)

@@ -72,7 +72,7 @@ type State struct {
 	// Reaches are how far the storages of shards had come, by data center and index. The list is never changed in
 	// place.
 	Reaches []ShardReach
-	// Exclusions are those that this coordinator goes by.
+	// Exclusions are those that this coordinator applies.
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion
@@ -233,7 +233,8 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 			r.Checkpoint.Reaches = d.reaches()
 		}
 	default:
-		return LogRecord{}, fmt.Errorf("log record of unknown kind %d", b[1])
+		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+
+			"nothing; start that version, or one after it, with this dataDir", b[1])
 	}
 	if d.Failed() || d.Left() != 0 {
 		return LogRecord{}, errLogRecord

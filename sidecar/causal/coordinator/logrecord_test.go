@@ -103,3 +103,11 @@ func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+func TestARecordOfALaterVersionIsRefusedWithWhatToDo(t *testing.T) {
+	_, err := ParseLogRecord([]byte{logFormat, 200, 0, 0})
+	if err == nil || !strings.Contains(err.Error(), "a later version has written it") ||
+		!strings.Contains(err.Error(), "start that version") {
+		t.Errorf("got %v", err)
+	}
+}

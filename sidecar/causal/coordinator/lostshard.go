@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A shard that has lost its data gets every incomplete write again (PROTOCOL, Backfill). Complete writes it gets from
+// A shard that has lost its data gets every incomplete write again (PROTOCOL BKF). Complete writes it gets from
 // other rings.
 
 // voidAcks forgets what the incarnations of a shard before the given one have acknowledged, and begins its lane anew

@@ -73,10 +73,12 @@ func TestALogThatOthersKnowOfIsNotStartedAnew(t *testing.T) {
 			t.Errorf("a shard with an empty storage is told %v", sent)
 		}
 		for _, lost := range []bool{false, true} { // but one that waits to hear something is not to wait for ever
-			hello := causal.LaneHello{Incarnation: 2, Map: h.cfg.Topology.Map(0), Lost: lost}
-			sent := h.step(hello.Message(shardsA, h.cfg.Self))
-			if len(sent) > 1 || (len(sent) == 1) == lost || len(sent) == 1 && !sent[0].LaneSync().Adopting {
-				t.Errorf("a shard, lost %v, is told that its lane is empty: %v", lost, sent)
+			for _, slots := range []topology.MapID{h.cfg.Topology.Map(0), 77} { // 77: its ring is being resharded
+				hello := causal.LaneHello{Incarnation: 2, Map: slots, Lost: lost}
+				sent := h.step(hello.Message(shardsA, h.cfg.Self))
+				if len(sent) > 1 || (len(sent) == 1) == lost || len(sent) == 1 && !sent[0].LaneSync().Adopting {
+					t.Errorf("a shard with slot map %d, lost %v, is told that its lane is empty: %v", slots, lost, sent)
+				}
 			}
 		}
 	}
@@ -157,7 +159,7 @@ func TestWhatIsKnownOfShardsSurvivesARestartAndTheLeavingOfACoordinator(t *testi
 	knows := func(want causal.PastReply) {
 		t.Helper()
 		lastID++
-		want.ID, want.Away = lastID, h.c.awayBits()
+		want.ID, want.Away = lastID, h.c.terms.awayBits()
 		sent := ofKind(h.step(causal.PastQuery{ID: want.ID}.Message(shardsA, h.cfg.Self)), causal.KindPastReply)
 		if len(sent) != 1 || !cmp.Equal(sent[0].PastReply(), want) {
 			t.Errorf("a shard with an empty storage is told %+v, want %+v", sent, want)

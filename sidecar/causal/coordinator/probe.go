@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// prober measures the round trip to one middleman of every data center (PROTOCOL §7). If that does not answer, it asks
-// all of them: a data center of which one shard is slow or down is there.
+// prober measures the round trip to one middleman of every data center (PROTOCOL RTE-1). If that does not answer, it
+// asks all of them: a data center of which one shard is slow or down is there.
 type prober struct {
 	ms       []float64 // moving average, by data center
 	answered []bool    // whether a probe was ever answered, by data center

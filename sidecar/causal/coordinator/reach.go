@@ -8,7 +8,7 @@ import (
 )
 
 // A coordinator remembers of each shard how far its storage had come, so that an older copy of that is noticed
-// (PROTOCOL, Older copies of a storage).
+// (PROTOCOL OLD).
 
 // ShardReach is how far the storage of a shard had come, as the shard has said.
 type ShardReach struct {
@@ -37,18 +37,25 @@ func (c *Coordinator) reachOf(l *lane, incarnation uint64) causal.Reach {
 	return r
 }
 
-// tellReach tells a shard under another slot map what is remembered of its storage, and nothing of a lane. It moves
-// slots only when it has heard that, and until it has moved them it goes on under that map.
-func (c *Coordinator) tellReach(shard topology.Node, l *lane, h *causal.LaneHello) {
-	if !c.isEstablished() || h.Lost || int(shard.DC) >= len(c.cfg.Topology.DCs) {
-		return
+// answerWithReach tells a shard what is remembered of its storage, and nothing of a lane:
+//   - a shard under another slot map moves slots only when it has heard that, and until it has moved them it goes on
+//     under that map;
+//   - a log that is lost remembers nothing, and knows nothing of what was sent. The shard is not to wait for it.
+func (c *Coordinator) answerWithReach(shard topology.Node, l *lane, h *causal.LaneHello) {
+	answer := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Adopting: true}
+	switch {
+	case h.Lost, int(shard.DC) >= len(c.cfg.Topology.DCs):
+		return // a shard that has lost its data asks until it is answered in full
+	case !c.log.isEstablished():
+		if len(c.DataLost()) == 0 {
+			return // it is not known yet whether the log is lost
+		}
+	case l != nil:
+		answer.Reached = c.reachOf(l, h.Incarnation)
+	default:
+		answer.Reached = c.log.pending.reachOf(shard)
 	}
-	reached := c.log.pending.reachOf(shard)
-	if l != nil {
-		reached = c.reachOf(l, h.Incarnation)
-	}
-	c.Send(causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Adopting: true,
-		Reached: reached}.Message(c.cfg.Self, shard))
+	c.Send(answer.Message(c.cfg.Self, shard))
 }
 
 // noteLostReach remembers the loss before this one of the shard of a lane, which the mark of this one replaces.

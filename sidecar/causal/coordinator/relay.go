@@ -9,7 +9,7 @@ import (
 
 // A leader is believed directly about the origins of its own data center only. What one data center cannot hear
 // directly reaches it through another one as signed vectors: a leader signs those of its data center, and the others
-// keep the newest of each data center and pass them on as they are (PROTOCOL §4, leaders).
+// keep the newest of each data center and pass them on as they are (PROTOCOL COO-15).
 
 // Signer signs for the leader of one data center, and verifies what the leaders of others have signed.
 type Signer interface {

@@ -15,8 +15,10 @@ func (c *Coordinator) SetTopology(now causal.Now, t *topology.Topology) {
 		c.leader.topo, c.leader.relay.topo = t, t
 	}
 	c.cfg.Topology = c.maps.View()
-	c.learnExclusions(now, causal.ExclusionsOf(t))
-	c.updateIntent(wasInTopology)
+	c.exclusion.learn(now, causal.ExclusionsOf(t))
+	if c.isInTopology() != wasInTopology {
+		c.member.renewIntent()
+	}
 	c.stayActive(now)
 	for _, l := range c.laneOrder {
 		l.flow.setMax(c.windowBound())

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Puts are sent again when their acknowledgement is late (PROTOCOL §4, lanes). A lane is then looked through from the
+// Puts are sent again when their acknowledgement is late (PROTOCOL LAN-10). A lane is then looked through from the
 // oldest unacknowledged put on, in a pass. A pass sends a little, and more only as acknowledgements of that come in: to
 // a shard that does not answer goes a little every 1.5 s, and one that is back gets what it lacks in a few round trips,
 // and never all at once.

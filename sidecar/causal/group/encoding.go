@@ -117,7 +117,8 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 	case EntryTruncate, EntryBase, EntryReset:
 		e.Position, e.Anchor = d.Uvarint(), d.stamp()
 	default:
-		return Entry{}, fmt.Errorf("entry %d of a group's log has the unknown kind %d", index, b[1])
+		return Entry{}, fmt.Errorf("entry %d of a group's log has the unknown kind %d: a later version has written "+
+			"it; start that version, or one after it, with this dataDir", index, b[1])
 	}
 	if d.Failed() || d.malformed || d.Left() != 0 || e.Kind != EntryState && e.Position == 0 {
 		return Entry{}, errEntry

@@ -7,7 +7,7 @@ import (
 )
 
 // With Options.External the log is not the whole state: the user of each member applies committed records, in order, to
-// a storage beside it (PROTOCOL, Shards on groups). The records of a log mean something only on a storage that has
+// a storage beside it (PROTOCOL SGR). The records of a log mean something only on a storage that has
 // those before them. So a member takes part when its storage has a foundation in the group: it is that from which the
 // group was created, or a copy of another member's, at the position from which its log goes on.
 
@@ -22,6 +22,9 @@ func (g *Group) SetFoundation(now causal.Now, group uint64) {
 	g.foundation = group
 	g.knockAt = min(g.knockAt, now.Mono)
 }
+
+// HasFoundation reports whether the user's storage has the foundation of a group.
+func (g *Group) HasFoundation(group uint64) bool { return g.foundation == group }
 
 // SetApplied says up to where the user's storage has the log, durably. The log is not collected beyond it.
 func (g *Group) SetApplied(pos uint64) { g.applied = max(g.applied, pos) }

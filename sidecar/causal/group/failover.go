@@ -234,7 +234,7 @@ func (g *Group) stepAnswer(now causal.Now, from ID, a *Answer) {
 	}
 	if g.isForeign(&a.Config) {
 		g.diverged = g.diverged || a.Serving
-		g.noteReplaced(&a.Config)
+		g.noteReplaced(now, &a.Config)
 		g.noteAlive(now, from, a.Damaged)
 		if g.isReplaced() && a.Whole {
 			g.events = append(g.events, Event{Kind: Reset})

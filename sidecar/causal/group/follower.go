@@ -10,8 +10,11 @@ import (
 func (g *Group) stepFrame(now causal.Now, from ID, f *Frame) {
 	if g.isForeign(&f.Config) {
 		g.diverged = true
-		g.noteReplaced(&f.Config)
+		g.noteReplaced(now, &f.Config)
 		return
+	}
+	if g.isReplaced() {
+		return // its primary does not know yet that what it sends is void
 	}
 	// A session that is over must change nothing: what it has written and is not committed is replaced.
 	if f.Session.Compare(g.state.Session) < 0 && !g.opts.Broken.Has(causal.AcceptDeposed) || g.damaged ||

@@ -113,10 +113,10 @@ func (g *Group) SetReplaceable(replaceable bool) { g.replaceable = replaceable }
 // given up is kept until the group that replaces it has.
 func (g *Group) SetWhole(whole bool) { g.whole = whole }
 
-// GivesUp reports whether the group is to be replaced by one of this member, whose user then empties its storage and
-// sets the foundation.
+// GivesUp reports whether the group is to be replaced by one of this member, or was, whose user then empties its
+// storage, and its log if there is any (Restore), and sets the foundation.
 func (g *Group) GivesUp() bool {
-	return g.isBlank() && (g.givesUpItself || g.givesUp && (g.lost || g.givesUpAbsent))
+	return g.isSuccessor() || g.isBlank() && (g.givesUpItself || g.givesUp && (g.lost || g.givesUpAbsent))
 }
 
 // Replaces reports whether the group of this member has taken the place of another one.
@@ -124,7 +124,7 @@ func (g *Group) Replaces(group uint64) bool { return g.state.Config.replaces(gro
 
 // replaceLost proposes the new group, and reports whether it has.
 func (g *Group) replaceLost(now causal.Now) bool {
-	if !g.GivesUp() || g.opts.External && g.foundation != g.self.Volume {
+	if !g.GivesUp() || g.isReplaced() || g.opts.External && g.foundation != g.self.Volume {
 		return false
 	}
 	if !g.register.fresh || !g.canRequest(now) {
@@ -150,11 +150,16 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 	if !g.isForeign(c) || !g.isBlank() || c.Epoch <= g.state.Config.Epoch {
 		return
 	}
-	// A life before this one may have proposed it, in place of whatever group.
-	if g.opts.External && c.Primary == g.self && (g.replacesAbsent || c.Nonce.Life != g.state.Life) {
+	if c.Group == g.self.Volume && g.opts.External && g.foundation != c.Group {
+		return // the user's storage comes first: GivesUp
+	}
+	// A life before this one may have proposed it, in place of whatever group; and members of the former one have been
+	// heard of, if this one is its successor.
+	if c.Primary == g.self && (g.isSuccessor() || g.opts.External &&
+		(g.replacesAbsent || c.Nonce.Life != g.state.Life)) {
 		g.grantUntil = max(g.grantUntil, now.Mono+g.untilReplacedNotice())
 	}
-	g.state.Config, g.lost, g.diverged = Config{}, false, false
+	g.state.Config, g.replacedBy, g.lost, g.diverged = Config{}, Config{}, false, false
 	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
 }
 
@@ -176,14 +181,26 @@ func (g *Group) mayReplaceAbsent() bool {
 
 // noteReplaced takes in the configuration of another group. If that has taken the place of the one that this volume
 // belongs to, what is here is void: it does not serve any more.
-func (g *Group) noteReplaced(c *Config) {
-	if !c.replaces(g.state.Config.Group) || g.isBlank() || c.Epoch <= g.replacedBy.Epoch ||
+func (g *Group) noteReplaced(now causal.Now, c *Config) {
+	if !c.replaces(g.state.Config.Group) || g.isBlank() && c.Group != g.self.Volume || c.Epoch <= g.replacedBy.Epoch ||
 		g.opts.Broken.Has(causal.ReplacedServes) {
 		return
 	}
 	if g.replacedBy = *c; g.lead != nil {
 		g.stop(false)
 	}
+	if g.isSuccessor() && !g.opts.External && !g.isBlank() {
+		g.startAt(now, 0, Stamp{})
+	}
+}
+
+// isSuccessor reports whether the group that has taken the place of the one here is that of this member, which is in no
+// configuration of the former: it had proposed the new one, did not hear whether that was done, and has followed the
+// former one again, of which somebody has come back. Then what it has of the former is void, and the new one begins
+// without it. Else: nobody serves, since the new one has no other member.
+func (g *Group) isSuccessor() bool {
+	return g.replacedBy.Group == g.self.Volume && !g.isMember() && !g.damaged &&
+		!g.opts.Broken.Has(causal.SuccessorFollows)
 }
 
 // isReplaced reports whether another group has taken the place of the one that this volume belongs to.

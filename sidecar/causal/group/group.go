@@ -1,4 +1,4 @@
-// Package group replicates one log over the members of a group (PROTOCOL, Groups). One member, the primary, appends
+// Package group replicates one log over the members of a group (PROTOCOL GRP). One member, the primary, appends
 // opaque records for its user; a record is committed when it is durable on all members of the configuration. The
 // configuration is the value of a register that offers linearizable reads and compare-and-swap, e.g. a key in etcd; it
 // is needed to change the configuration, and for nothing else. A group with one member may do without.
@@ -31,7 +31,7 @@ func (d Desired) has(name string) bool { return len(d.Names) == 0 || slices.Cont
 
 // Group is one member of a group.
 //
-// Invariants, of all members together (PROTOCOL, Groups):
+// Invariants, of all members together (PROTOCOL GRP):
 //   - a record that is committed in a configuration is durable on all of its members, and on all members that it may
 //     turn into unnoticed;
 //   - a member takes part in sessions in ascending order, also across restarts;

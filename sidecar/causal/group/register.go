@@ -179,7 +179,7 @@ func (g *Group) observe(now causal.Now, res RegisterResult) {
 	case r.knownEpoch == 0:
 	case res.Found && res.Config.Group != r.knownGroup:
 		if problem = frozenForeign; r.cluster == r.knownCluster {
-			g.noteReplaced(&res.Config)
+			g.noteReplaced(now, &res.Config)
 		}
 	case r.knownCluster == "":
 		// This group was in no register yet, but for a swap of its only member that may have applied.

@@ -113,7 +113,9 @@ func (s *Status) Problem() string {
 	case s.Frozen != "":
 		return "it is not changed until somebody decides: " + s.Frozen
 	case s.Lost:
-		return "the volumes of all its members are gone or damaged"
+		return "the volumes of all its members are gone or damaged: put that of one back as it was when its process " +
+			"stopped, or give up what they held; see docs/disasters.md, All members of a shard are lost, and All " +
+			"members of a coordinator are lost"
 	case s.Diverged:
 		return "this volume belongs to another group: empty it, or put back the right one"
 	}

@@ -1,4 +1,4 @@
-// Package member is the state machine of one member of a coordinator's group (PROTOCOL, Groups): a group.Group that
+// Package member is the state machine of one member of a coordinator's group (PROTOCOL CGR): a group.Group that
 // holds the write-buffer log, and while this member serves, the coordinator.Coordinator whose log that is.
 //
 // The coordinator's machine is built from the log when the group begins to serve here, and dropped when it stops. It

@@ -49,6 +49,9 @@ type modelRegister struct {
 	register group.Config
 	away     bool
 	full     bool // it answers, and takes no change
+	// holds: the outcome of a swap is not told, and the swap is held.
+	holds bool
+	held  []group.RegisterOp
 }
 
 func (r *modelRegister) request(op group.RegisterOp) group.RegisterResult {
@@ -57,16 +60,25 @@ func (r *modelRegister) request(op group.RegisterOp) group.RegisterResult {
 	}
 	res := group.RegisterResult{ID: op.ID, Outcome: group.Done, Cluster: "c", Found: r.register.Epoch > 0,
 		Config: r.register}
+	if op.Swap && r.holds {
+		r.held = append(r.held, op)
+		res.Outcome = group.Unknown
+		return res
+	}
 	if op.Swap && r.full {
 		res.Outcome = group.Unknown
 		return res
 	}
-	if op.Swap {
-		if op.Expect != r.register.Nonce {
-			res.Outcome = group.Failed
-			return res
-		}
-		r.register = op.Config
+	if op.Swap && !r.swap(op) {
+		res.Outcome = group.Failed
 	}
 	return res
+}
+
+func (r *modelRegister) swap(op group.RegisterOp) bool {
+	if op.Expect != r.register.Nonce {
+		return false
+	}
+	r.register = op.Config
+	return true
 }

@@ -50,7 +50,7 @@ const (
 	retryTaskAfter = int64(100 * time.Millisecond)
 )
 
-// Storage is the state machine of one member of a shard's group (PROTOCOL, Shards on groups): a group.Group whose
+// Storage is the state machine of one member of a shard's group (PROTOCOL SGR): a group.Group whose
 // records are changes, and what applies them to the local storage when they are committed.
 //
 // Invariants: the storage has exactly the changes up to applied.Position, but while it is copied, and perhaps those of
@@ -86,10 +86,11 @@ type Storage struct {
 	session   uint64
 	sessions  uint64
 	proposed  proposals
-	givers    []*giver
+	sources   []*copySource
 	copying   *copying // nil: the storage is not copied
 	copies    uint64
-	cleared   bool // the storage was emptied since, as its group is given up
+	cleared   bool   // the storage was emptied since, as its group is given up
+	emptied   uint64 // index of the entry with which the log was, too; 0: it was not since this start
 	outbox    []causal.Message
 }
 
@@ -283,7 +284,7 @@ func (s *Storage) handle(now causal.Now, e *group.Event) {
 	case group.Lead:
 		s.leads, s.leadsFrom, s.cleared = true, e.Position, false
 	case group.Stop:
-		s.leads, s.session, s.givers = false, 0, nil
+		s.leads, s.session, s.sources = false, 0, nil
 		s.proposed.reset()
 	case group.Reset:
 		s.giveUp = true

@@ -76,7 +76,7 @@ func (s *Storage) startTask(now causal.Now) {
 // has lost nothing. (Fault GiveUpUncleared.)
 func (s *Storage) prepareReplacement() {
 	own := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
-	if s.marker == own {
+	if s.marker == own && s.group.HasFoundation(own.Group) {
 		return
 	}
 	if s.holdsSomething() && !s.cleared && !s.cfg.Broken.Has(causal.GiveUpUncleared) {
@@ -88,9 +88,18 @@ func (s *Storage) prepareReplacement() {
 			done: func(causal.Now, *StorageTaskResult) { s.marker, s.cleared = marker, true }})
 		return
 	}
+	// A member that has followed the group that is given up has a log too. It is emptied before the marker says that
+	// the storage has nothing, as for a copy.
+	if s.group.Last() > 0 || s.group.Base() > 1 {
+		s.emptied, _ = s.group.Restore(s.now, 0, group.Stamp{})
+	}
+	if !s.group.IsDurable(s.emptied) {
+		return
+	}
 	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: own},
 		done: func(now causal.Now, _ *StorageTaskResult) {
-			s.applied, s.marker = own, own
+			s.applied, s.marker, s.doubted = own, own, false
+			s.attempted, s.counted, s.queued, s.progressAt = 0, 0, 0, now.Mono
 			s.group.SetFoundation(now, own.Group)
 		}})
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// giver is what a primary knows of a member that copies its storage.
+// copySource is the primary's end of the copy of its storage that another member makes.
 //
 // Pages are fuzzy: they are read one after the other, while changes are applied. The one who copies goes on from the
 // log behind start, which was applied before the first page was read. A change is that of whole keys, so what it does
 // is right also on a key that is newer, once the later changes have been made too. So the log is kept from hold on.
-type giver struct {
+type copySource struct {
 	to     topology.Node
 	volume uint64
 	id     uint64
@@ -58,7 +58,7 @@ func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest
 	if !s.leads {
 		return
 	}
-	g := s.giverFor(from)
+	g := s.sourceFor(from)
 	switch {
 	case g != nil && g.volume == r.From && r.ID < g.id:
 		return // of an earlier copy
@@ -68,9 +68,9 @@ func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest
 		return
 	default:
 		s.letGo(g)
-		g = &giver{to: from, volume: r.From, id: r.ID, start: s.applied.Position, stamp: s.applied.Stamp,
+		g = &copySource{to: from, volume: r.From, id: r.ID, start: s.applied.Position, stamp: s.applied.Stamp,
 			hold: s.applied.Position}
-		s.givers = append(s.givers, g)
+		s.sources = append(s.sources, g)
 	}
 	switch r.Page {
 	case g.page: // asked again: the answer may be lost
@@ -82,27 +82,27 @@ func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest
 	g.wanted = true
 }
 
-func (s *Storage) giverFor(n topology.Node) *giver {
-	if i := slices.IndexFunc(s.givers, func(g *giver) bool { return g.to == n }); i >= 0 {
-		return s.givers[i]
+func (s *Storage) sourceFor(n topology.Node) *copySource {
+	if i := slices.IndexFunc(s.sources, func(g *copySource) bool { return g.to == n }); i >= 0 {
+		return s.sources[i]
 	}
 	return nil
 }
 
-func (s *Storage) letGo(g *giver) {
-	s.givers = slices.DeleteFunc(s.givers, func(h *giver) bool { return h == g })
+func (s *Storage) letGo(g *copySource) {
+	s.sources = slices.DeleteFunc(s.sources, func(h *copySource) bool { return h == g })
 }
 
 // startRead reads the next page that somebody waits for.
 func (s *Storage) startRead() bool {
-	for _, g := range s.givers {
+	for _, g := range s.sources {
 		if !g.wanted {
 			continue
 		}
 		page := g.page
 		t := task{StorageTask: StorageTask{Kind: TaskRead, After: g.after, First: page == 1, MaxBytes: pageBytes}}
 		t.done = func(_ causal.Now, r *StorageTaskResult) {
-			if g.page == page && slices.Contains(s.givers, g) {
+			if g.page == page && slices.Contains(s.sources, g) {
 				s.givePage(g, r)
 			}
 		}
@@ -113,7 +113,7 @@ func (s *Storage) startRead() bool {
 }
 
 // givePage sends a page that was read.
-func (s *Storage) givePage(g *giver, r *StorageTaskResult) {
+func (s *Storage) givePage(g *copySource, r *StorageTaskResult) {
 	g.wanted = false
 	if r.BadCursor {
 		s.sendChunk(g.to, &copyChunk{To: g.volume, ID: g.id, Page: g.page, Restart: true})
@@ -135,11 +135,11 @@ func (s *Storage) sendChunk(to topology.Node, c *copyChunk) {
 
 // advanceGivers lets go who is a member by now, is silent, or would fill the log.
 func (s *Storage) advanceGivers(now causal.Now) {
-	if len(s.givers) == 0 {
+	if len(s.sources) == 0 {
 		return
 	}
 	full := s.group.LogBytes() > s.cfg.MaxLogBytes-s.cfg.MaxLogBytes/10
-	s.givers = slices.DeleteFunc(s.givers, func(g *giver) bool {
+	s.sources = slices.DeleteFunc(s.sources, func(g *copySource) bool {
 		id := group.ID{Name: nameOf(g.to), Volume: g.volume}
 		if match, ok := s.group.MatchOf(id); ok && match > g.hold {
 			g.hold, g.heardAt = match, now.Mono
@@ -151,7 +151,7 @@ func (s *Storage) advanceGivers(now causal.Now) {
 // heldByGivers returns the position behind which the log is kept for those who copy the storage.
 func (s *Storage) heldByGivers() uint64 {
 	hold := uint64(math.MaxUint64 - 1)
-	for _, g := range s.givers {
+	for _, g := range s.sources {
 		hold = min(hold, g.hold)
 	}
 	return hold

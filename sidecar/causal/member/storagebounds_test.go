@@ -124,3 +124,22 @@ func TestAProposalAllocatesLittle(t *testing.T) {
 		t.Errorf("a change of 100 KiB allocates %d bytes", n)
 	}
 }
+
+// What waits when a session ends is forgotten, and takes no room from those after it.
+func TestWhatWaitedInASessionThatIsOverTakesNoRoom(t *testing.T) {
+	p := proposals{maxRecordBytes: 2 * maxWaitingBytes}
+	fill := func() (taken int) {
+		for ; taken < 1000; taken++ {
+			if _, err := p.push(changeOf(make([]byte, 1<<20))); err != nil {
+				return taken
+			}
+		}
+		return taken
+	}
+	first := fill()
+	p.reset()
+	p.begin(0)
+	if again := fill(); first == 0 || first == 1000 || again != first {
+		t.Errorf("%d changes wait in the first session, and %d in the next one", first, again)
+	}
+}

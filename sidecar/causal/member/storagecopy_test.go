@@ -219,8 +219,8 @@ func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	r.await("a request", func() bool { return len(*held) > 0 })
 	r.next(held)
 	p := r.primary()
-	r.await("a giver", func() bool { return len(p.s.givers) == 1 })
-	start := p.s.givers[0].start
+	r.await("a source of the copy", func() bool { return len(p.s.sources) == 1 })
+	start := p.s.sources[0].start
 	for i := range 100 {
 		r.mustWrite(fmt.Sprint(i))
 	}
@@ -229,8 +229,8 @@ func TestTheLogIsKeptForACopyAndNotForEver(t *testing.T) {
 	}
 	q.crash()
 	r.await("the log to be collected", func() bool { return p.s.group.Base() > start+1 })
-	if len(p.s.givers) != 0 {
-		t.Error("the giver is still there")
+	if len(p.s.sources) != 0 {
+		t.Error("the source of the copy is still there")
 	}
 	r.copied = func(*causal.Message) int { return 1 }
 	r.start(q)
@@ -248,7 +248,7 @@ func TestTheLogIsKeptFromWhereTheStorageOfThePrimaryIs(t *testing.T) {
 	}
 	r.pass(100 * time.Millisecond)
 	r.next(held)
-	start := p.s.givers[0].start
+	start := p.s.sources[0].start
 	if commit := p.s.group.Commit(); commit < start+5 {
 		t.Fatalf("the storage has %d, and %d are committed", start, commit)
 	}

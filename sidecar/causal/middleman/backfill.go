@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// backfill gets back from other rings what a storage has lost (PROTOCOL, Backfill), while the middleman takes puts and
+// backfill gets back from other rings what a storage has lost (PROTOCOL BKF), while the middleman takes puts and
 // answers no read:
 //
 //  1. Asking. Every coordinator forgets what this shard had acknowledged of incomplete writes, sends these again, and
@@ -25,18 +25,23 @@ import (
 // Invariant: a key that was looked up holds the newest version that was complete when all coordinators had answered, or
 // a greater one, or it holds none and that version is a deletion at or below the horizon.
 type backfill struct {
-	m         *Middleman
+	*shared
+	lanes       *lanes
+	tombstones  *tombstones
+	oldVersions *oldVersions
+	fences      *fences
+
 	stage     backfillStage
 	round     uint64 // of the LaneHellos that count
 	surpassed uint64 // an incarnation of this shard, above this one, that a coordinator knows
 	// suspects are keys of puts that may have been complete, and overwritten, before all coordinators had answered: one
-	// that restarts sends such puts again. They are looked up once more.
+	// that restarts sends such puts again; and those of mayHaveLost. They are looked up once more.
 	suspects map[string]struct{}
 	// admitted are the origins whose coordinators have answered, with the fences of their logs.
 	admitted map[topology.Origin]*claim
 
 	configured, topo *topology.Topology // the last one, and the one whose slot maps are those of the donors
-	ring             topology.RingID    // of the donors; NoRing: there is none
+	donors           topology.RingID    // the ring of the donors; NoRing: there is none
 	copied           [topology.Slots]bool
 	donor            *donor // that is being listed
 	own              ownKeys
@@ -93,8 +98,9 @@ type donor struct {
 	listed bool
 }
 
-func newBackfill(m *Middleman, now causal.Now) *backfill {
-	return &backfill{m: m, round: 1, ring: topology.NoRing,
+func newBackfill(s *shared, ls *lanes, ts *tombstones, vs *oldVersions, f *fences) *backfill {
+	return &backfill{shared: s, lanes: ls, tombstones: ts, oldVersions: vs, fences: f,
+		round: 1, donors: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
 		withoutData: map[topology.Node]bool{},
 		accepted:    newAcceptedLoss()}
@@ -123,24 +129,23 @@ func (m *Middleman) helloRound() uint64 {
 }
 
 func (b *backfill) tick(now causal.Now) {
-	m := b.m
 	b.raiseHorizon()
 	switch b.stage {
 	case backfillAsking:
-		if m.lanes.allSynced || m.cfg.Broken.Has(causal.BackfillBeforeAnswers) {
+		if b.lanes.allSynced || b.cfg.Broken.Has(causal.BackfillBeforeAnswers) {
 			b.stage, b.heardAt = backfillCopying, now.Mono
-			if m.cfg.DataKept { // nobody else has the data
+			if b.cfg.DataKept { // nobody else has the data
 				b.catchUp(now)
 			}
 		}
 	case backfillCopying:
-		if b.m.cfg.AcceptLoss {
+		if b.cfg.AcceptLoss {
 			b.giveUp()
 		}
 		b.chooseRing(now)
 		b.copy(now)
 	case backfillCatchingUp:
-		if m.lanes.allSynced && m.lanes.areClean() {
+		if b.lanes.allSynced && b.lanes.areClean() {
 			b.stage = backfillDone
 		}
 	}
@@ -153,38 +158,51 @@ func (b *backfill) notePut(key string, l *lane, hlc causal.HLC) {
 	}
 }
 
+// mayHaveLost reports whether a key that storage does not have may be lost, and not deleted: it was not copied yet.
+// Then the horizon says nothing about it, and a value that merges is written without. Else: the value remembers that
+// everything up to the horizon was overwritten, also what the donors have of it. They are asked again when all is
+// copied: if they have dropped a tombstone of the key, they are who knows.
+func (b *backfill) mayHaveLost(t *task, r *StorageResult) bool {
+	if r.Found || !t.record().Value.Merges() || b.cfg.DataKept || b.stage > backfillCopying ||
+		b.copied[topology.SlotOf(t.key)] || !b.wants(t.key) || b.cfg.Broken.Has(causal.BackfillLostDeleted) {
+		return false
+	}
+	b.suspects[t.key] = struct{}{}
+	return true
+}
+
 // chooseRing chooses the ring of the donors: another one if it is silent or refuses.
 func (b *backfill) chooseRing(now causal.Now) {
-	t := b.m.lanes.coordinators
+	t := b.lanes.coordinators
 	if len(b.lookups) == 0 && (b.donor == nil || !b.donor.asked) {
 		b.heardAt = now.Mono
 	}
 	silent := now.Mono-b.heardAt >= int64(donorTimeout)
-	if silent && b.m.cfg.AcceptLoss {
+	if silent && b.cfg.AcceptLoss {
 		b.noteSilence(now)
 	}
-	next := b.ring
+	next := b.donors
 	if silent || next == topology.NoRing {
 		b.heardAt, next = now.Mono, b.ringAfter(t)
 	}
-	if silent && next == b.ring && t == b.configured { // perhaps it asks who has left the ring
+	if silent && next == b.donors && t == b.configured { // perhaps it asks who has left the ring
 		b.useMap(b.otherMaps(), false)
 	}
-	if t != b.configured || next != b.ring {
-		isSame := next == b.ring && t.Map(next) == b.topo.Map(next)
-		b.configured, b.ring = t, next
+	if t != b.configured || next != b.donors {
+		isSame := next == b.donors && t.Map(next) == b.topo.Map(next)
+		b.configured, b.donors = t, next
 		b.useMap(t, isSame)
 	}
 }
 
 // ringAfter returns the next ring that can give data.
 func (b *backfill) ringAfter(t *topology.Topology) topology.RingID {
-	first := b.m.ring
-	if b.ring != topology.NoRing {
-		first = b.ring
+	first := b.ring
+	if b.donors != topology.NoRing {
+		first = b.donors
 	}
 	next := topology.RingID((int(first) + 1) % len(t.Rings))
-	if next == b.m.ring {
+	if next == b.ring {
 		next = topology.RingID((int(next) + 1) % len(t.Rings))
 	}
 	return next
@@ -194,7 +212,7 @@ func (b *backfill) ringAfter(t *topology.Topology) topology.RingID {
 // old or the new one.
 func (b *backfill) noteMap(id topology.MapID) {
 	other := b.otherMaps()
-	if id != b.topo.Map(b.ring) && id == other.Map(b.ring) {
+	if id != b.topo.Map(b.donors) && id == other.Map(b.donors) {
 		b.useMap(other, false)
 	}
 }
@@ -203,7 +221,7 @@ func (b *backfill) noteMap(id topology.MapID) {
 // round.
 func (b *backfill) otherMaps() *topology.Topology {
 	if b.topo == b.configured {
-		return b.configured.WithOldMaps(topology.RingsOf(b.ring))
+		return b.configured.WithOldMaps(topology.RingsOf(b.donors))
 	}
 	return b.configured
 }
@@ -215,7 +233,7 @@ func (b *backfill) useMap(t *topology.Topology, isSame bool) {
 	if isSame {
 		return
 	}
-	if !b.m.cfg.Broken.Has(causal.DonorMoves) {
+	if !b.cfg.Broken.Has(causal.DonorMoves) {
 		b.donor = nil
 	}
 	for id, l := range b.lookups {
@@ -233,12 +251,12 @@ func (b *backfill) copy(now causal.Now) {
 	b.startLookups(now)
 	idle := len(b.queue)+len(b.lookups) == 0
 	switch {
-	case len(b.queue) >= b.m.cfg.BackfillPage:
+	case len(b.queue) >= b.cfg.BackfillPage:
 	case !b.own.ended:
 		b.listOwnKeys()
 	case b.donor != nil && !b.donor.listed:
 		b.listDonor(now)
-	case !idle || b.m.tombstones.horizon < b.horizon:
+	case !idle || b.tombstones.horizon < b.horizon:
 	case b.donor != nil:
 		b.finishDonor()
 	case b.nextDonor(now):
@@ -256,19 +274,19 @@ func (b *backfill) copy(now causal.Now) {
 // catchUp asks the coordinators again: what was copied and is not complete is at or below what they answer now.
 func (b *backfill) catchUp(now causal.Now) {
 	b.stage, b.round = backfillCatchingUp, b.round+1
-	if b.m.cfg.Broken.Has(causal.BackfillEarly) {
+	if b.cfg.Broken.Has(causal.BackfillEarly) {
 		b.stage = backfillDone
 	}
-	b.m.lanes.desynchronize(now)
+	b.lanes.desynchronize(now)
 }
 
 // nextDonor begins with the next middleman that has slots which were not copied. It returns false if there is none.
 func (b *backfill) nextDonor(now causal.Now) bool {
 	for s := range topology.Slots {
-		if !b.copied[s] && b.m.owns(topology.Slot(s)) {
-			b.donor = &donor{node: b.topo.Owner(b.ring, topology.Slot(s))}
-			if b.m.cfg.Missing == nil {
-				b.m.Send(causal.Count{ID: b.newID()}.Message(b.m.cfg.Self, b.donor.node))
+		if !b.copied[s] && b.owns(topology.Slot(s)) {
+			b.donor = &donor{node: b.topo.Owner(b.donors, topology.Slot(s))}
+			if b.cfg.Missing == nil {
+				b.Send(causal.Count{ID: b.newID()}.Message(b.cfg.Self, b.donor.node))
 			}
 			return true
 		}
@@ -278,7 +296,7 @@ func (b *backfill) nextDonor(now causal.Now) bool {
 
 // isGivenBy reports whether a slot is to be copied from a donor.
 func (b *backfill) isGivenBy(d topology.Node, s topology.Slot) bool {
-	return !b.copied[s] && b.m.owns(s) && b.topo.Owner(b.ring, s) == d
+	return !b.copied[s] && b.owns(s) && b.topo.Owner(b.donors, s) == d
 }
 
 // finishDonor notes that every key of the donor was looked up.
@@ -317,7 +335,7 @@ func (m *Middleman) Backfill() (p BackfillProgress, ok bool) {
 		return p, false
 	}
 	p = BackfillProgress{Stage: backfillStages[b.stage], Keys: b.keys, Expected: max(b.expected, b.keys),
-		Bytes: b.bytes, Donors: b.ring, Kept: m.cfg.DataKept, NobodyHas: b.nobodyHas()}
+		Bytes: b.bytes, Donors: b.donors, Kept: m.cfg.DataKept, NobodyHas: b.nobodyHas()}
 	if b.stage == backfillAsking || b.stage == backfillCatchingUp {
 		p.Waiting = m.lanes.unclean(b.stage == backfillCatchingUp)
 	}

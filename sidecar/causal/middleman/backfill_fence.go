@@ -11,18 +11,17 @@ import (
 // admit takes the generation of the log that an origin has now. It returns false if the log was given up, or while the
 // fence against earlier ones is not durable.
 func (b *backfill) admit(now causal.Now, o topology.Origin, generation uint64) bool {
-	fences := &b.m.salvages.fences
-	if generation < b.m.fenceOf(now, o) || !b.m.isPlausible(now, generation) {
+	if generation < b.fences.of(now, o) || !b.isPlausible(now, generation) {
 		return false
 	}
 	c := b.admitted[o]
-	if c == nil || generation > b.m.fenceOf(now, o) {
+	if c == nil || generation > b.fences.of(now, o) {
 		c = &claim{fenced: generation == 0}
 		b.admitted[o] = c
 	}
 	if !c.fenced {
-		*fences = fences.With(o, generation)
-		b.m.fence(o, c)
+		b.fences.want(o, generation)
+		b.fences.save(o, c)
 	}
 	return c.fenced
 }
@@ -31,5 +30,5 @@ func (b *backfill) admit(now causal.Now, o topology.Origin, generation uint64) b
 // be in this ring only.
 func (b *backfill) takesPutsOf(o topology.Origin) bool {
 	c := b.admitted[o]
-	return c != nil && c.fenced || b.m.cfg.Broken.Has(causal.BackfillUnfenced)
+	return c != nil && c.fenced || b.cfg.Broken.Has(causal.BackfillUnfenced)
 }

@@ -20,8 +20,8 @@ type lookup struct {
 func (b *backfill) listOwnKeys() {
 	if !b.own.asked {
 		b.own.asked = true
-		b.m.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.m.cfg.BackfillPage},
-			&task{kind: taskScan, read: readRequest{from: b.m.cfg.Self}})
+		b.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.cfg.BackfillPage},
+			&task{kind: taskScan, read: readRequest{from: b.cfg.Self}})
 	}
 }
 
@@ -35,7 +35,7 @@ func (b *backfill) takeOwnKeys(r StorageResult) {
 		return
 	}
 	for _, key := range r.Keys {
-		if b.m.owns(topology.SlotOf(key)) && b.wants(key) {
+		if b.owns(topology.SlotOf(key)) && b.wants(key) {
 			b.queue = append(b.queue, key)
 		}
 	}
@@ -51,8 +51,8 @@ func (b *backfill) listDonor(now causal.Now) {
 		d.asked, d.id = true, b.newID()
 	}
 	d.askAt = now.Mono + int64(donorRetry)
-	b.m.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.m.cfg.BackfillPage), Map: b.topo.Map(b.ring),
-		Wanted: b.wantedOf(d.node)}.Message(b.m.cfg.Self, d.node))
+	b.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.cfg.BackfillPage), Map: b.topo.Map(b.donors),
+		Wanted: b.wantedOf(d.node)}.Message(b.cfg.Self, d.node))
 }
 
 func (b *backfill) handleReply(now causal.Now, msg *causal.Message) {
@@ -101,9 +101,9 @@ func (b *backfill) nobodyHas() bool {
 
 // isWithNobody reports whether a slot is to be copied whose middlemen in all other rings have lost their data.
 func (b *backfill) isWithNobody(t *topology.Topology, s topology.Slot) bool {
-	lost := len(b.withoutData) > 0 && !b.copied[s] && b.m.owns(s)
+	lost := len(b.withoutData) > 0 && !b.copied[s] && b.owns(s)
 	for r := 0; lost && r < len(t.Rings); r++ {
-		lost = topology.RingID(r) == b.m.ring || b.withoutData[t.Owner(topology.RingID(r), s)]
+		lost = topology.RingID(r) == b.ring || b.withoutData[t.Owner(topology.RingID(r), s)]
 	}
 	return lost
 }
@@ -112,7 +112,7 @@ func (b *backfill) isWithNobody(t *topology.Topology, s topology.Slot) bool {
 func (b *backfill) noteCount(keys uint64) {
 	given, all := uint64(0), uint64(0)
 	for s := range topology.Slots {
-		if b.topo.Owner(b.ring, topology.Slot(s)) == b.donor.node {
+		if b.topo.Owner(b.donors, topology.Slot(s)) == b.donor.node {
 			all++
 			if b.isGivenBy(b.donor.node, topology.Slot(s)) {
 				given++
@@ -137,7 +137,7 @@ func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.Scan
 	case r.Err == causal.ErrNotFound: // its storage cannot continue
 		d.next, d.asked = "", false
 		return
-	case r.Err != causal.OK || !r.TellsHorizon || r.Map != b.topo.Map(b.ring):
+	case r.Err != causal.OK || !r.TellsHorizon || r.Map != b.topo.Map(b.donors):
 		return // it is asked again; if it goes on so, another ring is asked
 	}
 	b.heardAt = now.Mono
@@ -146,7 +146,7 @@ func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.Scan
 			b.queue = append(b.queue, key)
 		}
 	}
-	b.horizon = max(b.horizon, min(r.Horizon, b.m.timeLimit(now)))
+	b.horizon = max(b.horizon, min(r.Horizon, b.timeLimit(now)))
 	d.next, d.asked, d.askAt, d.listed = r.Next, false, 0, r.Next == ""
 }
 
@@ -159,7 +159,7 @@ func (b *backfill) startLookups(causal.Now) {
 		b.queue = b.queue[1:]
 		id := b.newID()
 		b.lookups[id] = &lookup{key: key}
-		b.m.tasks.request(StorageOp{Kind: StorageRead, Key: key},
+		b.tasks.request(StorageOp{Kind: StorageRead, Key: key},
 			&task{kind: taskLookUp, key: key, read: readRequest{id: id}})
 	}
 }
@@ -175,7 +175,7 @@ func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
 	case r.Found && !r.Foreign && keystate.Identifies(&r.Record):
 		l.known = r.Record.Version
 	}
-	l.asked, l.node = true, b.topo.Owner(b.ring, topology.SlotOf(l.key))
+	l.asked, l.node = true, b.topo.Owner(b.donors, topology.SlotOf(l.key))
 	if b.isGivenUp(l) {
 		b.finishLookup(t.read.id)
 		return
@@ -185,8 +185,8 @@ func (b *backfill) askDonor(now causal.Now, t *task, r StorageResult) {
 
 func (b *backfill) sendLookup(now causal.Now, id uint64, l *lookup) {
 	l.sent = now.Mono
-	b.m.Send(causal.Get{ID: id, Key: l.key, VersionOnly: l.known.Written(),
-		Known: l.known}.Message(b.m.cfg.Self, l.node))
+	b.Send(causal.Get{ID: id, Key: l.key, VersionOnly: l.known.Written(),
+		Known: l.known}.Message(b.cfg.Self, l.node))
 }
 
 func (b *backfill) repeatLookups(now causal.Now) {
@@ -220,7 +220,7 @@ func (b *backfill) takeLookup(now causal.Now, from topology.Node, r causal.GetRe
 		return // it is asked again; if it goes on to refuse, another ring is asked
 	}
 	v := r.Record.Version
-	if v.HLC > b.m.timeLimit(now) {
+	if v.HLC > b.timeLimit(now) {
 		return
 	}
 	b.heardAt = now.Mono
@@ -234,7 +234,7 @@ func (b *backfill) takeLookup(now causal.Now, from topology.Node, r causal.GetRe
 		b.raiseHorizon()
 	case v.Written() && (v != l.known || !keystate.Identifies(&r.Record)):
 		b.bytes += uint64(r.Record.Value.Size())
-		b.m.tasks.submit(t)
+		b.tasks.submit(t)
 	default: // it is here, or something else than this deployment has written it
 		b.finishLookup(r.ID)
 	}
@@ -248,19 +248,19 @@ func (b *backfill) finishLookup(id uint64) {
 // raiseHorizon makes durable what donors say of dropped tombstones, before anything is removed: a coordinator that has
 // restarted may send an older put of the key afterwards. Then it submits what waits for that.
 func (b *backfill) raiseHorizon() {
-	ts := &b.m.tombstones
+	ts := b.tombstones
 	waiting := b.awaiting
 	b.awaiting = nil
 	for _, t := range waiting {
 		if t.copied.record.Version.HLC <= ts.horizon {
-			b.m.tasks.submit(t)
+			b.tasks.submit(t)
 		} else {
 			b.awaiting = append(b.awaiting, t)
 		}
 	}
 	if b.horizon > ts.horizon && !ts.raisingHorizon {
 		ts.raisingHorizon = true
-		b.m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: b.horizon},
+		b.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: b.horizon},
 			&task{kind: taskRaiseHorizon, horizon: b.horizon})
 	}
 }
@@ -274,35 +274,35 @@ type copiedRecord struct {
 
 // continueMerge takes the result of the task's last storage request. The task is alone in the queue of its key, as a
 // write is.
-func (m *Middleman) continueMerge(t *task, r StorageResult) {
+func (b *backfill) continueMerge(t *task, r StorageResult) {
 	c := t.copied
 	switch {
 	case r.Failed:
-		m.tasks.retries = append(m.tasks.retries, t)
+		b.tasks.retries = append(b.tasks.retries, t)
 		return
 	case t.stored:
-		m.oldVersions.noteOtherWrite(t.key)
-	case m.mergeCopied(c, &r):
+		b.oldVersions.noteOtherWrite(t.key)
+	case b.mergeCopied(c, &r):
 		t.stored, t.found = true, r.Found
-		m.requestMerge(t)
+		b.requestMerge(t)
 		return
 	}
-	m.backfill.finishLookup(c.lookup)
-	m.tasks.release(t)
+	b.finishLookup(c.lookup)
+	b.tasks.release(t)
 }
 
 // mergeCopied joins what a donor has of a key with what storage has, and reports whether that changes the latter.
-func (m *Middleman) mergeCopied(c *copiedRecord, r *StorageResult) bool {
+func (b *backfill) mergeCopied(c *copiedRecord, r *StorageResult) bool {
 	if !r.Found || r.Foreign {
 		return !c.missing
 	}
-	joined, changed := keystate.Add(m.cfg.Types, r.Record, c.record)
+	joined, changed := keystate.Add(b.cfg.Types, r.Record, c.record)
 	c.record, c.missing = joined, c.missing && !joined.Value.Merges()
 	return changed
 }
 
 // requestMerge issues the next storage request of a merge.
-func (m *Middleman) requestMerge(t *task) {
+func (b *backfill) requestMerge(t *task) {
 	op := StorageOp{Kind: StorageRead, Key: t.key}
 	switch {
 	case t.stored && t.copied.missing:
@@ -310,5 +310,5 @@ func (m *Middleman) requestMerge(t *task) {
 	case t.stored:
 		op.Kind, op.Record, op.KeyExists = StorageWrite, t.copied.record, t.found
 	}
-	m.tasks.request(op, t)
+	b.tasks.request(op, t)
 }

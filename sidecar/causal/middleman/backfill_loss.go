@@ -8,25 +8,25 @@ import (
 )
 
 // Which keys a backfill is for, which keys of a storage that has lost some are given to others, and what becomes of
-// those that nobody has, if a person has accepted that (PROTOCOL, Backfill).
+// those that nobody has, if a person has accepted that (PROTOCOL LOSS-12).
 
 // gives reports whether another middleman may have records of the wanted keys from this storage, which has lost data.
-func (m *Middleman) gives(to topology.Node, wanted causal.KeyRanges) bool {
-	if m.cfg.Missing == nil || len(wanted) == 0 || to.Part != topology.Middleman {
+func (s *shared) gives(to topology.Node, wanted causal.KeyRanges) bool {
+	if s.cfg.Missing == nil || len(wanted) == 0 || to.Part != topology.Middleman {
 		return false
 	}
-	return m.cfg.Broken.Has(causal.VouchesForLost) || len(m.cfg.Missing.Overlap(wanted)) == 0
+	return s.cfg.Broken.Has(causal.VouchesForLost) || len(s.cfg.Missing.Overlap(wanted)) == 0
 }
 
 // wants reports whether a key may have been lost.
-func (b *backfill) wants(key string) bool { return b.m.cfg.Missing == nil || b.m.cfg.Missing.Has(key) }
+func (b *backfill) wants(key string) bool { return b.cfg.Missing == nil || b.cfg.Missing.Has(key) }
 
 // wantedOf returns the keys that are wanted of a donor, if it is known what was lost.
 func (b *backfill) wantedOf(n topology.Node) causal.KeyRanges {
-	if b.m.cfg.Missing == nil {
+	if b.cfg.Missing == nil {
 		return nil
 	}
-	return b.m.cfg.Missing.Without(b.accepted.lacks[n])
+	return b.cfg.Missing.Without(b.accepted.lacks[n])
 }
 
 // acceptAfter is how long a donor may be silent until it counts as one that has nothing, if a person has accepted the
@@ -90,8 +90,8 @@ func (b *backfill) giveUp() {
 		partial := false
 		for r := 0; r < len(t.Rings) && !partial; r++ {
 			n := t.Owner(topology.RingID(r), s)
-			if lacks := b.accepted.told[n]; topology.RingID(r) != b.m.ring && lacks != nil &&
-				len(b.m.cfg.Missing.Without(lacks)) > 0 {
+			if lacks := b.accepted.told[n]; topology.RingID(r) != b.ring && lacks != nil &&
+				len(b.cfg.Missing.Without(lacks)) > 0 {
 				partial = true
 				b.accepted.lacks[n] = lacks
 				delete(b.withoutData, n)

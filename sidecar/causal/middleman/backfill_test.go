@@ -14,7 +14,7 @@ var donorNode = topology.Node{DC: 1, Part: topology.Middleman}
 
 // newLostRig returns a rig whose middleman is the only shard of its ring, and has lost its data. The other ring has one
 // shard.
-func newLostRig(t *testing.T) *rig {
+func newLostRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	dcs := []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1},
 		{Name: "b", Coordinators: 1, Caches: 1, Shards: 1}}
@@ -26,6 +26,9 @@ func newLostRig(t *testing.T) *rig {
 	r := newRig(t, func(c *Config) {
 		*c = DefaultConfig(topo, self)
 		c.Incarnation, c.Lease, c.DataLost = 9, lease, true
+		for _, f := range change {
+			f(c)
+		}
 	})
 	r.topo = topo
 	return r
@@ -56,27 +59,32 @@ var bothCoordinators = []topology.Node{coordinator, leader1}
 func (r *rig) donate(has map[string]causal.Record, horizon causal.HLC) {
 	for range 20 {
 		r.wait(100 * time.Millisecond)
-		for _, m := range r.received(causal.KindCount, donorNode) {
-			r.step(causal.CountReply{ID: m.Count().ID, Keys: uint64(len(has))}.Message(donorNode, self))
+		r.donateOnce(has, horizon)
+	}
+}
+
+// donateOnce answers the requests that were sent.
+func (r *rig) donateOnce(has map[string]causal.Record, horizon causal.HLC) {
+	for _, m := range r.received(causal.KindCount, donorNode) {
+		r.step(causal.CountReply{ID: m.Count().ID, Keys: uint64(len(has))}.Message(donorNode, self))
+	}
+	for _, m := range r.received(causal.KindScan, donorNode) {
+		reply := causal.ScanReply{ID: m.Scan().ID, Map: r.topo.Map(1), Horizon: horizon, TellsHorizon: true}
+		for key := range has {
+			reply.Keys = append(reply.Keys, key)
 		}
-		for _, m := range r.received(causal.KindScan, donorNode) {
-			reply := causal.ScanReply{ID: m.Scan().ID, Map: r.topo.Map(1), Horizon: horizon, TellsHorizon: true}
-			for key := range has {
-				reply.Keys = append(reply.Keys, key)
-			}
-			slices.Sort(reply.Keys)
-			r.step(reply.Message(donorNode, self))
+		slices.Sort(reply.Keys)
+		r.step(reply.Message(donorNode, self))
+	}
+	for _, m := range r.received(causal.KindGet, donorNode) {
+		g := m.Get()
+		reply := causal.GetReply{ID: g.ID, Ring: 1, Key: g.Key}
+		if rec, found := has[g.Key]; found {
+			reply.Record = rec
+		} else {
+			reply.Record = causal.Missing(horizon)
 		}
-		for _, m := range r.received(causal.KindGet, donorNode) {
-			g := m.Get()
-			reply := causal.GetReply{ID: g.ID, Ring: 1, Key: g.Key}
-			if rec, found := has[g.Key]; found {
-				reply.Record = rec
-			} else {
-				reply.Record = causal.Missing(horizon)
-			}
-			r.step(reply.Message(donorNode, self))
-		}
+		r.step(reply.Message(donorNode, self))
 	}
 }
 
@@ -234,5 +242,57 @@ func TestABackfillSaysThatNobodyHasTheDataUntilSomebodyHas(t *testing.T) {
 	r.donate(map[string]causal.Record{"a": record(version(3))}, 1)
 	if p, _ := r.m.Backfill(); p.NobodyHas || p.Stage != "catching up" {
 		t.Errorf("the donor has its data again: %+v", p)
+	}
+}
+
+// The key was deleted since, and the donor has dropped the tombstone. The put has come before that is known, and is
+// written when the own keys were listed already.
+func TestAPutOfAKeyThatIsGoneDoesNotOutliveTheCopying(t *testing.T) {
+	r := newLostRig(t)
+	inMap := func(a *causal.PutAfter) { a.Map = r.topo.Map(0) }
+	r.wait(time.Second)
+	r.answerHellos(bothCoordinators[:1], func(s *causal.LaneSync) { s.Newest = 5 })
+	before := causal.Version{HLC: 4, Origin: r.topo.OriginOf(leader1)}
+	r.put("gone", record(version(5)), inMap, after(before, "other"))
+	r.answerHellos(bothCoordinators[1:])
+	r.wait(time.Second)
+	r.wait(100 * time.Millisecond)
+	if p, _ := r.m.Backfill(); p.Stage != BackfillCopies || len(r.records) > 0 {
+		t.Fatalf("it is %+v, and has %v", p, r.records)
+	}
+	r.put("other", record(before), inMap)
+	if r.records["gone"].Version.HLC != 5 {
+		t.Fatalf("when it has what the put follows: %v", r.records)
+	}
+	r.donate(nil, 20)
+	if p, _ := r.m.Backfill(); p.Stage != "catching up" {
+		t.Fatalf("when all keys are copied: %+v", p)
+	}
+	if rec, found := r.records["gone"]; found {
+		t.Errorf("it still has %+v", rec)
+	}
+}
+
+// A put-after may be from before the loss. What it says is acknowledged is what the shard has lost.
+func TestWhatWasAcknowledgedBeforeALossDoesNotCount(t *testing.T) {
+	r := newLostRig(t)
+	stage := func() string {
+		r.wait(time.Second)
+		r.wait(100 * time.Millisecond)
+		p, _ := r.m.Backfill()
+		return p.Stage
+	}
+	r.wait(time.Second)
+	r.answerHellos(bothCoordinators[:1], func(s *causal.LaneSync) { s.Newest = 6 })
+	r.answerHellos(bothCoordinators[1:])
+	r.put("y", record(version(6)), func(a *causal.PutAfter) {
+		a.Map, a.Previous, a.AckedUpTo = r.topo.Map(0), 5, 5
+	})
+	if is := stage(); is != "asking" {
+		t.Errorf("without the write at 5 it is %s", is)
+	}
+	r.put("x", record(version(5)), func(a *causal.PutAfter) { a.Map, a.Previous = r.topo.Map(0), 0 })
+	if is := stage(); is != BackfillCopies {
+		t.Errorf("with it, it is %s", is)
 	}
 }

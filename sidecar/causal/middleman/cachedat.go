@@ -6,9 +6,10 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// cachedAt is the set of (key hash, data center) pairs whose cache may hold a copy of the version in storage (PROTOCOL
-// §5, §6). It is a hash table with open addressing: 64-bit key hashes, and a mask of data centers beside each. Keys of
-// equal hash share an entry, and invalidations name the hash, so sharing can invalidate too much but never too little.
+// cachedAt is the set of (key hash, data center) pairs whose cache may hold a copy of the version in storage
+// (PROTOCOL MM, CAC). It is a hash table with open addressing: 64-bit key hashes, and a mask of data centers beside
+// each. Keys of equal hash share an entry, and invalidations name the hash, so sharing can invalidate too much but
+// never too little.
 //
 // Memory: an entry has 8 bytes of hash and 1, 2, 4 or 8 bytes of mask. Between 9/16 and 3/4 of the entries are in use,
 // which makes 12 to 16 bytes per cached object with up to eight data centers.

@@ -22,7 +22,7 @@ type Config struct {
 	Horizon causal.HLC
 	// Fences are durable: puts of an origin whose log is of a lower generation are refused.
 	Fences causal.Fences
-	// Exclusions are durable: what this middleman goes by.
+	// Exclusions are durable: what this middleman applies.
 	Exclusions causal.Exclusions
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool

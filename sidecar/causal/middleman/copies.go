@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Copies in caches: filling registers them, writing invalidates them (PROTOCOL §5, put-after, step 4; §6).
+// Copies in caches: filling registers them, writing invalidates them (PROTOCOL MM-5, CAC).
 
 // copies are where caches may hold copies of the keys of this shard.
 type copies struct {
@@ -75,7 +75,7 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 
 // makeRoomForCopy makes room in cachedAt, and reports whether that was necessary. The data center that may hold the
 // most copies starts anew: its streams end, and until each of its caches has opened another one, or its lease ends, it
-// may hold a copy of any key (PROTOCOL §6).
+// may hold a copy of any key (PROTOCOL CAC-10).
 func (m *Middleman) makeRoomForCopy(now causal.Now, hash uint64) (needed bool) {
 	for !m.copies.cachedAt.hasRoom(hash) {
 		needed = true

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Dependencies on single writes (PROTOCOL §5, put-after, step 2): the shard that owns the write's slot is asked for
+// Dependencies on single writes (PROTOCOL MM-1): the shard that owns the write's slot is asked for
 // that very write, and answers when it is processed and when it is clean.
 
 // dependencies are the writes that puts of this shard wait for, and the writes of this shard that others wait for.
@@ -67,7 +67,7 @@ func newDependencies(ownerOf func(topology.Node) string) dependencies {
 }
 
 // awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a
-// greater one says nothing about the dependencies of the smaller one (PROTOCOL §5).
+// greater one says nothing about the dependencies of the smaller one (PROTOCOL MM-1).
 func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 	if m.isClean(dep.Version, dep.Slot) {
 		return
@@ -96,7 +96,7 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
 	d.checkedAt = now.Mono
 	m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, m.cfg.Topology.Owner(m.ring, d.slot)))
-	m.askOtherRings(d)
+	m.exclusion.askOtherRings(d)
 }
 
 func (m *Middleman) retryDepChecks(now causal.Now) {

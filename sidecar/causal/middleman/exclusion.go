@@ -5,57 +5,66 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Exclusions of data centers (PROTOCOL, Excluded data centers). A middleman goes by an exclusion once that is durable:
+// Exclusions of data centers (PROTOCOL EXC-2). A middleman applies an exclusion once that is durable:
 // what it has stored may rely on it.
 
-// exclusionState is what a middleman goes by.
-type exclusionState struct {
+// exclusion is what a middleman applies.
+type exclusion struct {
+	*shared
 	active, saving causal.Exclusions
 }
 
-// Exclusions returns what the middleman goes by.
-func (m *Middleman) Exclusions() causal.Exclusions { return m.exclusion.active }
-
-func (m *Middleman) setExclusions(x causal.Exclusions) {
-	m.exclusion.active = x
-	m.SetExclusions(x)
+// set applies exclusions that are durable.
+func (x *exclusion) set(all causal.Exclusions) {
+	x.active = all
+	x.SetExclusions(all)
 }
 
-// GoBy makes further exclusions durable, and then goes by them.
-func (m *Middleman) GoBy(x causal.Exclusions) {
-	e := &m.exclusion
-	if m.cfg.Broken.Has(causal.ExclusionForgotten) {
-		m.setExclusions(e.active.With(x))
+// apply makes further exclusions durable, and then applies them.
+func (x *exclusion) apply(further causal.Exclusions) {
+	if x.cfg.Broken.Has(causal.ExclusionForgotten) {
+		x.set(x.active.With(further))
 		return
 	}
-	if len(e.saving) == 0 {
-		e.saving = e.active.With(x)
-		m.tasks.request(StorageOp{Kind: StorageExclusions, Exclusions: e.saving}, &task{kind: taskExclusions})
+	if len(x.saving) == 0 {
+		x.saving = x.active.With(further)
+		x.tasks.request(StorageOp{Kind: StorageExclusions, Exclusions: x.saving}, &task{kind: taskExclusions})
 	}
 }
 
-// finishExclusions takes whether exclusions are durable. If not, the next message with them tries again.
-func (m *Middleman) finishExclusions(failed bool) {
-	x := m.exclusion.saving
-	m.exclusion.saving = nil
+// finish takes whether exclusions are durable. If not, the next message with them tries again.
+func (x *exclusion) finish(failed bool) {
+	saved := x.saving
+	x.saving = nil
 	if !failed {
-		m.setExclusions(x)
+		x.set(saved)
 	}
+}
+
+// isExcluded reports whether the shard of a slot in this ring is one of an excluded data center.
+func (x *exclusion) isExcluded(slot topology.Slot) bool {
+	return x.active.Of(x.cfg.Topology.Owner(x.ring, slot).DC) > 0
 }
 
 // askOtherRings asks for a dependency whose shard here is one of an excluded data center, and may be away. What is
 // complete is in all rings but for such shards, so it is waited for no more.
-func (m *Middleman) askOtherRings(d *dependency) {
-	t := m.cfg.Topology
-	if m.exclusion.active.Of(t.Owner(m.ring, d.slot).DC) == 0 {
+func (x *exclusion) askOtherRings(d *dependency) {
+	if !x.isExcluded(d.slot) {
 		return
 	}
+	t := x.cfg.Topology
 	for r := range t.Rings {
-		if id := topology.RingID(r); id != m.ring {
-			m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, t.Owner(id, d.slot)))
+		if id := topology.RingID(r); id != x.ring {
+			x.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(x.cfg.Self, t.Owner(id, d.slot)))
 		}
 	}
 }
+
+// Exclusions returns what the middleman applies.
+func (m *Middleman) Exclusions() causal.Exclusions { return m.exclusion.active }
+
+// ApplyExclusions makes further exclusions durable, and then applies them.
+func (m *Middleman) ApplyExclusions(x causal.Exclusions) { m.exclusion.apply(x) }
 
 // takeDepStatus takes a shard's answer to a DepCheck. It counts only from the shard that owns the slot; that of another
 // ring only if it was asked for and the write is complete.
@@ -65,7 +74,7 @@ func (m *Middleman) takeDepStatus(now causal.Now, from topology.Node, s causal.D
 	case d == nil, int(s.Ring) >= len(m.cfg.Topology.Rings), from != m.cfg.Topology.Owner(s.Ring, d.slot):
 	case s.Ring == m.ring:
 		m.resolveDep(now, s.Version, s.Clean)
-	case s.Complete && m.exclusion.active.Of(m.cfg.Topology.Owner(m.ring, d.slot).DC) > 0:
+	case s.Complete && m.exclusion.isExcluded(d.slot):
 		m.resolveDep(now, s.Version, true)
 	}
 }

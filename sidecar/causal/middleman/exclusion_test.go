@@ -7,19 +7,19 @@ import (
 )
 
 // What it has stored may rely on it.
-func TestAMiddlemanGoesByAnExclusionOnceThatIsDurable(t *testing.T) {
+func TestAMiddlemanAppliesAnExclusionOnceThatIsDurable(t *testing.T) {
 	r := newRig(t)
 	x := causal.Exclusions{0, 1}
 	r.fail = func(op StorageOp) bool { return op.Kind == StorageExclusions }
-	r.m.GoBy(x)
+	r.m.ApplyExclusions(x)
 	r.pump()
 	if got := r.m.Exclusions(); len(got) != 0 {
-		t.Errorf("it goes by %v, which is not durable", got)
+		t.Errorf("it applies %v, which is not durable", got)
 	}
 	r.fail = nil
-	r.m.GoBy(x)
+	r.m.ApplyExclusions(x)
 	r.pump()
 	if !r.m.Exclusions().Covers(x) {
-		t.Errorf("it goes by %v, and %v is durable", r.m.Exclusions(), x)
+		t.Errorf("it applies %v, and %v is durable", r.m.Exclusions(), x)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Dependencies on lanes (PROTOCOL, "Pipelined puts with flattened dependencies"). A put names the earlier writes of its
+// Dependencies on lanes (PROTOCOL LAN-2). A put names the earlier writes of its
 // own origin by how far the lanes to the other shards of the ring must have been received, instead of asking each shard
 // for each write. A burst of n puts that depend on each other is then visible after one trip across the WAN and one
 // inside the ring, and not after n trips. Two rules make that safe:

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// lane is the receiving end of the lane from one coordinator to this shard (PROTOCOL §4, Lanes).
+// lane is the receiving end of the lane from one coordinator to this shard (PROTOCOL LAN).
 //
 // Invariant: every write of the lane at or below received is here: written, acknowledged or pending. Every one at or
 // below clean is processed, and its own invalidations are confirmed.

@@ -9,7 +9,7 @@ import (
 
 // After a restart a middleman has lost the puts that it had received and not written, although other shards may have
 // relied on them. It asks every coordinator to send them again, and until it has them it refuses reads that may have to
-// see them (PROTOCOL, "After a restart a middleman receives its lanes again before it serves bound readers").
+// see them (PROTOCOL LAN-7).
 
 // laneHelloInterval is how often LaneHello is repeated while a lane is not synchronized.
 const laneHelloInterval = 500 * time.Millisecond
@@ -61,7 +61,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return
 	}
 	o := m.cfg.Topology.OriginOf(from)
-	m.compareHistory(now, o, from, &s)
+	m.history.compare(now, o, from, &s)
 	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Adopting {
 		return // it is asked again
 	}
@@ -75,7 +75,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 			m.lanes.of(o + topology.Origin(i)).synced = true // an absent coordinator has no incomplete write
 		}
 	}
-	m.checkHistory(now)
+	m.history.check(now)
 }
 
 // mayLackWritesUpTo reports whether writes at or below hlc may have been received before a restart and not again since.

@@ -1,5 +1,5 @@
 // Package middleman implements the middleman: the state machine in front of the storage of one shard. It decides when a
-// put may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL §5, §6).
+// put may be written and acknowledged, what a read returns, and which copies caches may hold (PROTOCOL MM, CAC).
 package middleman
 
 import (
@@ -16,10 +16,7 @@ import (
 // when no cache of the ring holds a value older than it or, recursively, than one of its dependencies; each task of a
 // key's queue is atomic for that key.
 type Middleman struct {
-	causal.Outbox
-	cfg   Config
-	ring  topology.RingID
-	known *causal.Stability
+	shared
 
 	writes      writes
 	deps        dependencies
@@ -27,24 +24,23 @@ type Middleman struct {
 	frontiers   frontiers
 	staged      stagedPuts
 	acks        ackBatches
-	tasks       taskQueues
 	copies      copies
 	streams     streams
 	oldVersions oldVersions
 	tombstones  tombstones
-	salvages    salvages
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
-	held        heldPuts
-	heardAt     []int64           // by origin: when something new was heard of it, or that of the start
-	adoptedOf   []topology.Origin // of which an adopter has put a write here
-	history     ownHistory
-	backfill    *backfill // nil unless the storage has lost its data and other rings have it
 
-	exclusion exclusionState
-	limit     causal.TimeLimit
-	purgedAt  int64
-	stats     Stats
-	faults    faultState
+	// Machines of their own, which the middleman hosts.
+	history   ownHistory
+	fences    fences
+	recovery  logRecovery
+	exclusion exclusion
+	silence   silence
+	adoption  adoption
+	backfill  *backfill // nil unless the storage has lost its data and other rings have it
+
+	purgedAt int64
+	faults   faultState
 }
 
 // Stats counts events since the start.
@@ -69,18 +65,16 @@ type Stats struct {
 func New(cfg Config, now causal.Now) *Middleman {
 	t := cfg.Topology
 	m := &Middleman{
-		cfg: cfg, ring: t.RingOf(cfg.Self.DC), known: causal.NewStability(t),
+		shared: newShared(cfg),
 		writes: newWrites(), deps: newDependencies(cfg.OwnerOf),
 		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
 		frontiers: newFrontiers(t, cfg.Self),
-		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(), tasks: newTaskQueues(cfg.Types),
+		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(),
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
-		salvages:   newSalvages(cfg.Fences), held: newHeldPuts(),
-		heardAt: slices.Repeat([]int64{now.Mono}, t.Origins()+1),
-		history: newOwnHistory(&cfg, now),
 	}
+	m.host(now)
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {
 		m.streams.assumeUnknownCopies(now.Mono + int64(cfg.Lease))
 	}
@@ -88,13 +82,25 @@ func New(cfg Config, now causal.Now) *Middleman {
 		m.copies.foreignLeasesUntil = now.Mono + int64(cfg.Lease)
 	}
 	if cfg.DataLost && (len(t.Rings) > 1 || cfg.DataKept) {
-		m.backfill = newBackfill(m, now)
+		m.backfill = newBackfill(&m.shared, &m.lanes, &m.tombstones, &m.oldVersions, &m.fences)
 	}
 	m.tasks.startWrite = m.startWrite
 	m.tasks.losesMerged = cfg.Broken.Has(causal.DeltaLost)
 	m.faults.init(m)
-	m.setExclusions(cfg.Exclusions)
+	m.exclusion.set(cfg.Exclusions)
 	return m
+}
+
+// host makes the machines that the middleman hosts.
+func (m *Middleman) host(now causal.Now) {
+	s := &m.shared
+	m.history = newOwnHistory(s, &m.lanes, now)
+	m.fences = fences{shared: s, wanted: s.cfg.Fences}
+	m.recovery = newLogRecovery(s, &m.fences, &m.writes, &m.tombstones)
+	m.exclusion = exclusion{shared: s}
+	m.silence = newSilence(s, now)
+	m.adoption = adoption{shared: s, host: m, silence: &m.silence, fences: &m.fences, lanes: &m.lanes,
+		frontiers: &m.frontiers, writes: &m.writes, staged: &m.staged, retained: newRetainedPuts()}
 }
 
 // Step handles one message.
@@ -139,10 +145,12 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		m.scan(msg.From, msg.Scan())
 	case causal.KindSalvage:
 		if m.IsChecked() || m.cfg.DataLost { // else it is asked again
-			m.salvage(now, msg.From, msg.Salvage())
+			m.recovery.answer(now, msg.From, msg.Salvage())
 		}
 	case causal.KindAdoptQuery, causal.KindAdoptPut, causal.KindAdoptStep:
-		m.handleAdopter(now, msg)
+		if m.backfill == nil { // without an answer it is sent again
+			m.adoption.step(now, msg)
+		}
 	case causal.KindGetReply, causal.KindScanReply, causal.KindCountReply:
 		if m.backfill != nil {
 			m.backfill.handleReply(now, msg)
@@ -161,8 +169,8 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.sendProbes(now)
 	m.sendLaneHellos(now)
 	m.sendFrontiers(now)
-	m.checkHistory(now)
-	m.reportChanges(now)
+	m.history.check(now)
+	m.history.tick(now)
 	m.retryWrites()
 	if m.backfill != nil {
 		m.backfill.tick(now)
@@ -173,7 +181,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	}
 	m.purgedAt = now.Mono
 	m.writes.purge(m.known, m.ring)
-	m.held.purge(m.known)
+	m.adoption.retained.purge(m.known)
 	m.expireQuestions(now)
 	m.deps.expireWatches(now)
 	m.copies.older.forgetUpTo(m.known.MinRV(m.ring))
@@ -197,7 +205,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	switch n.Part {
 	case topology.Coordinator:
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
-		m.reportAgain(now, n)
+		m.history.reportAgain(now, n)
 	case topology.Middleman:
 		m.repeatDepChecks(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
@@ -209,11 +217,11 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.isBusy() || !m.history.checked {
 		return now.Mono
 	}
-	next := min(m.lanes.nextHello(), m.nextReport())
+	next := min(m.lanes.nextHello(), m.history.nextTick())
 	if m.lanes.hasReceived() {
 		next = min(next, m.nextFrontiers())
 	}
-	if m.writes.processed+m.writes.complete+m.held.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
+	if m.writes.processed+m.writes.complete+m.adoption.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
 		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
 	}
@@ -239,18 +247,6 @@ const lateKeepMs = 2000
 // one.
 func (m *Middleman) SetCoordinators(t *topology.Topology) { m.lanes.coordinators = t }
 
-// owns reports whether this middleman owns a slot.
-func (m *Middleman) owns(s topology.Slot) bool { return m.cfg.Topology.Owner(m.ring, s) == m.cfg.Self }
-
-// slotMap identifies the slot map that this middleman serves by. It never changes while the middleman runs.
-func (m *Middleman) slotMap() topology.MapID { return m.cfg.Topology.Map(m.ring) }
-
-// usesSlotMap reports whether id is the slot map in use here. Positions in a lane of another map say nothing about the
-// lanes of this one: an earlier write of the former may be missing from the latter.
-func (m *Middleman) usesSlotMap(id topology.MapID) bool {
-	return id == m.slotMap() || m.cfg.Broken.Has(causal.AnyMap)
-}
-
 // Take appends the messages to send to dst and empties the outbox. Acknowledgements are sent as one message per
 // coordinator. They wait until the storage is known to be no older copy.
 func (m *Middleman) Take(dst []causal.Message) []causal.Message {
@@ -259,7 +255,7 @@ func (m *Middleman) Take(dst []causal.Message) []causal.Message {
 	}
 	m.acks.flush(func(coordinator topology.Node, versions []causal.Version) {
 		m.Send(causal.PutAck{Versions: versions, Incarnation: m.cfg.Incarnation,
-			Changes: m.changesFor(m.cfg.Topology.OriginOf(coordinator))}.Message(m.cfg.Self, coordinator))
+			Changes: m.history.changesFor(m.cfg.Topology.OriginOf(coordinator))}.Message(m.cfg.Self, coordinator))
 	})
 	return m.Outbox.Take(dst)
 }
@@ -279,7 +275,7 @@ func (m *Middleman) Depth() (puts, processed, cachedAtBytes, historyBytes int) {
 // HasReceivedFrom reports whether a put of an origin has arrived since the start.
 func (m *Middleman) HasReceivedFrom(o topology.Origin) bool {
 	l := m.lanes.of(o)
-	return l != nil && l.received > 0 || slices.Contains(m.adoptedOf, o)
+	return l != nil && l.received > 0 || slices.Contains(m.adoption.origins, o)
 }
 
 // Known returns the vectors as this middleman knows them.

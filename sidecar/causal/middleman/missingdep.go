@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Missing dependencies of staged puts (PROTOCOL, "A bound read passes a staged put that lacks a dependency"). A staged
+// Missing dependencies of staged puts (PROTOCOL LAN-4). A staged
 // put may wait for long: one of its dependencies may be a write whose coordinator has stopped before it had sent it to
 // this ring. Bound reads must not wait for as long, if they need not see the put.
 //
@@ -40,6 +40,7 @@ func (m *Middleman) sendProbes(now causal.Now) {
 	m.staged.questioned = nil
 	for _, p := range questioned {
 		if len(p.questions) == 0 {
+			p.isQuestioned = false
 			continue
 		}
 		m.staged.questioned = append(m.staged.questioned, p)

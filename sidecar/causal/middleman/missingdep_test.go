@@ -135,3 +135,26 @@ func TestARestartedMiddlemanReportsNothingAsMissingUntilItsLaneIsInStep(t *testi
 		return ""
 	})
 }
+
+// A put whose questions are all answered, and that is asked about again before the next tick, is in the list once.
+func TestAPutThatIsAskedAboutAgainIsLookedAtOnce(t *testing.T) {
+	r := newRig(t)
+	key := r.key(self, 0)
+	r.put(key, record(version(10)), after(version(5), r.key(peer, 0)))
+	for range 3 {
+		if _, ok := r.get(causal.Get{Key: key, Seen: 10}); ok {
+			t.Fatal("a read is answered before anything is known of the dependency")
+		}
+		id := r.lastID
+		r.wait(probeInterval)
+		if n := r.answerProbes(peer); n != 1 {
+			t.Fatalf("%d probes", n)
+		}
+		if _, ok := r.reply(id); !ok {
+			t.Fatal("the read is not answered")
+		}
+	}
+	if n := len(r.m.staged.questioned); n != 1 {
+		t.Errorf("a put is in the list of those with questions %d times", n)
+	}
+}

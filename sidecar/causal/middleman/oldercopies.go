@@ -9,7 +9,7 @@ import (
 )
 
 // A cache may keep a version of a key that is older than the one in storage, for unbound sessions that have seen less
-// than the version after it (PROTOCOL, "Snapshot reads of one key"). Versions between the two may still arrive: they
+// than the version after it (PROTOCOL SNAP). Versions between the two may still arrive: they
 // lose, and yet determine who may read the copy. So the middleman remembers where such copies may be until its ring has
 // every write up to the version after them.
 

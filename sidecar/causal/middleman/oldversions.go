@@ -8,8 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// oldVersions keeps the versions of keys that newer ones have replaced, for reads at a cut (PROTOCOL §9, "Snapshot
-// reads of one key"). It bounds what the states of all keys take.
+// oldVersions keeps the versions of keys that newer ones have replaced, for reads at a cut (PROTOCOL SNAP, MGET).
+// It bounds what the states of all keys take.
 //
 // Of these keys it also keeps the records that are in storage, so that the next write need not read them.
 type oldVersions struct {

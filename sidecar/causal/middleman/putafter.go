@@ -8,7 +8,7 @@ import (
 )
 
 // The life of a put-after: received, staged until its dependencies allow it to be written, processed, acknowledged
-// (PROTOCOL §5, put-after).
+// (PROTOCOL MM).
 
 // put is a put-after until it is acknowledged.
 type put struct {
@@ -31,7 +31,9 @@ type put struct {
 	deps        causal.DepList
 	stagedBytes int        // what it counts for
 	questions   []question // that wait until it is written
-	probeAt     int64      // monotonic: when its unmet dependencies are probed, if there are questions
+	// isQuestioned: it is in stagedPuts.questioned
+	isQuestioned bool
+	probeAt      int64 // monotonic: when its unmet dependencies are probed, if there are questions
 	// awaitsEarlier says that only an earlier put of its key, which is staged too, keeps it from being written.
 	awaitsEarlier bool
 	missingAsOf   uint64 // the newest probe after whose sending a dependency was missing; 0: none
@@ -47,7 +49,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	if !m.knowsType(&a.Record) {
 		return // it is sent again, perhaps to a later version
 	}
-	if m.isGivenUp(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
+	if m.fences.refuse(now, from, &a) || m.backfill != nil && !m.backfill.takesPutsOf(v.Origin) {
 		return // without an acknowledgement it is sent again
 	}
 	limit := m.timeLimit(now)
@@ -72,7 +74,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		return // without an acknowledgement it is sent again
 	}
 	if !m.known.Complete(v) {
-		m.held.hold(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
+		m.adoption.retained.retain(&a, m.cfg.Broken.Has(causal.AdoptFilteredDeps))
 		if w == nil {
 			w = m.writes.add(v)
 		}
@@ -93,7 +95,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	}
 	if p := m.writes.pendingPut(v); p != nil {
 		p.coordinator = from
-		m.followLanes(now, p, &a)
+		m.adoption.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
 		m.noteLaneProgress(now, v.Origin)
 		return
@@ -122,23 +124,6 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	} else {
 		m.stats.DepWaits++
 	}
-}
-
-// knowsType reports whether a write is of a type that is known here. One that is not can be neither written nor lost.
-func (m *Middleman) knowsType(r *causal.Record) bool {
-	if m.cfg.Types.Knows(r.Value.Type) {
-		return true
-	}
-	m.stats.UnknownTypes++
-	return false
-}
-
-// timeLimit returns the greatest timestamp of another part to believe.
-func (m *Middleman) timeLimit(now causal.Now) causal.HLC {
-	if m.cfg.Broken.Has(causal.AnyClock) {
-		return causal.NoLimit
-	}
-	return m.limit.At(now)
 }
 
 // isAhead reports whether a put or something that it depends on has a timestamp above limit. Once written it would win
@@ -210,9 +195,9 @@ func (m *Middleman) advanceLaneIfConfirmed(now causal.Now, p *put) {
 	}
 }
 
-// acknowledgeIfClean acknowledges last (PROTOCOL §5): no cache of the ring holds a value older than the write, or older
-// than a write that it depends on. Without waiting for the latter, a session that is released by the completion of this
-// write could read an older value of a dependency from a cache whose invalidation is still under way.
+// acknowledgeIfClean acknowledges last (PROTOCOL MM-3): no cache of the ring holds a value older than the write, or
+// older than a write that it depends on. Without waiting for the latter, a session that is released by the completion
+// of this write could read an older value of a dependency from a cache whose invalidation is still under way.
 func (m *Middleman) acknowledgeIfClean(now causal.Now, p *put) {
 	confirmed := p.unconfirmedWaits == 0 || m.cfg.Broken.Has(causal.AckBeforeInvalidation)
 	depsClean := p.uncleanDeps == 0 || m.cfg.Broken.Has(causal.AckBeforeDepsClean)

@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Reads of sidecars and fills of caches (PROTOCOL §5, get; §9 and "Snapshot reads of one key" for reads at a cut).
+// Reads of sidecars and fills of caches (PROTOCOL MM-11; PROTOCOL SNAP, MGET for reads at a cut).
 
 // readRequest is a Get of a sidecar or a Fill of a cache.
 type readRequest struct {

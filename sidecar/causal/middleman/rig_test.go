@@ -70,6 +70,14 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 		f(&r.config)
 	}
 	r.m = New(r.config, r.now)
+	t.Cleanup(func() {
+		if r.config.Broken.Any() {
+			return
+		}
+		for _, wrong := range r.m.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	return r
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Scans (PROTOCOL, "Scans"). A scan returns names only, and the session reads those keys afterwards. So it may name too
+// Scans (PROTOCOL SCAN). A scan returns names only, and the session reads those keys afterwards. So it may name too
 // many keys, but must not leave out one that the session knows: it is processed here, and then storage has it, or it is
 // a pending put at or below what the session has seen.
 

@@ -9,16 +9,16 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Staged puts (PROTOCOL §5): a put that is here and may not be written yet is staged. A bound reader says how new the
-// newest write is that its session has seen. If a staged put of the key is at or below that, the read is parked until
-// it is written, or until it is known that the session cannot have seen anything that follows it (missingdep.go).
+// Staged puts (PROTOCOL LAN-3): a put that is here and may not be written yet is staged. A bound reader says how new
+// the newest write is that its session has seen. If a staged put of the key is at or below that, the read is parked
+// until it is written, or until it is known that the session cannot have seen anything that follows it (missingdep.go).
 
 // stagedPuts are the puts whose write is not queued yet.
 type stagedPuts struct {
 	byKey      map[string]*put
 	bytes      map[topology.Origin]int
 	parked     causal.Quota // of questions at all puts
-	questioned []*put       // puts with questions; some have none any more
+	questioned []*put       // puts with questions, each once; some have none any more
 	lastProbe  uint64       // how many probes were sent
 }
 
@@ -120,8 +120,10 @@ func (s *stagedPuts) park(p *put, of topology.Node, q question, probeAt int64) (
 	if q.holder, parked = s.parked.Take(of); !parked {
 		return false
 	}
+	if !p.isQuestioned {
+		s.questioned, p.isQuestioned = append(s.questioned, p), true
+	}
 	if len(p.questions) == 0 {
-		s.questioned = append(s.questioned, p)
 		p.probeAt = max(p.probeAt, probeAt)
 	}
 	p.questions = append(p.questions, q)

@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// What follows from what is known about writes: which are stable and which are clean (PROTOCOL §5).
+// What follows from what is known about writes: which are stable and which are clean (PROTOCOL MM).
 
 // status returns what is known of the version that a read of key has found.
 func (m *Middleman) status(key string, v causal.Version) causal.Status {
@@ -77,7 +77,7 @@ func (m *Middleman) noteComplete(now causal.Now, v causal.Version) {
 
 // mergeVectors takes new vectors, and resolves everything that waited for what they cover.
 func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
-	m.noteNews(now, entries)
+	m.silence.noteNews(now, entries)
 	if !m.known.Merge(entries, m.timeLimit(now)) {
 		return
 	}

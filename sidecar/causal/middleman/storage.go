@@ -40,7 +40,7 @@ const (
 	StorageCount
 	StorageScan
 	StorageFence      // from now on puts of the origin are refused if their log is of a lower generation
-	StorageExclusions // from now on the shard goes by these too
+	StorageExclusions // from now on the shard applies these too
 )
 
 // StorageResult is the result of a StorageOp.
@@ -71,7 +71,7 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		return
 	}
 	m.endScan(t)
-	m.noteChanges(now, &r)
+	m.history.noteChanges(now, &r)
 	if t.kind == taskRaiseHorizon {
 		m.tombstones.horizonStored(t.horizon, r.Failed)
 		if m.backfill != nil && !r.Failed { // else at the next tick
@@ -95,13 +95,13 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		t.claim.finishFence(r.Failed)
 		return
 	case taskExclusions:
-		m.finishExclusions(r.Failed)
+		m.exclusion.finish(r.Failed)
 		return
-	case taskSalvageNames:
-		m.takeSalvageNames(t.page, r)
+	case taskRecoveryNames:
+		m.recovery.takeNames(t.page, r)
 		return
-	case taskSalvageValue:
-		m.takeSalvageValue(t.page, t.key, r)
+	case taskRecoveryValue:
+		m.recovery.takeValue(t.page, t.key, r)
 		return
 	}
 	if r.Found && !m.knowsType(&r.Record) {
@@ -126,6 +126,6 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 	case taskLookUp:
 		m.backfill.askDonor(now, t, r)
 	case taskMerge:
-		m.continueMerge(t, r)
+		m.backfill.continueMerge(t, r)
 	}
 }

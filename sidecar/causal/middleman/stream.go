@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Streams to caches and their leases (PROTOCOL §6).
+// Streams to caches and their leases (PROTOCOL CAC).
 
 // stream is the ordered sequence of messages from a middleman to one cache: fills, invalidations and lease grants. The
 // cache opens it with an epoch above all its earlier ones. A copy is valid only while the stream that brought it lives.

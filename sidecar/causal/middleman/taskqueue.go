@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// The queues of storage tasks, one for each key (PROTOCOL §5, get): reads of a key overlap each other, a write is
+// The queues of storage tasks, one for each key (PROTOCOL MM-11): reads of a key overlap each other, a write is
 // alone. So reading a value and registering its copy are one step, and so are writing a value and taking the list of
 // copies.
 
@@ -35,7 +35,7 @@ type task struct {
 	holder    causal.Holder  // taskCount, taskScan: who has asked
 	size      int            // taskCount, taskScan: bytes that it counts for; 0: nobody has asked
 	claim     *claim         // taskFence
-	page      *salvagePage   // taskSalvageNames, taskSalvageValue
+	page      *recoveryPage  // taskRecoveryNames, taskRecoveryValue
 	copied    *copiedRecord  // taskMerge
 }
 
@@ -45,15 +45,15 @@ const (
 	taskRead taskKind = iota
 	taskWrite
 	taskDropTombstone
-	taskCount        // of all keys, in no queue
-	taskScan         // of some keys, in no queue
-	taskRaiseHorizon // in no queue
-	taskFence        // in no queue
-	taskExclusions   // in no queue
-	taskSalvageNames // in no queue
-	taskSalvageValue // of one key; in no queue, since what is pending is noted before
-	taskLookUp       // of a key, for a backfill, in no queue
-	taskMerge        // of a record that was copied
+	taskCount         // of all keys, in no queue
+	taskScan          // of some keys, in no queue
+	taskRaiseHorizon  // in no queue
+	taskFence         // in no queue
+	taskExclusions    // in no queue
+	taskRecoveryNames // in no queue
+	taskRecoveryValue // of one key; in no queue, since what is pending is noted before
+	taskLookUp        // of a key, for a backfill, in no queue
+	taskMerge         // of a record that was copied
 )
 
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.

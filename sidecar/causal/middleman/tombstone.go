@@ -5,8 +5,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Tombstones are dropped once no older put of their key can arrive any more (PROTOCOL §5, Tombstones; "Tombstone
-// horizon").
+// Tombstones are dropped once no older put of their key can arrive any more (PROTOCOL MM-14, MM-15).
 
 // tombstones are those in storage, and the durable horizon.
 type tombstones struct {

@@ -5,7 +5,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 )
 
-// Writes to storage (PROTOCOL §5, put-after, step 3). A task reads the current record, and replaces it by what that and
+// Writes to storage (PROTOCOL MM-6). A task reads the current record, and replaces it by what that and
 // its puts make of the key, unless that is what storage has.
 
 // startWrite starts the write of a put: with reading the current record, unless that is known and the put changes it. A
@@ -34,6 +34,9 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 		m.markProcessed(now, p, false)
 		m.tasks.releaseWrite(t)
 	case !t.stored:
+		if m.backfill != nil && m.backfill.mayHaveLost(t, &r) {
+			r.Record = causal.Record{}
+		}
 		joined, _ := keystate.Add(m.cfg.Types, r.Record, *t.record())
 		if keystate.IsStored(&joined, &r.Record, &p.record) {
 			m.markSuperseded(now, append(t.coalesced, p))
@@ -130,7 +133,7 @@ func (m *Middleman) retryWrites() {
 	m.tasks.retries = nil
 	for _, t := range failed {
 		if t.kind == taskMerge {
-			m.requestMerge(t)
+			m.backfill.requestMerge(t)
 			continue
 		}
 		m.requestWrite(t)

@@ -1,5 +1,5 @@
 // Package nearcopy is the state machine of a sidecar's near copies: those of hot, stable keys that it keeps so that
-// reads need not leave the pod (PROTOCOL, "Near copies"). Caches give and invalidate them. Failure model: see package
+// reads need not leave the pod (PROTOCOL NEAR). Caches give and invalidate them. Failure model: see package
 // causal.
 package nearcopy
 

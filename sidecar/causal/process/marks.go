@@ -30,7 +30,7 @@ type Marks struct {
 	Caches topology.CacheLayout
 	// Origins are those whose writes the storage has ever held. An origin is durable before a write of it can be read
 	// from a storage that was acknowledged: a coordinator that comes back with an empty log learns from it that it had
-	// one (PROTOCOL, Empty disks).
+	// one (PROTOCOL DISK-6).
 	Origins Origins
 	// Loss says what the storage has lost, and Missing which keys, if that is known.
 	Loss    shard.Loss

@@ -10,11 +10,14 @@ import (
 // call is an operation that was started.
 type call struct {
 	op       Op
+	level    level
 	session  *session
 	opCount  uint64 // the session's when the operation was started
 	deadline int64  // monotonic
 	bound    bool   // the session was bound when the operation was started
 	finished bool
+	// a reply had a timestamp too far ahead of the clock
+	refusedAhead bool
 
 	// The request that is in flight, of kinds with one request at a time.
 	slot      topology.Slot
@@ -38,8 +41,6 @@ type call struct {
 	covers causal.Cut
 	early  *causal.GetReply // waits for the answers to the gets before
 	ahead  int              // bytes that count in Sidecar.aheadBytes
-
-	refusedAhead bool // a reply had a timestamp too far ahead of the clock
 
 	put putState
 
@@ -107,7 +108,7 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 		c = &call{}
 	}
 	ss.opCount++
-	*c = call{op: op, session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
+	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
 	return c
 }
 

@@ -12,12 +12,13 @@ import (
 type Config struct {
 	Topology *topology.Topology
 	Self     topology.Node
-	// Static binds every session to the ring of its own data center (COPS-PR).
-	Static bool
+	// Binding says which rings sessions read from.
+	Binding causal.Binding
 	// UseCache lets unbound sessions read through the data center's cache, if it has one.
 	UseCache bool
-	// Snapshot makes sessions read at a cut at which everything is complete, so that reads do not bind them.
-	Snapshot bool
+	// Level is that of the sessions, and of operations that name none; causal.DefaultLevel: Latest. With Snapshot, cuts
+	// move, and all sessions keep what reads at cuts need; without, there are none to read at.
+	Level causal.Level
 	// SnapshotInterval is the distance between two cuts. Between them no cached value goes out of date.
 	SnapshotInterval time.Duration
 	// SnapshotLead is how long after it is complete a cut is first used: the caches of the data center must have heard
@@ -90,7 +91,8 @@ const DefaultMGetBytes = 256 << 20
 // DefaultConfig returns the defaults for a sidecar of t.
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
-		Topology: t, Self: self, UseCache: true, ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
+		Topology: t, Self: self, UseCache: true, Level: causal.Latest,
+		ReadTimeout: 5 * time.Second, PutTimeout: 5 * time.Second,
 		MaxOwnBytes: 16 << 20, MaxMGetBytes: DefaultMGetBytes, MaxRestrictions: causal.MaxRestrictions,
 		MaxInFlight: 4096, NotifyAfterDelay: 2 * time.Second,
 		SnapshotInterval: 50 * time.Millisecond, SnapshotLead: 10 * time.Millisecond, MaxSnapshotLag: 5 * time.Second,

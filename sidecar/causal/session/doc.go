@@ -1,5 +1,5 @@
 // Package session is the sidecar's machine: it holds the causal sessions of one pod and runs their operations
-// (PROTOCOL §3, §9).
+// (PROTOCOL SES, MGET).
 //
 // The caller opens a session, starts operations with Do, passes in every message with Step and the time with Tick, and
 // collects messages to send with Take and finished operations with TakeResults. Every operation gets exactly one

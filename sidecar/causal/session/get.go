@@ -18,8 +18,8 @@ const (
 	unusableDelay = 20 * time.Millisecond
 )
 
-// startGet reads one key (PROTOCOL §3): from the own writes, else from an allowed ring if the session is bound, else
-// through the cache, else from the nearest ring.
+// startGet reads one key (PROTOCOL SES): from the own writes, else through the cache if the level of the get allows
+// copies, else from the nearest ring that it allows.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
 	s.countGet(c)
 	s.locate(now, c)
@@ -40,7 +40,7 @@ func (s *Sidecar) locate(now causal.Now, c *call) {
 	if w := ss.own.newest[c.op.Key]; w != nil {
 		own := w.record()
 		newest := keystate.Hides(&own, ss.seen) || s.cfg.Broken.Has(causal.OwnUnchecked)
-		if newest && !(w.complete && s.readsLatest(now, c)) {
+		if newest && (!w.complete || c.level.overlays(s, now)) {
 			s.serveOwnWrite(now, c, w)
 			return
 		}
@@ -68,20 +68,20 @@ func (s *Sidecar) finishOwnRead(c *call, r causal.Record) {
 	s.finish(c, Result{Record: r, Outcome: Outcome{Version: r.Version, Source: SourceOwn, Ring: topology.NoRing}})
 }
 
-// sendGet sends a get to the cache if the session may use it, else to the nearest allowed ring that was not tried yet.
+// sendGet sends a get to the cache if it may use that, else to the nearest allowed ring that was not tried yet.
 func (s *Sidecar) sendGet(now causal.Now, c *call) {
 	if late, ok := s.lateReplies[c.op.Key]; ok {
 		delete(s.lateReplies, c.op.Key)
 		s.handleGetReply(now, c, &late)
 		return
 	}
-	if cache, ok := s.cacheFor(now, c.session, c.op.Key); ok && !c.skipCache {
+	rings, copies := c.level.sources(s, c.session)
+	if cache, ok := s.cacheOf(now, c.op.Key, copies); ok && !c.skipCache {
 		ring, _ := s.routes.Nearest(now, c.slot, s.readable) // that the cache reads from on a miss
 		c.target = cache
 		s.requestGet(now, c, cacheMargin+s.routes.Timeout(s.cfg.Topology.Owner(ring, c.slot).DC))
 		return
 	}
-	rings := s.allowedRings(c.session)
 	if rings&^c.tried != 0 {
 		rings &^= c.tried
 	} else {
@@ -101,42 +101,10 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 	c.near, c.lost = false, false
 	c.wait, c.retryAt = int64(wait), now.Mono+int64(wait)
 	c.requestID = s.requests.add(c, 0)
-	g := causal.Get{ID: c.requestID, Key: c.op.Key, Snapshot: !s.readsLatest(now, c)}
-	g.Seen = s.mustSee(c.session)
-	near := causal.HLC(0) // at which near copies are read
-	if g.Snapshot {
-		g.Cut, g.At = s.cuts.current.Complete, s.cuts.current.At
-		if s.cfg.Broken.Has(causal.LateAsComplete) {
-			g.Cut = g.At
-		}
-		s.keyBytes = append(s.keyBytes[:0], g.Key...)
-		base := s.readBase(c.session, s.keyBytes)
-		if near = max(g.At, base); s.cuts.slow {
-			near = base
-		}
-		switch unbound := s.unbound(c.session); {
-		case c.isPipelined() && !s.cfg.Broken.Has(causal.PipelineAboveBase):
-			if g.At = min(g.At, base); unbound {
-				g.At = base // what it finds is covered by those behind it
-			}
-		case unbound && s.cuts.slow:
-			g.At = base
-		case unbound:
-			g.At = causal.NoLimit // the newest that is complete
-		}
-		if g.At <= g.Cut || g.At <= g.Seen {
-			g.At = 0
-		}
-		if c.own != nil && !c.own.value.Merges() {
-			g.Seen = max(g.Seen, c.own.version.HLC)
-			near = max(near, g.Seen)
-		}
-		if base < g.UpTo() {
-			g.Base = base
-		}
-	}
+	g, near := c.level.get(s, now, c)
+	g.ID, g.Key = c.requestID, c.op.Key
 	if c.pipeline != nil {
-		c.covers = s.coveredNow(g.Snapshot)
+		c.covers = c.level.covers(s, now)
 	}
 	if c.target.Part == topology.Cache || s.cfg.Broken.Has(causal.NearBound) {
 		s.keyBytes = append(s.keyBytes[:0], g.Key...)
@@ -154,16 +122,12 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 	s.Send(g.Message(s.cfg.Self, c.target))
 }
 
-// cacheFor returns the cache that a session reads a key through; false if it must read from a ring.
-func (s *Sidecar) cacheFor(now causal.Now, ss *session, key string) (topology.Node, bool) {
-	if !s.unbound(ss) {
+// cacheOf returns the cache that may hold a key, if copies may be read; false if there is none, or if it does not
+// answer.
+func (s *Sidecar) cacheOf(now causal.Now, key string, copies bool) (topology.Node, bool) {
+	if !copies {
 		return topology.Node{}, false
 	}
-	return s.cacheOf(now, key)
-}
-
-// cacheOf returns the cache that may hold a key; false if there is none, or if it does not answer.
-func (s *Sidecar) cacheOf(now causal.Now, key string) (topology.Node, bool) {
 	return s.cacheAt(now, topology.Hash(key))
 }
 
@@ -249,11 +213,10 @@ func (s *Sidecar) takeGetReply(now causal.Now, c *call, r *causal.GetReply) {
 // handleGetReply takes the reply of a cache or a middleman to a get whose turn it is.
 func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	ss := c.session
-	found := foundValue{&r.Record, c.slot, r.Status, r.Unstable, r.Ring}
 	switch {
 	case r.Err == causal.ErrDataLost && c.target.Part == topology.Middleman:
 		s.routes.NoteDataLost(now, c.target)
-		if s.allowedRings(ss)&^c.tried == 0 {
+		if rings, _ := c.level.sources(s, ss); rings&^c.tried == 0 {
 			s.retryLater(now, c)
 			return
 		}
@@ -283,20 +246,27 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 			return
 		}
 	}
-	switch n := s.newRestrictions(ss, &found); {
-	case n > 0 && len(ss.restrictions.list)+n > s.cfg.MaxRestrictions && !ss.past.hasRead(c.op.Key, &r.Record):
-		s.retryLater(now, c) // until a restriction is lifted
-		return
-	case !s.observeGet(now, c, r):
+	found := foundValue{record: r.Record, slot: c.slot, status: r.Status, unstable: r.Unstable, ring: r.Ring,
+		past: r.Past, key: c.op.Key}
+	if r.Status == causal.InFlight {
+		if ss.past.hasRead(c.op.Key, &r.Record) {
+			found.status = causal.Stable // it was complete when the session read it before
+		} else if n := c.level.restrictions(s, ss, found); n > 0 &&
+			len(ss.restrictions.list)+n > s.cfg.MaxRestrictions {
+			s.retryLater(now, c) // until a restriction is lifted
+			return
+		}
+	}
+	if !c.level.observe(s, now, ss, found) {
 		s.stats.Rereads++
 		s.sendGet(now, c)
 		return
 	}
-	if r.Status == causal.InFlight {
+	if found.status == causal.InFlight {
 		s.stats.InFlightReads++
 	}
 	s.finish(c,
-		Result{Record: rec, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: r.Status,
+		Result{Record: rec, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: found.status,
 			Ring: r.Ring}})
 }
 

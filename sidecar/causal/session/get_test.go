@@ -26,7 +26,7 @@ func TestAGetGoesToTheCacheOrToTheNearestAllowedRing(t *testing.T) {
 			r.read("y", version(10), causal.InFlight, far)
 		}, topology.Node{DC: 1, Part: topology.Middleman}, SourceRemote},
 		{"bound to the own ring by configuration", func(c *Config) {
-			c.Static, c.UseCache = true, false
+			c.Binding, c.UseCache = causal.Static, false
 		}, func(r *rig) {
 			r.step(latencies(500, 1, 1).Message(r.topo.Leader(0), r.s.cfg.Self))
 		}, topology.Node{DC: 0, Part: topology.Middleman}, SourceLocal},

@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL §3, pipelined
-// gets). They are in flight together, and are answered in order.
+// getPipeline is gets of a session that a client has sent without waiting for the answers (PROTOCOL SES-10).
+// They are in flight together, and are answered in order.
 //
 // Invariant: the answer to each is one that it could have got if it had been started after the answer to the one before
 // it. A version that was complete when a get was started is in the past of whatever that get finds. So an answer that
@@ -91,7 +91,7 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 				len(s.requests.byID) >= s.cfg.MaxInFlight) {
 				return
 			}
-			c.started, c.covers = true, s.coveredNow(!s.readsLatest(now, c))
+			c.started, c.covers = true, c.level.covers(s, now)
 			c.deadline = now.Mono + int64(s.cfg.ReadTimeout)
 			s.locate(now, c)
 		}
@@ -103,19 +103,6 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 
 // isPipelined reports whether a get is one of several that are in flight together, or wait for each other.
 func (c *call) isPipelined() bool { return c.pipeline != nil && len(c.pipeline.calls) > 1 }
-
-// coveredNow returns what is in the past of whatever a request finds that is sent now. What is read at a cut may find
-// nothing above its base.
-func (s *Sidecar) coveredNow(atCut bool) causal.Cut {
-	if !atCut {
-		return s.stability.CutWithout(causal.LeftOutAtMost(len(s.cfg.Topology.DCs)))
-	}
-	c := s.cuts.current
-	if !s.cfg.Broken.Has(causal.PipelineAboveBase) {
-		c.At = s.cutBase()
-	}
-	return c
-}
 
 // leavePipeline takes an answered get out of its pipeline, and postpones those that were started too early for the
 // answer.

@@ -195,7 +195,9 @@ func TestTheValuesOfPipelinedGetsAreBounded(t *testing.T) {
 	if held != r.s.aheadBytes || held == 0 {
 		t.Errorf("the results have %d bytes, and %d count", held, r.s.aheadBytes)
 	}
-	r.s.ReleaseAhead(held)
+	for _, id := range ids {
+		r.release(id)
+	}
 	ids = r.startGets("x", "y")
 	gets = r.sent(causal.KindGet)
 	for i, id := range ids {

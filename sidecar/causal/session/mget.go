@@ -27,21 +27,22 @@ const (
 	mgetKeyBytes = 512
 )
 
-// mget is a read of several keys in progress (PROTOCOL §9). What it returns is one causally consistent state.
+// mget is a read of several keys in progress (PROTOCOL MGET). What it returns is one causally consistent state.
 type mget struct {
 	slots   []topology.Slot // by index in Op.Keys, as all slices here
 	own     []*ownWrite     // own writes when it started
 	replies []keyReply      // the newest ones; nil before the first round
 	// unstable are the in-flight writes of merging values in replies.
 	unstable map[int][]causal.Version
-	phase    mgetPhase
+	reader   level // that decides what a round has found
 	round    keyRound
-	starts   int  // of the search for the newest values
-	rounds   int  // started since the last start
+	starts   int // of the search for the newest values
+	rounds   int // started since the last start
+	bytes    int // of the values in replies
+	keys     int // bytes of all keys, without the values
+	phase    mgetPhase
 	failed   bool // some node replied with an error
 	mixed    bool // near copies and a ring answer, for the fault NearMGetMixed
-	bytes    int  // of the values in replies
-	keys     int  // bytes of all keys, without the values
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy,
 	// at cut.
@@ -109,7 +110,7 @@ func (m *mget) greatestInFlight() (greatest causal.HLC) {
 	return greatest
 }
 
-// startMGet reads the keys at a snapshot cut if the session may, else the newest values in one ring.
+// startMGet reads the keys as the level of the operation does.
 func (s *Sidecar) startMGet(now causal.Now, c *call) {
 	s.stats.MGets++
 	n := len(c.op.Keys)
@@ -130,84 +131,19 @@ func (s *Sidecar) startMGet(now causal.Now, c *call) {
 		s.finish(c, Result{})
 		return
 	}
-	if !s.readsLatest(now, c) && s.chooseSnapshotCut(now, c) {
-		s.stats.SnapshotMGets++
-		m.phase = mgetReadsCut
-		s.startRound(now, c, m.allKeys())
-		return
-	}
-	if s.mgetNear(now, c) {
-		return
-	}
-	s.readLatest(now, c)
+	c.level.startMGet(s, now, c)
 }
 
-// chooseSnapshotCut chooses a cut at which everything is complete and that includes all that the session has seen, if
-// there is one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above
-// the least SV. Own writes above the cut are overlaid.
-func (s *Sidecar) chooseSnapshotCut(now causal.Now, c *call) bool {
-	ss, broken := c.session, &s.cfg.Broken
-	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
-		return false
-	}
-	seen := max(ss.past.greatest(c.op.Keys), ss.mgetCut)
-	cut := s.cuts.current
-	if cut.At < seen {
-		cut = s.completeCut(now)
-	}
-	if broken.Has(causal.CutBeyondSV) {
-		cut = causal.Cut{At: s.stability.MaxSV(), Complete: s.stability.MaxSV()}
-	}
-	if cut.At < seen && !broken.Has(causal.CutBelowSeen) && !broken.Has(causal.SnapshotBound) {
-		return false
-	}
-	if cut.At == 0 {
-		return false
-	}
-	c.mget.cut, c.mget.covers, c.mget.least = cut.At, cut, min(max(seen, s.cutBase()), cut.At)
-	return true
-}
-
-// lowerSnapshotCut starts to read at the lowest snapshot cut that the session may read at. It returns false if that is
-// the one already.
-func (s *Sidecar) lowerSnapshotCut(now causal.Now, c *call) bool {
-	m := c.mget
-	if m.least == m.cut {
-		return false
-	}
-	m.cut, m.covers.At, m.rounds = m.least, m.least, 0
-	s.forgetReplies(m)
-	s.startRound(now, c, m.allKeys())
-	return true
-}
-
-// finishCutRound decides whether what a round has found at a snapshot cut is one state. It is if all versions were
-// complete when the round began: then their pasts were, too, and every read has found its key's part of these, in
-// whichever ring. The cut says that of most; what the data centers that it leaves out have written is known to be
-// complete when it is found, so another round must find the same. If some is in-flight, a lower cut may cover what
-// there is.
-func (s *Sidecar) finishCutRound(now causal.Now, c *call) {
-	m := c.mget
-	covered, complete := true, true
-	for i := range m.replies {
-		if r := &m.replies[i]; !s.covers(&m.covers, &r.record) {
-			covered, complete = false, complete && r.status == causal.Stable
-		}
-	}
-	switch {
-	case covered, m.rounds > 1 && !m.round.changed, complete && s.cfg.Broken.Has(causal.LateMGetOnce):
-		s.deliver(now, c)
-	case complete && m.rounds < maxCutRounds:
-		s.startRound(now, c, m.allKeys())
-	case !s.lowerSnapshotCut(now, c):
-		s.readLatest(now, c)
-	}
+// mgetRings returns the rings in which an MGET may read the newest values.
+func (s *Sidecar) mgetRings(c *call) topology.RingSet {
+	rings, _ := c.level.sources(s, c.session)
+	return rings
 }
 
 // readLatest starts to read the newest values, in the nearest allowed ring that was not tried yet.
 func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	m := c.mget
-	rings := s.allowedRings(c.session)
+	rings := s.mgetRings(c)
 	if rings&^m.tried != 0 {
 		rings &^= m.tried
 	} else {
@@ -217,34 +153,9 @@ func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	ring, _ := s.routes.NearestAll(now, m.slots, rings)
 	m.ring, m.tried = ring, m.tried.With(ring)
 	m.phase, m.cut, m.completeCut, m.rounds, m.failed = mgetCollects, 0, s.stability.MinSV(), 0, false
-	m.settlesAt = 0
+	m.settlesAt, m.reader = 0, latest{}
 	s.forgetReplies(m)
 	s.startRound(now, c, m.allKeys())
-}
-
-// finishRound decides whether the replies of a round are one state of the store.
-func (s *Sidecar) finishRound(now causal.Now, c *call) {
-	m := c.mget
-	switch {
-	case m.phase == mgetReadsCut && m.ring == topology.NoRing:
-		s.finishCutRound(now, c)
-	case m.phase == mgetReadsCut, len(m.replies) == 1, s.cfg.Broken.Has(causal.MGetOneRound), m.mixed:
-		s.deliver(now, c)
-	case m.phase == mgetSettles && s.cfg.Broken.Has(causal.MGetSettlesOnce):
-		s.deliver(now, c)
-	case m.phase == mgetSettles:
-		s.settle(now, c, m.round.newest)
-	case m.rounds == 1 && m.allAtOrBelow(m.completeCut):
-		s.deliver(now, c)
-	case m.rounds > 1 && !m.round.changed:
-		s.deliver(now, c) // all versions were the newest at one instant between the two rounds
-	case m.rounds < maxRoundsAgain || m.rounds < maxRounds && m.starts == 1:
-		s.startRound(now, c, m.allKeys())
-	case s.cfg.Broken.Has(causal.MGetUnsettled):
-		s.deliver(now, c)
-	default:
-		s.forceCut(now, c)
-	}
 }
 
 // forceCut reads older versions: those at the greatest timestamp found, if the ring soon has every write up to there.
@@ -288,7 +199,7 @@ func (s *Sidecar) retryMGet(now causal.Now, c *call) {
 		return
 	}
 	s.stats.Retries++
-	s.readLatest(now, c)
+	c.level.restartMGet(s, now, c)
 }
 
 // mgetWaits reports whether an MGET that is late goes on waiting for the nodes that it has asked, which are slow. It
@@ -322,9 +233,9 @@ func (s *Sidecar) mgetWaits(now causal.Now, c *call) bool {
 // deliver adds the values to the session's past, overlays own writes, and answers.
 func (s *Sidecar) deliver(now causal.Now, c *call) {
 	m, ss := c.mget, c.session
-	if m.ring != topology.NoRing && !s.allowedRings(ss).Has(m.ring) && !s.cfg.Broken.Has(causal.TwoRings) {
+	if m.ring != topology.NoRing && !s.mgetRings(c).Has(m.ring) && !s.cfg.Broken.Has(causal.TwoRings) {
 		s.stats.Rereads++ // another operation of the session has bound it to other rings
-		s.readLatest(now, c)
+		c.level.restartMGet(s, now, c)
 		return
 	}
 	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
@@ -358,7 +269,8 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			status = causal.Stable
 		}
 		// It cannot be refused: all values are from one ring, which is allowed.
-		s.observe(now, ss, foundValue{&reply.record, m.slots[i], status, m.unstable[i], m.ring})
+		c.level.observe(s, now, ss, foundValue{record: reply.record, slot: m.slots[i], status: status,
+			unstable: m.unstable[i], ring: m.ring})
 		r.Outcome.Status = min(r.Outcome.Status, status)
 		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
 	}
@@ -388,7 +300,7 @@ func (s *Sidecar) startAgainAfter(now causal.Now, c *call, delay time.Duration) 
 func (s *Sidecar) restrictionsOf(c *call) (n int) {
 	for i := range c.mget.replies {
 		r := &c.mget.replies[i]
-		n += s.newRestrictions(c.session, &foundValue{record: &r.record, status: r.status,
+		n += c.level.restrictions(s, c.session, foundValue{record: r.record, status: r.status,
 			unstable: c.mget.unstable[i]})
 		if n > s.cfg.MaxRestrictions {
 			break

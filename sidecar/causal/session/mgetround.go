@@ -65,7 +65,7 @@ func (s *Sidecar) continueRound(now causal.Now, c *call) {
 		s.requestKey(now, c, i, c.roundRequest(i, seen), m.ring == topology.NoRing)
 	}
 	if r.answered == len(r.keys) {
-		s.finishRound(now, c)
+		m.reader.finishRound(s, now, c)
 	}
 }
 
@@ -109,10 +109,8 @@ func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUs
 	}
 	owner := s.cfg.Topology.Owner(ring, m.slots[i])
 	target, timeout := owner, s.routes.Timeout(owner.DC)
-	if mayUseCache {
-		if cache, ok := s.cacheOf(now, g.Key); ok {
-			target, timeout = cache, timeout+cacheMargin
-		}
+	if cache, ok := s.cacheOf(now, g.Key, mayUseCache); ok {
+		target, timeout = cache, timeout+cacheMargin
 	}
 	c.retryAt, c.wait = max(c.retryAt, now.Mono+int64(timeout)), max(c.wait, int64(timeout))
 	g.ID = s.requests.add(c, i)
@@ -130,7 +128,7 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		return
 	case r.Err == causal.ErrCutTooOld: // the middleman has dropped the versions at the cut
 		s.stats.Retries++
-		s.readLatest(now, c)
+		c.level.restartMGet(s, now, c)
 		return
 	case r.Err != causal.OK:
 		if r.Err == causal.ErrDataLost && from.Part == topology.Middleman {
@@ -150,7 +148,7 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 	}
 	m.round.answered++
 	if m.round.answered == len(m.round.keys) {
-		s.finishRound(now, c)
+		m.reader.finishRound(s, now, c)
 		return
 	}
 	s.continueRound(now, c)
@@ -170,12 +168,12 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 	return ok
 }
 
-// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now (PROTOCOL
-// §9). With those of some keys, it must not begin: what a ring says of the others may depend on newer versions of
-// these.
+// mgetNear answers an MGET of an unbound session from near copies if there are some of all of its keys now
+// (PROTOCOL NEAR-9). With those of some keys, it must not begin: what a ring says of the others may depend on newer
+// versions of these.
 func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 	m := c.mget
-	if s.cfg.MaxNearBytes == 0 || c.op.Latest || c.bound {
+	if s.cfg.MaxNearBytes == 0 || c.bound {
 		return false
 	}
 	m.replies = make([]keyReply, len(m.slots))
@@ -201,7 +199,7 @@ func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 // mixNear reads from a ring what there are no near copies of, for the fault NearMGetMixed.
 func (s *Sidecar) mixNear(now causal.Now, c *call, missing []int) {
 	m := c.mget
-	m.ring, _ = s.routes.NearestAll(now, m.slots, s.allowedRings(c.session))
+	m.ring, _ = s.routes.NearestAll(now, m.slots, s.mgetRings(c))
 	m.mixed = true
 	m.starts++
 	s.startRound(now, c, missing)

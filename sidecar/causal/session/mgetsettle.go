@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 )
 
-// Settling (PROTOCOL §9): the end of an MGET whose keys are written all the time, in a ring that may lack writes. It
-// needs no instant without a write and no progress of RV.
+// Settling (PROTOCOL MGET-3): the end of an MGET whose keys are written all the time, in a ring that may lack writes.
+// It needs no instant without a write and no progress of RV.
 //
 // Whatever a version depends on has a smaller HLC, and is at its shard of the ring by the time that the version is
 // visible there: processed, or staged, which the read waits for. So after a round, of the keys whose version is below

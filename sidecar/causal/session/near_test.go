@@ -35,7 +35,7 @@ func (r *rig) giveNearCopies(keys []string, first causal.HLC) {
 }
 
 func (r *rig) getNear(key string) bool {
-	_, ok := r.s.GetNear(r.now, 1, []byte(key), false)
+	_, ok := r.s.GetNear(r.now, 1, []byte(key), causal.DefaultLevel)
 	return ok
 }
 
@@ -80,7 +80,7 @@ func TestWhatANearCopySaysIsInTheSessionsPast(t *testing.T) {
 
 func TestAGetFromANearCopyDoesNotAllocate(t *testing.T) {
 	r, key := newNearRig(t, []string{"x"}), []byte("x")
-	if n := testing.AllocsPerRun(100, func() { r.s.GetNear(r.now, 1, key, false) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { r.s.GetNear(r.now, 1, key, causal.DefaultLevel) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -94,7 +94,7 @@ func TestAnMGetOfTheNewestVersionsNeedsNearCopiesOfAllKeys(t *testing.T) {
 	}
 	for what, op := range map[string]Op{
 		"one key without a near copy": {Kind: OpMGet, Keys: []string{"x", "z"}},
-		"a read-modify-write":         {Kind: OpMGet, Keys: []string{"x", "y"}, Latest: true},
+		"a read-modify-write":         {Kind: OpMGet, Keys: []string{"x", "y"}, Level: causal.Newest},
 	} {
 		r.mustBeUnfinished(r.start(op))
 		if asked := r.sent(causal.KindGet); keysOf(asked) != "["+op.Keys[0]+" "+op.Keys[1]+"]" ||

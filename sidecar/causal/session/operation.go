@@ -12,8 +12,8 @@ type OpKind uint8
 
 // The operations, with the fields of Op that each uses beyond ID, Session and Timeout.
 const (
-	OpGet    OpKind = iota // read Key; Latest
-	OpMGet                 // read Keys from one causally consistent state; Latest
+	OpGet    OpKind = iota // read Key
+	OpMGet                 // read Keys from one causally consistent state
 	OpPut                  // write Value to Key; a delete is a Value with Tombstone
 	OpToken                // export the session as a token
 	OpResume               // add the past that Token carries to the session
@@ -44,8 +44,8 @@ type Op struct {
 	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
-	// Latest makes OpGet and OpMGet return the newest version even if the session reads at a cut.
-	Latest bool
+	// Level is the level of the operation; causal.DefaultLevel: that of Config.
+	Level causal.Level
 }
 
 // Result is the result of an Op. Fields that the kind of the operation does not fill are zero.

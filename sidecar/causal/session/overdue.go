@@ -9,7 +9,7 @@ import (
 
 // A put, or its answer, may be lost though the link to the coordinator stays up: the coordinator drops an answer when
 // its queue to the sidecar is full. So a put that is overdue is sent again, to the same coordinator and under its
-// number (PROTOCOL §3, puts that are overdue). The coordinator may also be slow, and must not have more to do for that.
+// number (PROTOCOL PUT-8). The coordinator may also be slow, and must not have more to do for that.
 // So little is sent again, the oldest first, and more only when the coordinator says that it has answered before.
 
 const (

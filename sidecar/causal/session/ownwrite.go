@@ -37,7 +37,7 @@ func (w *ownWrite) isIncomplete() bool { return w.evicted && w.value.Merges() }
 
 func (w *ownWrite) size() int { return len(w.key) + w.value.Size() + ownOverhead }
 
-// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL §3: own,
+// ownWrites are the own writes of a session that it must still see though not every ring has them (PROTOCOL SES: own,
 // last).
 type ownWrites struct {
 	newest     map[string]*ownWrite         // by key: what reads return
@@ -190,7 +190,8 @@ func (o *ownWrites) evict(limit int) (forgotten causal.HLC) {
 }
 
 // addOwnWrite adds an acknowledged put to the session's own writes.
-func (s *Sidecar) addOwnWrite(ss *session, c *call, v causal.Version) {
+func (s *Sidecar) addOwnWrite(c *call, v causal.Version) {
+	ss := c.session
 	w := &ownWrite{version: v, key: c.op.Key, value: c.op.Value, opCount: c.opCount, coordinator: c.target}
 	ss.floor = max(ss.floor, v.HLC)
 	ss.coveredOps = max(ss.coveredOps, c.opCount)
@@ -224,13 +225,13 @@ func (s *Sidecar) handleComplete(now causal.Now, m causal.Complete) {
 }
 
 // completeOwnWrite notes that an own write is complete. Everything that it depends on is complete too, and so are the
-// reads that the session made before it: their restrictions are lifted (PROTOCOL §3, lifting (a)).
+// reads that the session made before it: their restrictions are lifted (PROTOCOL SES-7).
 //
 // Reads at a cut would not find it while it is above their base, at a shard that does not know that it is complete. So
 // the write stays in the overlay until the base passes it.
 func (s *Sidecar) completeOwnWrite(ss *session, w *ownWrite) {
 	v := w.version
-	hidden := s.cfg.Snapshot && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC &&
+	hidden := s.cuts.used && ss.own.newest[w.key] == w && s.overlaidFrom() < v.HLC &&
 		!s.cfg.Broken.Has(causal.CutWithoutOwn)
 	ss.own.markComplete(v)
 	switch {

@@ -10,8 +10,7 @@ import (
 // has to be at or below the base.
 //
 // Most versions that a session reads are above the cut, but what they depend on is older, and known to be complete by
-// then. So a version is kept for its key, and for the other keys counts what it depends on only (PROTOCOL, "What a
-// version depends on is older than the version").
+// then. So a version is kept for its key, and for the other keys counts what it depends on only (PROTOCOL SNAP-10).
 //
 // Invariant: every write of another session in the past of this one is at or below upTo, or at or below the base of the
 // cut, or not newer than the version in above of its key, unless the session is bound.

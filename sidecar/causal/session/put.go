@@ -139,9 +139,10 @@ func (s *Sidecar) answerWait(coordinator topology.Node) int64 {
 // sendCopy sends a put, with the request that waits for its answer.
 func (s *Sidecar) sendCopy(c *call) {
 	ss := c.session
+	floor, deps := c.level.carries(ss)
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
-		Key: c.op.Key, Value: c.op.Value, Floor: ss.floor, Deps: ss.dependencies()}
+		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps}
 	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}
@@ -186,7 +187,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
-		s.addOwnWrite(c.session, c, r.Version)
+		c.level.acknowledge(s, c, r.Version)
 		s.finish(c, Result{Record: causal.Record{Version: r.Version},
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:

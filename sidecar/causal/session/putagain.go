@@ -8,7 +8,7 @@ import (
 )
 
 // A put that was sent may have been accepted, so only its coordinator can tell its outcome: the next leadership of it,
-// if this one has ended (PROTOCOL §4, puts that are sent again). So puts in flight to a coordinator that is away wait
+// if this one has ended (PROTOCOL PUT-3). So puts in flight to a coordinator that is away wait
 // for it, and are sent to it again, in order and under their numbers.
 
 // resendPause is how long a put waits that could not be sent again though its coordinator can be reached: the queue of

@@ -6,7 +6,7 @@ import (
 )
 
 // What becomes of reads when the link to a shard ends, and when the shard can be reached again, perhaps at another
-// member of its group (PROTOCOL, Groups). Without it, each of them would wait for its time-out.
+// member of its group (PROTOCOL GRP-26). Without it, each of them would wait for its time-out.
 
 // readAgain sends the reads in flight to a shard again. That it was silent says nothing about it any more, so it does
 // not become suspect by that.
@@ -64,8 +64,8 @@ func (s *Sidecar) readKeysElsewhere(now causal.Now, c *call, n topology.Node) {
 	case m.failed || !m.round.isAsked(n):
 	case m.ring == topology.NoRing:
 		s.readKeysAgain(now, c, n)
-	case s.allowedRings(c.session)&^m.tried != 0:
+	case s.mgetRings(c)&^m.tried != 0:
 		s.stats.Retries++
-		s.readLatest(now, c)
+		c.level.restartMGet(s, now, c)
 	}
 }

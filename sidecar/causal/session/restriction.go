@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// restriction is a version that a session read while it was in-flight (PROTOCOL §3).
+// restriction is a version that a session read while it was in-flight (PROTOCOL SES-1).
 type restriction struct {
 	version causal.Version
 	slot    topology.Slot
@@ -85,7 +85,7 @@ func (rs *restrictions) lift(f func(*restriction) bool) {
 	}
 }
 
-// allowedRings returns the rings that have everything the session has seen: rings() in PROTOCOL §3.
+// allowedRings returns the rings that have everything the session has seen: rings() in PROTOCOL SES.
 func (s *Sidecar) allowedRings(ss *session) topology.RingSet {
 	rs := &ss.restrictions
 	if rs.cached {
@@ -119,7 +119,7 @@ func (s *Sidecar) wouldRestrict(ss *session, v causal.Version) bool {
 // to read from.
 func (s *Sidecar) bind(now causal.Now, ss *session, f *foundValue) bool {
 	unstable, newest := f.unstable, [1]causal.Version{f.record.Version}
-	if keystate.Identifies(f.record) {
+	if keystate.Identifies(&f.record) {
 		unstable = newest[:]
 	} else if s.cfg.Broken.Has(causal.UnstablePartUnbound) {
 		unstable = unstable[max(0, len(unstable)-1):]
@@ -158,7 +158,7 @@ func (s *Sidecar) ringsWith(v causal.Version, found topology.RingSet) topology.R
 func (s *Sidecar) newRestrictions(ss *session, f *foundValue) (n int) {
 	switch {
 	case f.status != causal.InFlight:
-	case !keystate.Identifies(f.record):
+	case !keystate.Identifies(&f.record):
 		for _, v := range f.unstable {
 			if s.wouldRestrict(ss, v) {
 				n++
@@ -191,8 +191,7 @@ func (s *Sidecar) restrict(now causal.Now, ss *session, v causal.Version, slot t
 	ss.restrictions.add(&restriction{version: v, slot: slot, opCount: ss.opCount, askedAt: askedAt, rings: rings})
 }
 
-// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL §3, lifting
-// (c)).
+// askOverdueRestrictions sends notify-after for the restrictions that SV has not lifted in time (PROTOCOL SES-9).
 func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 	for _, r := range ss.restrictions.list {
 		if now.Mono-r.askedAt >= int64(s.cfg.NotifyAfterDelay) {

@@ -17,7 +17,7 @@ type resumption struct {
 	exclusions causal.Exclusions
 }
 
-// startResume adds the past of a token to the session's (PROTOCOL §3, token).
+// startResume adds the past of a token to the session's (PROTOCOL SES-19).
 func (s *Sidecar) startResume(now causal.Now, c *call) {
 	r, err := s.parseToken(c.op.Token)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Sidecar) startResume(now causal.Now, c *call) {
 		return
 	}
 	c.resume = r
-	s.goBy(r.exclusions)
+	s.applyExclusions(r.exclusions)
 	if !s.tryResume(now, c) {
 		s.askForResume(now, c)
 		s.blocked = append(s.blocked, c)

@@ -47,12 +47,24 @@ func newRig(t testing.TB, configure ...func(*Config)) *rig {
 	}
 	r := &rig{t: t, topo: topo, s: New(cfg), now: causal.Now{Mono: 1}, results: map[uint64]Result{}}
 	r.s.Open(1)
+	t.Cleanup(func() {
+		r.result(0)
+		for id := range r.results {
+			r.release(id)
+		}
+		if cfg.Broken.Any() {
+			return
+		}
+		for _, wrong := range r.s.CheckCounts() {
+			t.Error(wrong)
+		}
+	})
 	return r
 }
 
 // Options of newRig.
 func snapshotReads(c *Config) {
-	c.Snapshot, c.SnapshotInterval, c.SnapshotLead = true, 500*time.Millisecond, 0
+	c.Level, c.SnapshotInterval, c.SnapshotLead = causal.Snapshot, 500*time.Millisecond, 0
 }
 func noCache(c *Config) { c.UseCache = false }
 
@@ -138,6 +150,14 @@ func (r *rig) result(id uint64) (Result, bool) {
 	}
 	res, ok := r.results[id]
 	return res, ok
+}
+
+// release ends the count of what the result of an operation holds.
+func (r *rig) release(id uint64) {
+	res := r.results[id]
+	r.s.ReleaseAhead(res.Ahead)
+	res.Ahead = 0
+	r.results[id] = res
 }
 
 // mustResult returns the result of an operation that must be finished.

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// ScanPosition is where a scan of all keys is (PROTOCOL, "Scans"): it goes through the shards of one ring. The zero
+// ScanPosition is where a scan of all keys is (PROTOCOL SCAN): it goes through the shards of one ring. The zero
 // ScanPosition is before the first key.
 type ScanPosition struct {
 	Ring  topology.RingID
@@ -15,6 +15,9 @@ type ScanPosition struct {
 	Shard int            // index in Topology.RingMiddlemen
 	After string         // what the shard has told where to continue
 	Done  bool           // all shards have named all their keys
+	// own are the keys of own writes that were named with the first page of the shard: they may have come into its
+	// storage since, and are not named again.
+	own []string
 }
 
 // startScan names keys. Together, the calls of a scan name every key that the session knew to exist when the scan
@@ -28,7 +31,7 @@ func (s *Sidecar) startScan(now causal.Now, c *call) {
 // sendScan asks the shard that is next.
 func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	p, t := &c.scan, s.cfg.Topology
-	rings := s.allowedRings(c.session)
+	rings, _ := c.level.sources(s, c.session)
 	if s.cfg.Broken.Has(causal.ScanAnyRing) {
 		rings = s.readable
 	}
@@ -112,15 +115,28 @@ func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
 		s.sendScan(now, c)
 		return
 	}
-	if next.After = r.Next; next.After == "" {
-		next.Shard++
-		next.Done = next.Shard == len(s.cfg.Topology.RingMiddlemen(next.Ring))
-	}
-	keys := r.Keys
+	keys := withoutKeys(r.Keys, next.own)
 	if !s.cfg.Broken.Has(causal.ScanWithoutOwn) {
 		keys = append(keys, c.ownKeys...)
+		next.own = append(next.own, c.ownKeys...)
+	}
+	if next.After = r.Next; next.After == "" {
+		next.Shard++
+		next.own = nil
+		next.Done = next.Shard == len(s.cfg.Topology.RingMiddlemen(next.Ring))
 	}
 	s.finish(c, Result{Keys: distinct(keys), Scan: next, Outcome: Outcome{Ring: next.Ring}})
+}
+
+// withoutKeys returns keys without the named ones, which are sorted.
+func withoutKeys(keys, named []string) []string {
+	if len(named) == 0 {
+		return keys
+	}
+	return slices.DeleteFunc(keys, func(key string) bool {
+		_, is := slices.BinarySearch(named, key)
+		return is
+	})
 }
 
 // distinct returns each of the keys once. An own write may be in storage and pending at the shard too, and a storage

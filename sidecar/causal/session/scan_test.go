@@ -44,6 +44,25 @@ func TestAScanGoesThroughTheShardsOfARingPageByPage(t *testing.T) {
 	}
 }
 
+// An own write that is named with the first page may come into storage before a later page is read.
+func TestAScanNamesAnOwnWriteWithOnePageOfAShard(t *testing.T) {
+	r := newRig(t)
+	r.write("k", "v", ownVersion(10))
+	id := r.start(Op{Kind: OpScan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"a"}, Next: "b"})
+	first := r.mustResult(id)
+	id = r.start(Op{Kind: OpScan, Scan: first.Scan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"b", "k"}, Next: "l"})
+	second := r.mustResult(id)
+	id = r.start(Op{Kind: OpScan, Scan: second.Scan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"k", "l"}})
+	third := r.mustResult(id)
+	if !slices.Equal(first.Keys, []string{"a", "k"}) || !slices.Equal(second.Keys, []string{"b"}) ||
+		!slices.Equal(third.Keys, []string{"l"}) {
+		t.Errorf("pages: %q, %q, %q", first.Keys, second.Keys, third.Keys)
+	}
+}
+
 // A write that completes while the shard is asked is in no list of own writes when the reply is here, and the shard may
 // have been asked before it had the write.
 func TestAScanNamesAnOwnWriteThatCompletesMeanwhile(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// session is one causal session (PROTOCOL §3).
+// session is one causal session (PROTOCOL SES).
 //
 // Invariant: everything that the session has seen is complete, or processed in every ring of Sidecar.allowedRings, or
 // an own write in own. So are the dependencies of what it has seen.
@@ -60,26 +60,15 @@ func (s *Sidecar) Close(id uint64) {
 
 // foundValue is a value that was read, as far as the past of a session is concerned.
 type foundValue struct {
-	record *causal.Record
+	record causal.Record
 	slot   topology.Slot
 	status causal.Status
 	// unstable are the in-flight writes of a merging value.
 	unstable []causal.Version
 	ring     topology.RingID
-}
-
-// observe adds a value that was read to the session's past. It returns false for an in-flight one that would leave no
-// ring to read from: the reply must be thrown away, and the key read again from one of the allowed rings.
-//
-// What the session reads at a cut from here on is not below its version, nor what that depends on.
-func (s *Sidecar) observe(now causal.Now, ss *session, f foundValue) bool {
-	if !s.addToPast(now, ss, f) {
-		return false
-	}
-	if !ss.isOwn(f.record) {
-		ss.past.raise(f.record.Version.HLC)
-	}
-	return true
+	// past is the greatest HLC in the past of the value of key; 0: unknown, and key is not given.
+	past causal.HLC
+	key  string
 }
 
 // isOwn reports whether a value is an own write, and has nothing that others have written.
@@ -87,24 +76,8 @@ func (ss *session) isOwn(r *causal.Record) bool {
 	return keystate.Identifies(r) && ss.own.contains(r.Version)
 }
 
-// observeGet is observe for the answer to a get. What the session reads of other keys need not be as new as v, but as
-// what v depends on.
-func (s *Sidecar) observeGet(now causal.Now, c *call, r *causal.GetReply) bool {
-	ss, v := c.session, r.Record.Version
-	if r.Status == causal.InFlight && ss.past.hasRead(c.op.Key, &r.Record) {
-		r.Status = causal.Stable // it was complete when the session read it before
-	}
-	f := foundValue{&r.Record, c.slot, r.Status, r.Unstable, r.Ring}
-	if r.Status == causal.InFlight || r.Past == 0 || !v.Written() || !s.cfg.Snapshot {
-		return s.observe(now, ss, f)
-	}
-	if s.addToPast(now, ss, f) && !ss.isOwn(&r.Record) {
-		ss.past.add(c.op.Key, v, r.Past, s.cutBase(), s.cfg.Broken)
-	}
-	return true
-}
-
-// addToPast adds a value that was read to what the session has seen, as observe does.
+// addToPast adds a value that was read to what the session has seen. It returns false for an in-flight one that would
+// leave no ring to read from.
 func (s *Sidecar) addToPast(now causal.Now, ss *session, f foundValue) bool {
 	v := f.record.Version
 	if !v.Written() {
@@ -112,7 +85,7 @@ func (s *Sidecar) addToPast(now causal.Now, ss *session, f foundValue) bool {
 		ss.seen = max(ss.seen, v.HLC)
 		return true
 	}
-	if ss.isOwn(f.record) {
+	if ss.isOwn(&f.record) {
 		return true // its past is the session's own
 	}
 	if f.status == causal.InFlight && !s.bind(now, ss, &f) {

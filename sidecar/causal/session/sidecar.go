@@ -13,7 +13,7 @@ type Sidecar struct {
 	causal.Outbox
 	cfg       Config
 	maps      causal.SlotMaps
-	readable  topology.RingSet // the rings that sessions may read from: all, or with Static that of the own data center
+	readable  topology.RingSet // the rings that sessions may read from, by Config.Binding
 	stability *causal.Stability
 	routes    *causal.Routes
 
@@ -42,7 +42,7 @@ type Sidecar struct {
 	bound       bool  // a session was bound at the last tick, or has been since
 	stats       Stats
 
-	// exclusions are what it goes by, and knownExclusions also what its configuration declares.
+	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
 	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
@@ -53,6 +53,7 @@ type Sidecar struct {
 func New(cfg Config) *Sidecar {
 	maps := causal.NewSlotMaps(cfg.Topology)
 	cfg.Topology = maps.View()
+	cfg.Level = cfg.Level.Or(causal.Latest)
 	if cfg.PutRecovery == 0 {
 		cfg.PutRecovery = cfg.PutTimeout * 4 / 5
 	}
@@ -60,16 +61,15 @@ func New(cfg Config) *Sidecar {
 		cfg.LeftOut = causal.LeftOut(len(cfg.Topology.DCs))
 	}
 	s := &Sidecar{
-		cfg: cfg, maps: maps, readable: cfg.Topology.AllRings(), stability: causal.NewStability(cfg.Topology),
-		routes: causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
+		cfg: cfg, maps: maps, readable: cfg.Binding.Rings(cfg.Topology, cfg.Self.DC),
+		stability: causal.NewStability(cfg.Topology),
+		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests:     requestTable{byID: map[uint64]request{}},
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,
 		HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)
-	if cfg.Static {
-		s.readable = topology.RingsOf(cfg.Topology.RingOf(cfg.Self.DC))
-	}
+	s.cuts.used = s.levelOf(causal.DefaultLevel).usesCuts()
 	if cfg.Broken.Has(causal.LateReply) {
 		s.lateReplies = map[string]causal.GetReply{}
 	}
@@ -115,7 +115,7 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	case causal.ExclusionsRefuse:
 		return
 	case causal.ExclusionsNew:
-		s.goBy(m.Exclusions())
+		s.applyExclusions(m.Exclusions())
 	}
 	if _, switched := s.maps.Observe(m); switched {
 		s.useSlotMaps()
@@ -203,8 +203,8 @@ func (s *Sidecar) handleVectors(now causal.Now, leader topology.Node, v causal.V
 // answered, asks nodes that did not answer whether they are back, asks for restrictions that SV does not lift, and
 // keeps the subscription to the vectors alive.
 func (s *Sidecar) Tick(now causal.Now) {
-	if s.cfg.Snapshot {
-		s.applyVectors(now) // a cut may be due
+	if s.cuts.used {
+		s.applyVectors(now) // one may be due
 	}
 	s.maps.Poll(now, s.cfg.Self, s.Send)
 	s.routes.Suspects.Tick(now, s.cfg.Self, s.Send)

@@ -7,7 +7,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A cache or a middleman that has not answered a read in time is silent or slow (PROTOCOL §3, late answers). From a
+// A cache or a middleman that has not answered a read in time is silent or slow (PROTOCOL RTE-4). From a
 // silent one nothing has come for as long as it may take to answer: all reads that are with it are sent elsewhere. A
 // slow one answers others, and the read is probably in its queue. If all such reads were sent elsewhere, those who have
 // to answer them would have the load of all, and be late as well; and the slow one would work on answers that nobody

@@ -282,7 +282,7 @@ func TestASessionReadsAtTheCutWhileItIsUsable(t *testing.T) {
 		seen   causal.HLC
 	}{
 		{"reads at the cut", func(*rig) {}, Op{}, at(1000), 0},
-		{"but not before a modification", func(*rig) {}, Op{Latest: true}, 0, 0},
+		{"but not before a modification", func(*rig) {}, Op{Level: causal.Newest}, 0, 0},
 		{"also if it has not moved for a while", func(r *rig) {
 			r.tick(r.s.cfg.MaxSilentLag + r.s.cfg.SnapshotInterval)
 		}, Op{}, at(1000), 0},
@@ -380,7 +380,7 @@ func TestAReadOfTheNewestVersionLooksBeyondACompleteOwnWrite(t *testing.T) {
 	r.completeUpTo(at(1000))
 	r.write("x", "mine", ownVersion(at(1200)))
 	r.complete(ownVersion(at(1200)))
-	id := r.start(Op{Kind: OpGet, Key: "x", Latest: true})
+	id := r.start(Op{Kind: OpGet, Key: "x", Level: causal.Newest})
 	r.replyGet(r.request(causal.KindGet), causal.GetReply{Record: record(version(at(1300))), Status: causal.Stable,
 		Ring: near})
 	if got := r.mustResult(id).Record.Version; got != version(at(1300)) {

@@ -90,5 +90,8 @@ func (s *Sidecar) EachSession(f func(id uint64, status Status)) {
 	}
 }
 
-// Cut returns the cut that sessions read at in mode Snapshot, even if it is too old to be used; 0 before there is one.
+// UsesCuts reports whether sessions read at cuts.
+func (s *Sidecar) UsesCuts() bool { return s.cuts.used }
+
+// Cut returns the cut that sessions read at, even if it is too old to be used; 0 before there is one.
 func (s *Sidecar) Cut() causal.HLC { return s.cuts.current.At }

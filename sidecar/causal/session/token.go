@@ -9,8 +9,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// exportToken returns what another sidecar needs to continue the session (PROTOCOL §3): the in-flight versions that the
-// session has read, and its newest incomplete put. All of them must be in a ring before the ring is read from.
+// exportToken returns what another sidecar needs to continue the session (PROTOCOL SES-18): the in-flight versions that
+// the session has read, and its newest incomplete put. All of them must be in a ring before the ring is read from.
 //
 // It does not say which rings have them: whoever resumes asks the rings. A sidecar may claim anything, and a session
 // that believed it would read from a ring without what it has seen.

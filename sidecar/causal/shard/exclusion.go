@@ -4,8 +4,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL, Excluded data centers).
-// The first one with others than the shard goes by makes it go by these. If the data center of the shard is among them,
+// admits reports whether a message may be handled by the exclusions of its sender (PROTOCOL EXC-1).
+// The first one with others than the shard applies makes it apply these. If the data center of the shard is among them,
 // what it holds may lack what was completed without it: it withdraws.
 func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	active := s.exclusions()
@@ -30,7 +30,7 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 		s.exclusion = active.With(theirs)
 		s.withdrawal.begin(now)
 	case s.serving != nil:
-		s.serving.GoBy(theirs)
+		s.serving.ApplyExclusions(theirs)
 	case s.inquiry != nil: // the storage is empty, and nothing was done with it; the start makes them durable
 		s.exclusion = active.With(theirs)
 	}
@@ -38,12 +38,12 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 }
 
 // keepsByFault reports whether a fault makes the shard keep its data at the next exclusion of its data center, of which
-// it goes by n.
+// it applies n.
 func (s *Shard) keepsByFault(n uint32) bool {
 	return s.past.Broken.Has(causal.ExcludedKeepsData) || n > 0 && s.past.Broken.Has(causal.ExcludedOnce)
 }
 
-// exclusions returns what the shard goes by.
+// exclusions returns what the shard applies.
 func (s *Shard) exclusions() causal.Exclusions {
 	if s.serving != nil && !s.excluded {
 		return s.serving.Exclusions()
@@ -51,7 +51,7 @@ func (s *Shard) exclusions() causal.Exclusions {
 	return s.exclusion
 }
 
-// withdraw makes the shard go by exclusions of which one is of its data center.
+// withdraw makes the shard apply exclusions of which one is of its data center.
 func (s *Shard) withdraw(now causal.Now, x causal.Exclusions) {
 	s.exclusion, s.excluded = x, s.serving != nil
 	if s.inquiry != nil && s.past.Loss == NoLoss || s.past.Broken.Has(causal.EmptiesUnasked) { // it is empty

@@ -29,7 +29,7 @@ type withdrawing struct {
 	other topology.Node
 }
 
-// from delivers a message of the other shard, which goes by exclusions.
+// from delivers a message of the other shard, which applies exclusions.
 func (w *withdrawing) from(m causal.Message, x causal.Exclusions) {
 	var out causal.Outbox
 	out.SetExclusions(x)
@@ -57,7 +57,7 @@ func (w *withdrawing) hears(n uint32) (question uint64) {
 	return question
 }
 
-// Who does not go by the exclusion may take what it has from this shard, or hear of another exclusion and begin again.
+// Who does not apply the exclusion may take what it has from this shard, or hear of another exclusion and begin again.
 func TestOnlyAShardThatGoesByTheExclusionHasACopy(t *testing.T) {
 	topo := excludedRings(t, 1)
 	w := &withdrawing{t: t, now: causal.Now{Mono: int64(time.Hour)},
@@ -114,7 +114,7 @@ func TestAMiddlemanWithDataFromBeforeAnExclusionGetsNothing(t *testing.T) {
 	}
 }
 
-// Between two middlemen, the shard goes by what the first one went by.
+// Between two middlemen, the shard applies what the first one applied.
 func TestAShardGoesByTheExclusionsOfTheMiddlemanThatItHasStopped(t *testing.T) {
 	topo, self := excludedRings(t, 1), topology.Node{DC: 1, Part: topology.Middleman}
 	s := New(topo, self, nil, Past{Starts: 1, ID: 7})
@@ -125,6 +125,6 @@ func TestAShardGoesByTheExclusionsOfTheMiddlemanThatItHasStopped(t *testing.T) {
 	}
 	s.Start(middleman.New(plan.Config, causal.Now{Mono: 1}), plan)
 	if s.Stop(); !s.exclusions().Covers(x) {
-		t.Errorf("it goes by %v, and has gone by %v", s.exclusions(), x)
+		t.Errorf("it applies %v, and has applied %v", s.exclusions(), x)
 	}
 }

@@ -13,7 +13,7 @@ type oldCopy struct {
 	remembers   causal.Reach
 }
 
-// leaveOldCopy ends what serves if its storage turns out to be an older copy (PROTOCOL, Older copies of a storage).
+// leaveOldCopy ends what serves if its storage turns out to be an older copy (PROTOCOL OLD).
 // What it has is kept until another ring is known to have all data, as after an exclusion: a coordinator may be wrong,
 // or forged. In a store with one ring nobody else has the data, so they stay, and a person decides. What a backfill has
 // brought is copied again.

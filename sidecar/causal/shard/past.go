@@ -51,7 +51,7 @@ const (
 func (l Loss) hasRest() bool { return l == LossPartial || l == LossAccepted }
 
 // inquiry asks the coordinators whether an empty storage had data before. Until all of them have answered, nothing is
-// served (PROTOCOL, Empty disks).
+// served (PROTOCOL DISK).
 type inquiry struct {
 	id          uint64
 	answered    map[topology.Node]bool

@@ -141,12 +141,7 @@ func TestAListForAnEarlierLifeOfTheTakerDoesNotCount(t *testing.T) {
 		t.Fatalf("%d lists are made", len(giver.held))
 	}
 	early := giver.disk.carryOut(giver.held[0])
-	late := ""
-	for i := 0; late == ""; i++ {
-		if key := fmt.Sprint("late-", i); giver.topo.Owner(0, topology.SlotOf(key)) == taker.id {
-			late = key
-		}
-	}
+	late := keyOf(taker)
 	giver.put(late, 20)
 	want[late] = 20
 	taker.boot(t)
@@ -162,5 +157,44 @@ func TestAListForAnEarlierLifeOfTheTakerDoesNotCount(t *testing.T) {
 	r.run(10 * time.Second)
 	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
 		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
+	}
+}
+
+// The giver was told to stop, and its storage finishes a write while it makes the list for a taker that has restarted.
+// The list comes when the giver has stopped.
+func TestAListThatWasBegunBeforeTheGiverHadStoppedIsNotTheLast(t *testing.T) {
+	r, taker, want := takerOf(t, func(op MoveOp) bool { return op.Kind == MoveSaveState && op.State.Stopped })
+	giver := r.hosts[0]
+	r.run(5 * time.Second)
+	if len(giver.held) != 1 {
+		t.Fatalf("%d requests are held, the giver is %s", len(giver.held), giver.s.Mover().Stage())
+	}
+	stop := giver.held[0]
+	giver.hold = func(op MoveOp) bool { return op.Kind == MoveList }
+	giver.held = nil
+	taker.boot(t)
+	r.run(time.Second)
+	if len(giver.held) != 1 {
+		t.Fatalf("%d lists are made", len(giver.held))
+	}
+	early := giver.disk.carryOut(giver.held[0])
+	late := keyOf(taker)
+	giver.put(late, 20)
+	want[late] = 20
+	giver.s.Mover().OpDone(stop, giver.disk.carryOut(stop))
+	giver.s.Mover().OpDone(giver.held[0], early)
+	giver.hold = nil
+	r.run(10 * time.Second)
+	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
+	}
+}
+
+// keyOf returns a key of a shard that no other test writes.
+func keyOf(h *host) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("late-", i); h.topo.Owner(0, topology.SlotOf(key)) == h.id {
+			return key
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package shard is the state machine of a middleman's process: the middleman that serves, and while its ring is
-// resharded the mover that brings it to the new slot map (docs/protocol.md, changes of shards).
+// resharded the mover that brings it to the new slot map (PROTOCOL RSH).
 //
 // It decides which topology is served, whether anything is, and with which knowledge of its past a middleman starts.
 // The host carries the decisions out: it stops a middleman, waits until the storage is done with it, and starts the
@@ -35,7 +35,7 @@ type Shard struct {
 
 	limit     causal.TimeLimit
 	known     causal.Exclusions // that the configuration declares
-	exclusion causal.Exclusions // what it goes by while none serves, and from the next start on
+	exclusion causal.Exclusions // what it applies while none serves, and from the next start on
 	// the middleman that serves has data that count no more: its data center was excluded, or they are an old copy
 	excluded bool
 	// withdrawal is not nil while its data center is excluded, or its storage has lost data or is an older copy, and no

@@ -9,14 +9,14 @@ import (
 
 // withdrawal is what a shard does whose data center was excluded, or whose storage has lost data or is an older copy:
 // it keeps what it has and answers nothing, until for each of its slots a shard of another ring has said that it has
-// what this one gives up (PROTOCOL, A shard that withdraws). Only then it begins again:
+// what this one gives up (PROTOCOL EXC-12). Only then it begins again:
 //
 //   - with nothing, if its data center was excluded, or nothing tells what was lost; another shard has to serve, and
 //     have all data;
 //   - with all but what was lost, if it is known what that is; another shard has to have that.
 //
-// That its data center was excluded is not durable. After a restart the shard goes by what it went by before, so it
-// answers nobody who goes by the exclusion, until it hears of that again.
+// That its data center was excluded is not durable. After a restart the shard applies what it applied before, so it
+// answers nobody who applies the exclusion, until it hears of that again.
 type withdrawal struct {
 	excluded bool     // its data center was; else it has lost data
 	old      *oldCopy // not nil: its storage is an older copy, so that all of it counts as lost

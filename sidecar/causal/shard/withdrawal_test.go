@@ -68,9 +68,13 @@ func TestADamagedShardKeepsWhatItHasUntilAnotherRingHasWhatItLacks(t *testing.T)
 			reply := c.word.Message(m.To, self)
 			s.Step(now, &reply)
 		}
+		otherMap := c.word // it need not have the slots of this one
+		otherMap.Map, otherMap.ID = topo.Map(1)+1, asked[0].PastQuery().ID
+		reply := otherMap.Message(asked[0].To, self)
+		s.Step(now, &reply)
 		answer(late)
 		if w, withdrawn := s.Withdrawn(); !withdrawn || len(w.Without) != 2 || w.Excluded {
-			t.Errorf("%s: after a late word: %+v, %v", c.what, w, withdrawn)
+			t.Errorf("%s: after a late word, and one under another slot map: %+v, %v", c.what, w, withdrawn)
 		}
 		answer(asked[0])
 		w, withdrawn := s.Withdrawn()

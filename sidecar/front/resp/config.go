@@ -7,7 +7,7 @@ import "strconv"
 func (c *connection) configParameters() [][2]string {
 	lim := &c.server.options.Limits
 	return [][2]string{
-		{"appendfsync", "always"}, // a write is answered once it is durable (PROTOCOL §4)
+		{"appendfsync", "always"}, // a write is answered once it is durable (PROTOCOL COO-1)
 		{"appendonly", "yes"},
 		{"databases", strconv.Itoa(databases)},
 		{"maxclients", strconv.Itoa(lim.MaxClients)},

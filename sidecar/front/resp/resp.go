@@ -13,8 +13,8 @@
 // Session.Lock on their keys, and EXEC holds Session.Isolate on those of its transaction, so connections of one sidecar
 // that share a session never lose each other's updates. If each connection is its own session, the next one may not see
 // the update yet and overwrite it. Between sidecars, any two commands are concurrent, and the order of versions decides
-// (PROTOCOL §1). MSET, RENAME and the writes of a transaction are sequences of puts: elsewhere, they become visible one
-// after the other.
+// (PROTOCOL PRO). MSET, RENAME and the writes of a transaction are sequences of puts: elsewhere, they become visible
+// one after the other.
 //
 // # Failure model
 //

@@ -116,7 +116,7 @@ func versionAtLeast(version string, least [2]int) bool {
 }
 
 // unsafeSettings returns one line for each setting that allows the server to lose or evict what it acknowledged, with
-// the remedy (PROTOCOL §5: the store must not lose what it acknowledged).
+// the remedy (PROTOCOL LOSS: the store must not lose what it acknowledged).
 func (s server) unsafeSettings() []string {
 	if s.settingsErr != nil {
 		return []string{

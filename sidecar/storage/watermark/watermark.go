@@ -1,5 +1,5 @@
-// Package watermark keeps the number up to which a store was acknowledged, in a file beside it (PROTOCOL, Storages
-// that have lost something). The store alone cannot tell the rest of a write that was never acknowledged from one
+// Package watermark keeps the number up to which a store was acknowledged, in a file beside it (PROTOCOL LOSS-1).
+// The store alone cannot tell the rest of a write that was never acknowledged from one
 // that was: both are missing at its end. A store that is below its watermark has lost what it had acknowledged.
 //
 // The watermark never exceeds what was durable when it was written, so a crash never makes an intact store look like

@@ -31,6 +31,9 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 	m := causal.Message{Kind: k, From: from, To: to}
 	f := m.Fields()
 	f.Ring = t.RingOf(from.DC)
+	if b := causal.NewBody(k); b != nil {
+		m.SetBody(b)
+	}
 	switch k {
 	case causal.KindPutReply, causal.KindLogReply, causal.KindPutAfter:
 		f.Record.Version = causal.Version{HLC: 5, Origin: t.OriginOf(from)}
@@ -52,9 +55,11 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 	case causal.KindDepProbe, causal.KindDepMissing:
 		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: 1}}}
 	case causal.KindAdoptPut:
-		f.Record.Version = causal.Version{HLC: 5, Origin: 1}
-	case causal.KindAdoptQuery, causal.KindAdoptHeld:
-		f.Hash = 1
+		return causal.AdoptPut{Record: causal.Record{Version: causal.Version{HLC: 5, Origin: 1}}}.Message(from, to)
+	case causal.KindAdoptQuery:
+		return causal.AdoptQuery{Origin: 1}.Message(from, to)
+	case causal.KindAdoptHeld:
+		return causal.AdoptHeld{Origin: 1}.Message(from, to)
 	}
 	return m
 }

@@ -17,6 +17,8 @@ type Control struct {
 	Roots Roots
 	// Announcement comes before the messages of its frame.
 	Announcement Announcement
+	// Memory is what the decoded messages of the frame take, in bytes.
+	Memory int64
 }
 
 // Announcement says in which leadership the sender serves the node that it is a member of.

@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -24,6 +23,9 @@ type cursor struct {
 type listRoom struct{ left int }
 
 func newListRoom(frame []byte) *listRoom { return &listRoom{listBytes(len(frame))} }
+
+// taken returns what the lists of a frame have taken.
+func (r *listRoom) taken(frame []byte) int { return listBytes(len(frame)) - r.left }
 
 // takeRoom takes room for n elements of a list, or fails.
 func takeRoom[T any](c *cursor, n int) bool {
@@ -153,7 +155,9 @@ func (c *cursor) countRun() int {
 	}
 }
 
-// grow allocates room for the elements of a repeated field, and fails if there are more than limit.
+// grow allocates room for the elements of a repeated field, and fails if there are more than limit. Parts send all
+// elements of a field one behind the other, so that there is room for all. A list that others interrupt gets twice the
+// room each time, which counts though it may stay empty.
 func grow[T any](c *cursor, list []T, limit int) []T {
 	if len(list) >= limit {
 		c.fail(fmt.Errorf("more than %d elements", limit))
@@ -162,12 +166,9 @@ func grow[T any](c *cursor, list []T, limit int) []T {
 	if len(list) < cap(list) {
 		return list
 	}
-	n := min(c.countRun(), limit-len(list))
-	if !takeRoom[T](c, n) {
+	size := min(max(len(list)+c.countRun(), 2*len(list)), limit)
+	if !takeRoom[T](c, size-len(list)) {
 		return list
 	}
-	if list == nil {
-		return make([]T, 0, n)
-	}
-	return slices.Grow(list, n)
+	return append(make([]T, 0, size), list...)
 }

@@ -3,8 +3,10 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -26,6 +28,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	c := cursor{what: "frame", b: b}
 	var from, to topology.Node
 	var control Control
+	bodies := 0
 	var room depRoom
 	lists := newListRoom(b)
 	for c.next() {
@@ -60,11 +63,16 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 			break
 		}
 		from, to = m.From, m.To
+		if m.Body() != nil {
+			bodies++
+		}
 	}
 	if c.err != nil {
 		clear(dst[first:])
 		return dst[:first], Control{}, c.err
 	}
+	control.Memory = int64(len(b) + (len(dst)-first)*int(unsafe.Sizeof(causal.Message{})) + bodies*largestBody +
+		lists.taken(b))
 	return dst, control, nil
 }
 
@@ -95,6 +103,7 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) 
 	}
 	f := m.Fields()
 	c := cursor{what: "message", b: b, lists: lists}
+	bodyOf := causal.KindNone // the kind whose body was read
 	for c.next() {
 		switch c.num {
 		case fKind:
@@ -139,9 +148,24 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) 
 			f.Moved = grow(&c, f.Moved, MaxList)
 			f.Moved = append(f.Moved, c.moved())
 		default:
+			if c.num > fBody && c.num < fBody+protowire.Number(causal.NumKinds) {
+				if bodyOf != causal.KindNone {
+					c.fail(errors.New("a message has one body"))
+					break
+				}
+				if bodyOf = causal.Kind(c.num - fBody); causal.NewBody(bodyOf) != nil {
+					m.SetBody(causal.NewBody(bodyOf))
+					c.body(m.Body())
+					continue
+				}
+			}
 			c.small(f)
 		}
 	}
+	if c.err == nil && bodyOf != causal.KindNone && bodyOf != m.Kind {
+		return fmt.Errorf("message: of kind %s with the body of kind %s", m.Kind, bodyOf)
+	}
+	m.MakeBody() // of a process that speaks link protocol 1
 	return c.err
 }
 

@@ -18,12 +18,18 @@ func Append(dst []byte, m *causal.Message) []byte {
 // Batch builds a frame one message at a time, in Buf. The zero Batch is empty.
 type Batch struct {
 	Buf []byte
+	// WithoutBodies says that the reader speaks link protocol 1 only.
+	WithoutBodies bool
 	// from and to are those of the last message. Most frames are between two nodes and encode them once.
 	from, to topology.Node
 }
 
 // Add appends m to the frame.
 func (b *Batch) Add(m *causal.Message) {
+	if b.WithoutBodies && m.Body() != nil {
+		shared := m.WithoutBody()
+		m = &shared
+	}
 	size := EstimateSize(m)
 	dst := slices.Grow(b.Buf, size+16)
 	dst = protowire.AppendTag(dst, fFrameMessages, protowire.BytesType)
@@ -73,12 +79,10 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	}
 	dst = appendRecord(dst, fRecord, &f.Record)
 	for i := range f.Deps {
-		dst = appendDep(dst, &f.Deps[i])
+		dst = appendDep(dst, fDeps, &f.Deps[i])
 	}
 	for i := range f.Versions {
-		dst = protowire.AppendTag(dst, fVersions, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(sizeVersion(f.Versions[i])))
-		dst = appendVersion(dst, f.Versions[i])
+		dst = appendVersionField(dst, fVersions, f.Versions[i])
 	}
 	dst = appendUint(dst, fRing, uint64(f.Ring))
 	dst = appendUint(dst, fStatus, uint64(f.Status))
@@ -102,9 +106,13 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	dst = appendBool(dst, fOlder, f.Older)
 	dst = appendUint(dst, fMap, uint64(f.Map))
 	for i := range f.Moved {
-		dst = appendMoved(dst, &f.Moved[i])
+		dst = appendMoved(dst, fMoved, &f.Moved[i])
 	}
-	return appendExclusions(dst, f.Exclusions)
+	dst = appendExclusions(dst, f.Exclusions)
+	if b := m.Body(); b != nil {
+		dst = appendBody(dst, m.Kind, b)
+	}
+	return dst
 }
 
 func appendExclusions(dst []byte, x causal.Exclusions) []byte {
@@ -123,9 +131,9 @@ func appendExclusions(dst []byte, x causal.Exclusions) []byte {
 	return dst
 }
 
-func appendMoved(dst []byte, m *causal.Moved) []byte {
+func appendMoved(dst []byte, num protowire.Number, m *causal.Moved) []byte {
 	guess := len(m.Key) + len(m.Record.Value.Data) + 32
-	dst = protowire.AppendTag(dst, fMoved, protowire.BytesType)
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	dst, start := openBytes(dst, guess)
 	if m.Key != "" {
 		dst = protowire.AppendTag(dst, fMovedKey, protowire.BytesType)
@@ -150,6 +158,12 @@ func appendRoute(dst []byte, num protowire.Number, n topology.Node) []byte {
 		dst = protowire.AppendVarint(dst, uint64(n.Member))
 	}
 	return dst
+}
+
+func appendVersionField(dst []byte, num protowire.Number, v causal.Version) []byte {
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
+	dst = protowire.AppendVarint(dst, uint64(sizeVersion(v)))
+	return appendVersion(dst, v)
 }
 
 func appendVersion(dst []byte, v causal.Version) []byte {
@@ -185,8 +199,8 @@ func appendRecord(dst []byte, num protowire.Number, r *causal.Record) []byte {
 	return appendUint(dst, fRecordType, uint64(r.Value.Type))
 }
 
-func appendDep(dst []byte, d *causal.Dep) []byte {
-	dst = protowire.AppendTag(dst, fDeps, protowire.BytesType)
+func appendDep(dst []byte, num protowire.Number, d *causal.Dep) []byte {
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(sizeVersion(d.Version)+sizeUint(uint64(d.Slot))))
 	dst = appendVersion(dst, d.Version)
 	return appendUint(dst, fDepSlot, uint64(d.Slot))

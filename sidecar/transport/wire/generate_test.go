@@ -9,8 +9,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// each calls f with a message for every leaf field of causal.Message, however deep: in it, only that field is not zero.
-// It goes by reflection, so a field that is added to the protocol is in the tests at once.
+// each calls f with a message for every leaf field of causal.Message but bodies, however deep: in it, only that field
+// is not zero. It goes by reflection, so a field that is added to the protocol is in the tests at once.
 func each(f func(path string, m causal.Message)) {
 	var walk func(t reflect.Type, path string, set func(func(reflect.Value)) causal.Message)
 	walk = func(t reflect.Type, path string, set func(func(reflect.Value)) causal.Message) {
@@ -135,6 +135,11 @@ func message() *rapid.Generator[causal.Message] {
 			Kind: causal.Kind(rapid.Uint8().Draw(t, "kind")),
 			From: node().Draw(t, "from"),
 			To:   node().Draw(t, "to"),
+		}
+		if b := causal.NewBody(m.Kind); b != nil {
+			b.Visit(drawBody{t})
+			m.SetBody(b)
+			return m
 		}
 		*m.Fields() = causal.Fields{
 			Status:      causal.Status(rapid.Uint8().Draw(t, "status")),

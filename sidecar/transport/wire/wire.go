@@ -1,8 +1,8 @@
 // Package wire encodes and decodes the messages of the protocol.
 //
-// The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, so generated code would
-// only add a second one and a copy between them. Readers skip unknown fields and refuse anything malformed with an
-// error; no input makes them panic, and what they allocate is bounded by DecodedBytes.
+// The format is protobuf (wire.proto), written and read by hand: a message is one flat struct, or a body that names its
+// fields, so generated code would only add a second one and a copy between them. Readers skip unknown fields and refuse
+// anything malformed with an error; no input makes them panic, and what they allocate is bounded by DecodedBytes.
 //
 // Decoded messages share no memory with the input. A value that lives on in a cache for hours must not keep a frame of
 // other messages alive, so strings and data are copied.
@@ -46,9 +46,12 @@ const (
 // listBytes returns what the lists in a frame of n bytes may take.
 func listBytes(n int) int { return min(minListBytes+listFactor*n, maxListBytes) }
 
+// largestBody is the size of the largest body, without its lists, in bytes.
+const largestBody = int(unsafe.Sizeof(causal.AdoptHeld{}))
+
 // DecodedBytes returns what a frame of n bytes takes at most in memory once it is decoded.
 func DecodedBytes(n int) int64 {
-	messages := min(n/2, MaxBatch) * int(unsafe.Sizeof(causal.Message{}))
+	messages := min(n/2, MaxBatch) * (int(unsafe.Sizeof(causal.Message{})) + largestBody)
 	return int64(n + messages + listBytes(n))
 }
 
@@ -120,6 +123,9 @@ func EstimateSize(m *causal.Message) int {
 	for i := range f.Moved {
 		n += 40 + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
 	}
+	if m.Body() != nil {
+		n += m.BodySize()
+	}
 	return n
 }
 
@@ -130,8 +136,8 @@ func Check(m *causal.Message) error {
 	switch {
 	case m.MaxEncodedSize() > MaxMessage:
 		return fmt.Errorf("%s of up to %d bytes exceeds the limit of %d", m.Kind, m.MaxEncodedSize(), MaxMessage)
-	case len(f.Deps) > causal.MaxDeps:
-		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, len(f.Deps), causal.MaxDeps)
+	case !m.FitsMessage():
+		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, m.Deps(), causal.MaxDeps)
 	case len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
 		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind,
 			len(f.Versions), len(f.Vectors), len(f.Moved), MaxList)
@@ -145,6 +151,9 @@ func Check(m *causal.Message) error {
 			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, f.Deps[i].Slot,
 				topology.Slots-1)
 		}
+	}
+	if slot := m.GreatestBodySlot(); slot >= topology.Slots {
+		return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, slot, topology.Slots-1)
 	}
 	for i := range f.Vectors {
 		if len(f.Vectors[i].RV) > topology.MaxRings {

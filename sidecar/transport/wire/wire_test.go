@@ -49,7 +49,7 @@ func TestAnyMessageSurvives(t *testing.T) {
 }
 
 // exported lets cmp see the fields of messages.
-var exported = cmp.AllowUnexported(causal.Message{})
+var exported = cmp.AllowUnexported(causal.Message{}, causal.DepList{})
 
 func withFields(f causal.Fields) (m causal.Message) {
 	*m.Fields() = f
@@ -131,12 +131,12 @@ func TestDecodedMessagesShareNoMemoryWithTheInput(t *testing.T) {
 
 // unknownFields are what a later version may add, one of each wire type, with numbers beyond those in use.
 func unknownFields(dst []byte) []byte {
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, 100, protowire.VarintType), math.MaxUint64)
-	dst = protowire.AppendFixed32(protowire.AppendTag(dst, 101, protowire.Fixed32Type), 1)
-	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 102, protowire.Fixed64Type), 1)
-	dst = protowire.AppendBytes(protowire.AppendTag(dst, 103, protowire.BytesType), []byte("later"))
-	dst = protowire.AppendTag(dst, 104, protowire.StartGroupType)
-	return protowire.AppendTag(dst, 104, protowire.EndGroupType)
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, 1500, protowire.VarintType), math.MaxUint64)
+	dst = protowire.AppendFixed32(protowire.AppendTag(dst, 1101, protowire.Fixed32Type), 1)
+	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 1102, protowire.Fixed64Type), 1)
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, 1103, protowire.BytesType), []byte("later"))
+	dst = protowire.AppendTag(dst, 1104, protowire.StartGroupType)
+	return protowire.AppendTag(dst, 1104, protowire.EndGroupType)
 }
 
 // withUnknown adds unknown fields to a message and, going by the numbers of those that hold messages, inside them.
@@ -171,11 +171,30 @@ func TestFieldsOfALaterVersionAreSkippedAtEveryDepth(t *testing.T) {
 	}
 }
 
+func TestFieldsOfALaterVersionInABodyAreSkipped(t *testing.T) {
+	eachBody(func(name string, want causal.Message) {
+		inner := map[protowire.Number]bool{fBody + protowire.Number(want.Kind): true}
+		var got causal.Message
+		if err := Decode(withUnknown(Append(nil, &want), inner), &got); err != nil || !cmp.Equal(want, got, exported) {
+			t.Errorf("%s: %v\n%s", name, err, cmp.Diff(want, got, exported))
+		}
+	})
+}
+
 func TestNoTruncatedOrDamagedFrameMakesTheReaderPanic(t *testing.T) {
-	b := appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})})
+	messages := []causal.Message{full(), withFields(causal.Fields{ID: 1})}
+	for k := causal.KindNone; k < causal.NumKinds; k++ {
+		if causal.NewBody(k) != nil {
+			m := causal.Message{Kind: k}
+			b, _ := filledBody(k, 0)
+			m.SetBody(b)
+			messages = append(messages, m)
+		}
+	}
+	b := appendBatch(nil, messages)
 	for n := range b {
-		if msgs, _, err := DecodeFrame(b[:n], nil); err == nil && len(msgs) == 2 {
-			t.Fatalf("cut after %d of %d bytes, yet both messages were read", n, len(b))
+		if msgs, _, err := DecodeFrame(b[:n], nil); err == nil && len(msgs) == len(messages) {
+			t.Fatalf("cut after %d of %d bytes, yet all messages were read", n, len(b))
 		}
 	}
 	for i := range b {
@@ -219,11 +238,15 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"messages": bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch),
+		"bodies":   bytes.Repeat(appendRaw(appendUint(nil, fKind, uint64(causal.KindAdoptHeld))), MaxBatch),
 		"records":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0), 1<<20)),
 		"vectors":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVectors, protowire.BytesType), 0), 1<<20)),
 		"versions": appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0), 1<<20)),
 		"apart": appendRaw(bytes.Repeat(append(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0),
 			append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0)...), 1<<18)),
+		"apart, many times": bytes.Repeat(
+			appendRaw(bytes.Repeat(append(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0),
+				append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0)...), 1<<18)), 16),
 		"dependencies": bytes.Repeat(
 			appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fDeps, protowire.BytesType), 0), causal.MaxDeps)),
 			1000),
@@ -232,13 +255,16 @@ func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			messages, _, _ := DecodeFrame(frame, nil)
+			messages, control, err := DecodeFrame(frame, nil)
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			// A list grows to twice its size at most; what it had before is garbage.
 			most := 2 * DecodedBytes(len(frame))
 			if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > most {
 				t.Errorf("a frame of %d bytes takes %d, more than %d", len(frame), took, most)
+			}
+			if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); err == nil && took > 2*control.Memory {
+				t.Errorf("a frame of %d bytes takes %d, and says that it takes %d", len(frame), took, control.Memory)
 			}
 			if took := int64(after.TotalAlloc - before.TotalAlloc); took > 3*most {
 				t.Errorf("to decode a frame of %d bytes took %d, more than %d", len(frame), took, 3*most)
@@ -266,7 +292,8 @@ func TestListsOfTheShortestElementsThatPartsSendAreRead(t *testing.T) {
 			pulled.Message(topology.Node{}, topology.Node{})} {
 			var b Batch
 			b.Add(&m)
-			if got, _, err := DecodeFrame(b.Buf, nil); err != nil || len(got[0].Fields().Moved) != n {
+			got, _, err := DecodeFrame(b.Buf, nil)
+			if err != nil || len(got[0].Fields().Moved)+len(got[0].Pulled().Moved) != n {
 				t.Errorf("%s with %d names: %v", m.Kind, n, err)
 			}
 		}
@@ -398,6 +425,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		msgs2, control2, err := DecodeFrame(
 			AppendAnnouncement(AppendRoots(AppendProbe(slices.Clone(again), control.Probe), control.Roots),
 				control.Announcement), nil)
+		control.Memory = control2.Memory // of another encoding
 		if diff := cmp.Diff(control, control2); err != nil || diff != "" {
 			t.Fatalf("what was read cannot be written and read again: %v\n%s", err, diff)
 		}

@@ -1,0 +1,37 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// CheckCounts compares what is counted with what there is.
+func (c *Coordinator) CheckCounts() (counts causal.Counts) {
+	bytes := 0
+	for _, w := range c.incomplete {
+		bytes += w.size
+	}
+	counts.Compare("bytes of incomplete writes", c.bytes, bytes)
+	counts.Compare("sessions", c.quota.Held(), len(c.sessions))
+	bytes = 0
+	for _, p := range c.undurable.queue[c.undurable.head:] {
+		bytes += p.size
+	}
+	counts.Compare("bytes that are not durable", c.undurable.quota.Held(), bytes)
+	for _, l := range c.laneOrder {
+		bytes = 0
+		for _, e := range l.queue[l.head:l.next] {
+			if !e.w.acked.Has(l.ring) {
+				bytes += e.w.flying
+			}
+		}
+		counts.Compare(fmt.Sprintf("bytes in flight to %s", l.mm), l.flow.inFlight, bytes)
+	}
+	bytes = 0
+	for _, a := range c.adopter.cases {
+		bytes += a.bytes
+	}
+	counts.Compare("bytes of adopted writes", c.adopter.bytes, bytes)
+	return counts
+}
