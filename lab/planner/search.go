@@ -15,8 +15,8 @@ const (
 )
 
 // search improves layouts step by step: it moves data centers that must stay together to another or a new ring, swaps
-// them with others, or joins two rings, as long as that helps. It starts with rings by distance, joined one by one, with
-// rings by number of zones, and with random ones.
+// them with others, or joins two rings, as long as that helps. It starts with rings by distance, joined one by one,
+// with rings by number of zones, and with random ones.
 type search struct {
 	e      *evaluator
 	rules  *rules

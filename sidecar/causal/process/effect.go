@@ -45,9 +45,10 @@ type Effect struct {
 
 // EffectResult is what has become of an Effect.
 type EffectResult struct {
-	Err      error
-	Marks    Marks           // of EffectLoad
-	Position causal.Position // of EffectLoad, EffectWrite and EffectChange: how far the storage has come, or a bit further
-	Keys     []string        // of EffectList
-	Records  []causal.Moved  // of EffectRead; without a version: there is none
+	Err   error
+	Marks Marks // of EffectLoad
+	// of EffectLoad, EffectWrite and EffectChange: how far the storage has come, or a bit further
+	Position causal.Position
+	Keys     []string       // of EffectList
+	Records  []causal.Moved // of EffectRead; without a version: there is none
 }

@@ -14,8 +14,8 @@ import (
 // there is one more mover; and from then on has a machine. Whenever a middleman is to serve, it
 //
 //  1. removes what is left in a storage that has lost data and is to be refilled, after it is durable that it has;
-//  2. makes durable, at once, what the storage lacks, which exclusions count, and the incarnation with its lineage. With
-//     the exclusions alone, the next start would lack what is not complete, and not know that;
+//  2. makes durable, at once, what the storage lacks, which exclusions count, and the incarnation with its lineage.
+//     With the exclusions alone, the next start would lack what is not complete, and not know that;
 //  3. makes the middleman.
 //
 // A middleman that is to serve no more is stopped at once; the next one starts when the storage has carried out what it

@@ -84,8 +84,8 @@ func (l snapshot) startMGet(s *Sidecar, now causal.Now, c *call) {
 }
 
 // chooseCut chooses a cut at which everything is complete and that includes all that the session has seen, if there is
-// one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above the least
-// SV. Own writes above the cut are overlaid.
+// one. That the session is unbound is not enough: a version may be known to be stable on its own, and be above the
+// least SV. Own writes above the cut are overlaid.
 func (snapshot) chooseCut(s *Sidecar, now causal.Now, c *call) bool {
 	ss, broken := c.session, &s.cfg.Broken
 	if !s.unbound(ss) && !broken.Has(causal.SnapshotBound) {
@@ -111,8 +111,8 @@ func (snapshot) chooseCut(s *Sidecar, now causal.Now, c *call) bool {
 
 // finishRound decides whether what a round has found at the cut is one state. It is if all versions were complete when
 // the round began: then their pasts were, too, and every read has found its key's part of these, in whichever ring. The
-// cut says that of most; what the data centers that it leaves out have written is known to be complete when it is found,
-// so another round must find the same. If some is in-flight, a lower cut may cover what there is.
+// cut says that of most; what the data centers that it leaves out have written is known to be complete when it is
+// found, so another round must find the same. If some is in-flight, a lower cut may cover what there is.
 func (l snapshot) finishRound(s *Sidecar, now causal.Now, c *call) {
 	m := c.mget
 	covered, complete := true, true
