@@ -2,6 +2,7 @@ package causalstore_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -87,7 +88,11 @@ func TestPodsRestartOneAtATimeAlthoughTheCacheIsStale(t *testing.T) {
 		s.Spec.Pods.Labels = v1alpha1.Labels{"team": "shop"}
 	})
 	k.await("labels on all pods", func() (bool, string) {
-		for _, p := range k.podsOf("try") {
+		pods := k.podsOf("try")
+		if len(pods) != len(before) {
+			return false, fmt.Sprintf("%d of %d pods are there", len(pods), len(before))
+		}
+		for _, p := range pods {
 			if p.Labels["team"] != "shop" || !isReady(&p) {
 				return false, p.Name + " is as before, or not ready"
 			}
