@@ -27,9 +27,9 @@ type importRule struct {
 	// onlyTheirs, if not nil, lists the only packages of other modules that production files may import; it comes with
 	// onlyOurs, and bars impureImports too.
 	onlyTheirs []string
-	// inTests maps the forbidden packages that tests may import all the same to the reason.
+	// inTests maps the forbidden packages that tests may import anyway to the reason.
 	inTests map[string]string
-	// excepted maps folders to the forbidden packages that production files at and below them may import all the same,
+	// excepted maps folders to the forbidden packages that production files at and below them may import anyway,
 	// and why.
 	excepted map[string]exception
 	reason   string

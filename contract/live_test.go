@@ -25,6 +25,6 @@ func TestWhatAPersonDecidesAboutDataCentersAppliesLive(t *testing.T) {
 	next.DCs[0].Exclusions = 1
 	next.DCs[0].KeepsData = 1
 	if !AppliesLive(topology.Default(), next) {
-		t.Error("an exclusion, and that data count all the same, need a restart")
+		t.Error("an exclusion, and that data count anyway, need a restart")
 	}
 }

@@ -94,7 +94,7 @@ func TestEveryPartGetsACertificateThatIsRenewedEveryDay(t *testing.T) {
 			return k.certificate(secret, name, known).SerialNumber.String() != was, "it is the old one"
 		})
 	}
-	// A Secret that is deleted is made again, and a paused store's certificates are renewed all the same.
+	// A Secret that is deleted is made again, and a paused store's certificates are renewed anyway.
 	k.update("try", func(s *v1alpha1.CausalStore) { s.Spec.Paused = true })
 	k.awaitCondition("try", v1alpha1.ConditionPaused, yes, v1alpha1.ReasonPaused)
 	was := k.certificate("try-here-coordinator-tls", "0", known).SerialNumber.String()

@@ -33,7 +33,7 @@ func (p *Preflight) OK(force bool) error {
 		return fmt.Errorf("drill %s does not run: %s", p.Drill.Name, strings.Join(p.Refused, "; "))
 	}
 	if len(p.Doubts) > 0 && !force {
-		return fmt.Errorf("drill %s does not run: %s; --force runs it all the same", p.Drill.Name,
+		return fmt.Errorf("drill %s does not run: %s; --force runs it anyway", p.Drill.Name,
 			strings.Join(p.Doubts, "; "))
 	}
 	return nil

@@ -222,13 +222,13 @@ func (x *Runner) unhealthyBaseline() string {
 	case operations == 0:
 		return "no canary made an operation before the faults"
 	case percent(failed, operations) > 100*fewFail:
-		return fmt.Sprintf("%d of %d operations failed before the faults; --force runs the drill all the same", failed,
+		return fmt.Sprintf("%d of %d operations failed before the faults; --force runs the drill anyway", failed,
 			operations)
 	}
 	for _, id := range x.watched {
 		if _, ok := x.judge.completeAfter(x.run.Started, id); !ok {
 			return fmt.Sprintf(
-				"no write of %s was in every ring before the faults; --force runs the drill all the same", id)
+				"no write of %s was in every ring before the faults; --force runs the drill anyway", id)
 		}
 	}
 	return ""

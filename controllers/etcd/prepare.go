@@ -27,7 +27,7 @@ const (
 )
 
 // Prepare writes the configuration file with which a member starts: it decides whether the member goes on with its
-// data, founds the cluster with the others, or has lost its data and joins anew.
+// data, founds the cluster with the others, or has lost its data and joins again.
 //
 // A member that has lost its data must not go on under its old id: raft counts on what it has acknowledged. So the
 // others, which must be a quorum, first remove that id and add a new one. A member that does not know whether it has

@@ -88,7 +88,7 @@ func (c *Copier) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 }
 
 // copyAll writes the copies that a namespace asks for and is admitted to, and returns their store, or the zero
-// StoreRef. While certificates cannot be renewed, the rest is copied all the same: others may have to be trusted first.
+// StoreRef. While certificates cannot be renewed, the rest is copied anyway: others may have to be trusted first.
 // The error is then that of the certificates.
 func (c *Copier) copyAll(ctx context.Context, ns *metav1.PartialObjectMetadata) (StoreRef, error) {
 	use, ok := ParseStoreRef(ns.Name, ns.Labels)

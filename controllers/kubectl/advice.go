@@ -16,7 +16,7 @@ func (e *evidence) advise(p *corev1.Pod, c diagnose.Cause) []string {
 	if ending := e.claimsOf(p); len(ending) > 0 {
 		return []string{
 			fmt.Sprintf(
-				"first keep its volume, as the finding on claim %s says: whatever makes the pod anew would take it",
+				"first keep its volume, as the finding on claim %s says: whatever makes the pod again would take it",
 				ending[0]),
 		}
 	}

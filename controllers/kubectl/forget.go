@@ -152,7 +152,7 @@ func planForget(v *storeRegions, dc string, force bool, now time.Time) (exclusio
 			v.name, v.name)
 	}
 	if alive := signsOfLife(v, dc, now); alive != "" && !force {
-		return none, fmt.Errorf("%s; if it is to be excluded all the same, which costs a copy of its data, add --force",
+		return none, fmt.Errorf("%s; if it is to be excluded anyway, which costs a copy of its data, add --force",
 			alive)
 	}
 	if err := checkMajority(v, dc); err != nil && !force {

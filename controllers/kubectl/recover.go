@@ -51,9 +51,9 @@ serves goes on in the etcd that is there now. If no member serves, it is that of
 highest epoch, and all of them have to answer.
 
 With --accept-loss it gives up a log that is lost with all of its copies: it says what is lost, asks
-for the name of the coordinator, and lets the log begin anew with what the shards hold. All members
+for the name of the coordinator, and lets the log start over with what the shards hold. All members
 have to run, with empty volumes. With --shard it gives up what the members of a shard held: the
-shard begins anew with nothing, and gets its data from other rings. A member that does not answer is
+shard starts over with nothing, and gets its data from other rings. A member that does not answer is
 given up too, and has to be off.
 
 It runs kubectl exec in the pod of that member, which needs kubectl, and the rights to get

@@ -212,7 +212,7 @@ func (p *storePage) Take(ctx context.Context) console.Snapshot {
 	return p.merge()
 }
 
-// merge makes one snapshot of the answers. Operators that have not answered are found and connected anew by a later
+// merge makes one snapshot of the answers. Operators that have not answered are found and connected again by a later
 // one.
 func (p *storePage) merge() console.Snapshot {
 	l, _ := p.layout()

@@ -24,7 +24,7 @@ func (c *cluster) trustCommand() *cobra.Command {
 		Long: `Shows the fingerprints of the authorities of all regions in the clusters of the
 contexts, asks, and writes each region's bundle into the namespaces of the other operators. Parts of
 a region that is not trusted are refused. Run it again after the authority of a region has changed,
-or was lost and made anew: what the parts of a region hear from others that do not trust its present
+or was lost and made again: what the parts of a region hear from others that do not trust its present
 authority is shown first. It writes public certificates only.
 
 What an operator has accepted stays, whatever happens to the ConfigMaps; see untrust. If that is a

@@ -77,7 +77,7 @@ func (k *Keeper) readSecret(ctx context.Context, own *corev1.ConfigMap, s *State
 	case apierrors.IsNotFound(err) && own != nil:
 		s.Problem = fmt.Sprintf(
 			"Secret %s of namespace %s, with the key of the region's authority, is gone; restore it from a backup, "+
-				"or, to make a new authority that other regions must trust anew, delete ConfigMap %s",
+				"or, to make a new authority that other regions must trust again, delete ConfigMap %s",
 			k.Name, k.Namespace, k.Name)
 		return nil, all, nil
 	case apierrors.IsNotFound(err):

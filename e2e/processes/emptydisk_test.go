@@ -167,7 +167,7 @@ func TestACoordinatorWithAnEmptiedLogDoesNotStartAnew(t *testing.T) {
 	awaitValue(t, "b", b, "y", "2")
 	awaitValue(t, "b", b, "x", "1")
 
-	// A person gives the log up: the coordinator begins anew and takes writes again.
+	// A person gives the log up: the coordinator starts over and takes writes again.
 	d.giveUp(t, "a-coordinator", "a/0")
 	eventually(t, "the coordinator to be ready", func() error {
 		r, err := d.procs["a-coordinator"].readiness()

@@ -104,7 +104,7 @@ func TestAGroupReportsAndRecovers(t *testing.T) {
 	d.awaitWhole(t, "a")
 }
 
-// All volumes of a group are lost, and a person gives its log up, in so many words. The group begins anew with two
+// All volumes of a group are lost, and a person gives its log up, in so many words. The group starts over with two
 // members, what a ring had of the lost log is in all rings, and writes go on. It can be lost again.
 func TestAGroupWhoseVolumesAreAllLostIsGivenUp(t *testing.T) {
 	etcd := etcdserver.Start(t)

@@ -28,7 +28,7 @@ func waitForCoordinators(c *contract.Config) {
 	c.Session.WriteTimeout = contract.Duration(2 * time.Minute)
 }
 
-// waitForMembers makes reads wait for such a machine as well. An operation without an answer fails all the same, or the
+// waitForMembers makes reads wait for such a machine as well. An operation without an answer fails anyway, or the
 // test does, which waits for later ones.
 func waitForMembers(c *contract.Config) {
 	waitForCoordinators(c)

@@ -173,7 +173,7 @@ func (r *frequentReaders) stop() {
 }
 
 // Both members of the shard of a are lost under load, with all that is on their disks. Nobody can have it any more, and
-// b has a copy, so the shard begins anew by itself. Meanwhile no read or write fails, and none goes back. Then both
+// b has a copy, so the shard starts over by itself. Meanwhile no read or write fails, and none goes back. Then both
 // lose their logs and keep their storages, so that a person has to decide. A former volume that is put back is emptied,
 // and gets a copy.
 func TestAShardWhoseMembersAreAllLostGetsItsDataFromAnotherRing(t *testing.T) {

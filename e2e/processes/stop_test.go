@@ -46,7 +46,7 @@ func TestASidecarServesUntilLoadBalancersHaveNoticedThatItStopsAndCutsNoCommand(
 			answered.Add(1)
 		}
 	}()
-	// Commands under way: they wait for a data center that is down, and get their answer all the same.
+	// Commands under way: they wait for a data center that is down, and get their answer anyway.
 	d.kill("c-middleman")
 	must(t, d.client("a").Set(t.Context(), "incomplete", "1", 0).Err())
 	waiting := make(chan error, 1)

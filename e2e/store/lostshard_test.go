@@ -14,7 +14,7 @@ import (
 )
 
 // loseShard deletes the pods of both members of a shard at once, with the volumes of their data and logs. Nobody can
-// have what was in them any more, so the shard begins anew by itself, and gets its data from another ring. Events of
+// have what was in them any more, so the shard starts over by itself, and gets its data from another ring. Events of
 // the store say so, and `kubectl causal status` how far it is.
 func loseShard(u user) {
 	const copied, keys = 300, 20_000 // so many that somebody can look while they are copied

@@ -306,7 +306,7 @@ func (s *siege) replies(c *conn, n int) error {
 	})
 }
 
-// forgetPeak makes the greatest resident memory of a process begin anew.
+// forgetPeak makes the greatest resident memory of a process start over.
 func forgetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

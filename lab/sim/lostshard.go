@@ -11,7 +11,7 @@ import (
 )
 
 // loseMembers makes all members of a shard of the first ring come back without logs, mostly without storages too, and
-// somebody gives the shard up if it does not begin anew by itself. Perhaps one of them is away meanwhile, or gets the
+// somebody gives the shard up if it does not start over by itself. Perhaps one of them is away meanwhile, or gets the
 // disk back later that it had before.
 func (c *faultInjector) loseMembers(duration int64) {
 	n := c.anyOf(c.byPart[topology.Middleman])

@@ -156,7 +156,7 @@ func (w *World) runEffect(n *node, p *process.Shard, e process.Effect) {
 	})
 }
 
-// effect carries an effect out. A change that fails may be readable all the same.
+// effect carries an effect out. A change that fails may be readable anyway.
 func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
 	d := n.disk
 	failed := w.storageFails()

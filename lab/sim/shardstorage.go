@@ -234,7 +234,7 @@ func (w *World) runTasks(n *node, m *shardMember) {
 	})
 }
 
-// runTask carries out a task. One that fails may have been done all the same, and not be durable.
+// runTask carries out a task. One that fails may have been done anyway, and not be durable.
 func (w *World) runTask(n *node, t *member.StorageTask) (r member.StorageTaskResult) {
 	d := n.disk
 	d.task = nil

@@ -104,7 +104,7 @@ func (a *adminClient) giveUp(cmd *cobra.Command, epoch uint64, wait time.Duratio
 	return a.awaitServing(cmd, wait)
 }
 
-// awaitServing waits until what was given up has begun anew and serves, and says how far it is.
+// awaitServing waits until what was given up has started over and serves, and says how far it is.
 func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -127,7 +127,7 @@ func (a *adminClient) awaitServing(cmd *cobra.Command, wait time.Duration) error
 			return fmt.Errorf(
 				"member %d serves instead of this one: run this again with its data directory to see how far it is",
 				l.ServedBy)
-		case l.Lost: // the group has begun anew, this member has another volume, or the process has restarted
+		case l.Lost: // the group has started over, this member has another volume, or the process has restarted
 			err = a.acceptLoss(ctx, l.Epoch)
 		case l.Membership == contract.MembershipServing:
 			fmt.Fprintln(cmd.OutOrStdout(), "done: it serves")

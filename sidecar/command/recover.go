@@ -44,8 +44,8 @@ with another one, what is acknowledged could be lost.
 
 --accept-loss is for a coordinator whose log is lost with all of its copies: the disk of its only
 member, or those of all members, which are up with empty folders. It says what is lost, asks for the
-coordinator's name, and lets the log begin anew with what the shards hold. It is also for a shard
-with several members, all of whose volumes are lost or will not come back: it begins anew with
+coordinator's name, and lets the log start over with what the shards hold. It is also for a shard
+with several members, all of whose volumes are lost or will not come back: it starts over with
 nothing, and gets its data from other rings. Run it at a member with an empty or damaged volume.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return recoverGroup(cmd, &f) },
@@ -54,7 +54,7 @@ nothing, and gets its data from other rings. Run it at a member with an empty or
 	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of the coordinator or middleman")
 	fs.BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
 	fs.BoolVar(&f.loss, "accept-loss", false,
-		"give up a log, or the members of a shard, that are lost with all of their copies, and begin anew with "+
+		"give up a log, or the members of a shard, that are lost with all of their copies, and start over with "+
 			"what others hold")
 	fs.StringVar(&f.confirm, "confirm", "",
 		"with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")

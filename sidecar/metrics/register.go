@@ -41,7 +41,7 @@ func NewRegister() *Register {
 			Help: "Servers of the register of groups to which this process is connected."}),
 		connected: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem,
 			Name: "watches_started_total",
-			Help: "Connections to servers of the register of groups. Each one watches it anew."}),
+			Help: "Connections to servers of the register of groups. Each one watches it again."}),
 		lastSuccess: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem,
 			Name: "last_success_timestamp_seconds",
 			Help: "When a request to the register of groups was last done, in seconds since 1970; 0: never."}),

@@ -15,7 +15,7 @@ var (
 		"Bytes of keys and values that were read to see whether they are as they were written.")
 	scrubPasses  = scrubFamily.counter("passes_total", "Passes that have read every record of the storage.")
 	scrubDamaged = scrubFamily.counter("damaged_total",
-		"Passes that have found damage. The storage then counts as lost, and begins anew.")
+		"Passes that have found damage. The storage then counts as lost, and starts over.")
 	scrubLastPass = scrubFamily.gauge("last_pass_timestamp_seconds",
 		"When a pass since the start has read every record last, in seconds since the epoch; 0: none has yet.")
 )

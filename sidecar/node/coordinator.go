@@ -117,7 +117,7 @@ func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error
 	return m, m.StartAlone(o.Clock(), func(entries []group.Entry) error { return c.appendAtStart(v.log, entries) })
 }
 
-// AcceptLoss gives up the log, which is lost with all volumes of the group: it begins anew with what the shards hold.
+// AcceptLoss gives up the log, which is lost with all volumes of the group: it starts over with what the shards hold.
 // The caller is a person who has seen the given epoch.
 func (c *Coordinator) AcceptLoss(epoch uint64) (err error) {
 	c.step(func(now causal.Now, m *member.Coordinator) {

@@ -195,7 +195,7 @@ func (c *groupHost[M]) truncate() {
 	c.truncated = before
 }
 
-// reset empties the volume, which is damaged and which the other members do without, and starts anew with another
+// reset empties the volume, which is damaged and which the other members do without, and starts over with another
 // volume id.
 func (c *groupHost[M]) reset() error {
 	c.logger.Warn("emptying the damaged volume; the log comes from the other members", "dir", c.volume.dir)

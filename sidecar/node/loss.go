@@ -91,7 +91,7 @@ func AcceptStorageLoss(ctx context.Context, s storage.Store, keep func() error) 
 	return s.Apply(ctx, nil, append(lossMeta(shard.LossAccepted, missing), newLineageMeta())...)
 }
 
-// AcceptOldCopy makes the history of a storage begin anew: what coordinators remember of it until now counts no more,
+// AcceptOldCopy makes the history of a storage start over: what coordinators remember of it until now counts no more,
 // because a person has accepted what is missing.
 func AcceptOldCopy(ctx context.Context, s storage.Store) error {
 	if err := s.Apply(ctx, nil, newLineageMeta()); err != nil {

@@ -29,7 +29,7 @@ type adminServer struct {
 	server      *http.Server
 }
 
-// serve serves until it is closed. Without the socket the part works all the same, so that a failure is only logged.
+// serve serves until it is closed. Without the socket the part works anyway, so that a failure is only logged.
 func (a *adminServer) serve(dir string) *adminServer {
 	log := a.log
 	mux := http.NewServeMux()

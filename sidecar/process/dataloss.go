@@ -108,7 +108,7 @@ func explainKept(t *topology.Topology, b middleman.BackfillProgress) error {
 		next = "waiting for " + nameParts(t, b.Waiting)
 	}
 	return fmt.Errorf(
-		"its data center was excluded, and its data count all the same (keepsData): it serves once it has what "+
+		"its data center was excluded, and its data count anyway (keepsData): it serves once it has what "+
 			"coordinators had under way (%s)", next)
 }
 
@@ -157,7 +157,7 @@ func (c *coordinatorPart) explainLostLog(t *topology.Topology) error {
 				"coordinator, do not start this one again", known)
 	}
 	return fmt.Errorf(
-		"data lost: the log is empty, but it held writes, says %s; to start anew would make the rings differ "+
+		"data lost: the log is empty, but it held writes, says %s; to start over would make the rings differ "+
 			"for ever, so no "+
 			"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator "+
 			"has lost its log", known)

@@ -392,7 +392,7 @@ func readPassword(field, given, file string, p *problems) string {
 	return given
 }
 
-// checkFolders refuses a dataDir inside the folder of an embedded storage, and the other way round: what begins anew
+// checkFolders refuses a dataDir inside the folder of an embedded storage, and the other way round: what starts over
 // would take the other one with it. They may be the same folder in one file for several parts, of which each has a disk
 // of its own.
 func (s *Settings) checkFolders(p *problems) {

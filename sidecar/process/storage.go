@@ -58,14 +58,14 @@ const acceptLossFile = "accept-loss"
 type engine struct {
 	dir  string // where acceptLossFile is looked for; "": nowhere
 	open func() (storage.Store, error)
-	// renew begins anew in place of a storage that is damaged, with what is left of it if that is known to be all but
+	// renew starts over in place of a storage that is damaged, with what is left of it if that is known to be all but
 	// some keys.
 	renew func() (storage.Store, error)
 	// keep makes a storage that was renewed have whatever can be read of the damaged one.
 	keep func(storage.Store) error
 }
 
-// openStore opens the storage. One that has lost something begins anew, as one that gets its data from another ring, or
+// openStore opens the storage. One that has lost something starts over, as one that gets its data from another ring, or
 // from another member. If there is neither, or nobody has the data, it is for a person to decide.
 func (p *process) openStore(ctx context.Context) (storage.Store, error) {
 	e, err := p.engine(ctx)

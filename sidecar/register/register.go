@@ -9,7 +9,7 @@
 //
 // A swap must apply in the cluster that was read, and in no other one. etcd has an id of its cluster in every answer,
 // but answers come too late, and the id is a hash of the names and addresses of the first servers, so a cluster that is
-// made anew with the same flags has the same one. So three things say which cluster it is:
+// made again with the same flags has the same one. So three things say which cluster it is:
 //
 //   - The connection. A swap is sent on the connection on which the same user has last read the value, and fails
 //     without being sent if that has ended. A server belongs to one cluster from its start to its end, and a connection

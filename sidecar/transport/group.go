@@ -32,7 +32,7 @@ type member struct {
 	announced   wire.Announcement
 	// floor is the greatest leadership that another member has announced since this process is known. Below it, this
 	// one has been replaced, whatever it says and whether or not the other one can be reached. A later start of it has
-	// none: when all volumes of a group are replaced, leaderships begin anew.
+	// none: when all volumes of a group are replaced, leaderships start over.
 	floor causal.Leadership
 }
 

@@ -180,7 +180,7 @@ func TestAMemberThatIsGoneIsReplacedByTheNextOneThatServes(t *testing.T) {
 	}
 }
 
-// When all volumes of a group are replaced, its leaderships begin anew.
+// When all volumes of a group are replaced, its leaderships start over.
 func TestAMemberThatHasRestartedMayServeInALowerLeadership(t *testing.T) {
 	d, e := newDirectory(), &events{}
 	client, one, two := startGroup(t, d, e)

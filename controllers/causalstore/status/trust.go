@@ -83,7 +83,7 @@ func peersTrusted(v *view) verdict {
 	case len(v.AuthorityRefusedBy) > 0:
 		return no(v1alpha1.ReasonAuthorityRefused,
 			"the authority that issues certificates in this region (SHA-256 %s) is not trusted by %s; links that are "+
-				"up end within 7 days at most, and none is made anew; with a context for each cluster, run: kubectl "+
+				"up end within 7 days at most, and none is made again; with a context for each cluster, run: kubectl "+
 				"causal trust --context THIS --context OTHER",
 			trust.Fingerprint(v.Authority.Issuing.Certificate())[:16], limited(v.AuthorityRefusedBy))
 	case len(order) == 1 && slices.Equal(order, []string{v.Region}):

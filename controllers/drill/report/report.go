@@ -76,7 +76,7 @@ var terms = [][2]string{
 		"Hit: in a data center where the drill stopped or cut off something. Elsewhere: in another one. Stopped: the " +
 			"faults stopped the canary itself, so its figures say nothing of the store."},
 	{"failed",
-		"Operations with an error, or without an answer in time. A write that failed may have happened all the same, " +
+		"Operations with an error, or without an answer in time. A write that failed may have happened anyway, " +
 			"and is checked as such."},
 	{"longest gap", "The longest time without an operation that succeeded."},
 	{"complete",

@@ -38,7 +38,7 @@ type host struct {
 	cutTill    int64 // from the register
 	pausedTill int64 // the process is stopped
 	copy       *copying
-	emptied    uint64 // index of the entry with which its log began anew; 0: it did not since this start
+	emptied    uint64 // index of the entry with which its log started over; 0: it did not since this start
 	isAsked    bool   // a person has asked it to give the group up
 
 	// What the user of a primary knows.

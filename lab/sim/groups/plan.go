@@ -19,7 +19,7 @@ type plan struct {
 	reorders       bool // links reorder messages
 	perMille       int  // of messages: lost, late or twice
 	unknownSwaps   int  // of a thousand swaps
-	repeatedResets int  // of a thousand requests to a joining member to start anew
+	repeatedResets int  // of a thousand requests to a joining member to start over
 	repeatedAcks   int  // how often an acknowledgement arrives again
 	collects       int  // one of so many times that users act, they collect records
 	external       bool // a storage is beside the log, and groups are given up

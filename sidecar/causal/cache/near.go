@@ -18,7 +18,7 @@ const DefaultNearLease = time.Second
 
 const (
 	// maxNearCopies bounds the keys that are registered for one near stream. A sidecar does not say what it has
-	// evicted; at the bound, it starts anew.
+	// evicted; at the bound, it starts over.
 	maxNearCopies = 1 << 15
 	// maxAllNearCopies bounds the keys that are registered for all near streams, to about 64 MiB, and
 	// maxNearCopiesOfOne those for the sidecars of one identity. Beyond, sidecars get no copies and ask each time.

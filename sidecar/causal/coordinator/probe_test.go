@@ -116,7 +116,7 @@ func TestADataCenterThatAnswersNoProbeBecomesUnreachable(t *testing.T) {
 	}
 }
 
-// The first shard of a data center does not answer. The data center is there all the same if another one does.
+// The first shard of a data center does not answer. The data center is there anyway if another one does.
 func TestADataCenterIsReachableWhileOneOfItsShardsAnswers(t *testing.T) {
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1},
 		{Name: "b", Coordinators: 1, Shards: 2}},

@@ -159,7 +159,7 @@ func TestAPrimaryThatResignsHandsOverAndStaysAFollower(t *testing.T) {
 	}
 }
 
-// A group that is made anew on an empty volume has the epochs and lives of the earlier one.
+// A group that is made again on an empty volume has the epochs and lives of the earlier one.
 func TestNoTwoVolumesHaveOneLeadership(t *testing.T) {
 	seen := map[causal.Leadership]uint64{}
 	for _, volume := range []uint64{1, 2, 1 << 39, 1<<40 - 1} {

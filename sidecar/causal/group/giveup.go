@@ -11,7 +11,7 @@ import (
 
 // A group whose volumes are all lost (isLost) can be given up. Then another group takes its place in the register, with
 // a member that has nothing. It has another name, and names the one that it replaces: a volume of that one that comes
-// back all the same neither joins nor serves.
+// back anyway neither joins nor serves.
 //
 // A person gives a group up (AcceptLoss). It is also done without one if nothing is lost by it (hasOnlyNewVolumes,
 // SetReplaceable).
@@ -163,7 +163,7 @@ func (g *Group) forgetLost(now causal.Now, c *Config) {
 	g.givesUp, g.givesUpAbsent, g.givesUpItself, g.onlyNewVolumes = false, false, false, false
 }
 
-// untilReplacedNotice is how long the members of a group that was given up may serve all the same, until they read in
+// untilReplacedNotice is how long the members of a group that was given up may serve anyway, until they read in
 // the register that it was.
 func (g *Group) untilReplacedNotice() int64 {
 	return int64(g.opts.ReadEvery + g.opts.RegisterTimeout + g.opts.Lease)

@@ -13,7 +13,7 @@ func (g *Group) HoldsLease(now causal.Now) bool {
 	return g.lead != nil && g.lead.serving && !g.lead.paused && g.hasGrants(now)
 }
 
-// volumeBits is how many bits of a life in a Leadership tell volumes apart: a group that was made anew, on empty
+// volumeBits is how many bits of a life in a Leadership tell volumes apart: a group that was made again, on empty
 // volumes, counts epochs and lives from 1 again, and what was said to the earlier one must not be taken for it. The
 // lives of a volume are below 2^24.
 const volumeBits = 40

@@ -168,8 +168,8 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	c.settle(now)
 }
 
-// AcceptLoss says that a person gives up the log, which is lost with all volumes of the group: it begins anew with what
-// the shards hold. If the volumes have been lost while the group was in the register, the group begins anew first.
+// AcceptLoss says that a person gives up the log, which is lost with all volumes of the group: it starts over with what
+// the shards hold. If the volumes have been lost while the group was in the register, the group starts over first.
 func (c *Coordinator) AcceptLoss(now causal.Now) (err error) {
 	c.now = now
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // leftInquiry asks the leader of the data center whether a coordinator whose volumes are all new has left
-// (PROTOCOL CGR-8). If so, everything that it held is complete, and its group begins anew without a person. Nobody
+// (PROTOCOL CGR-8). If so, everything that it held is complete, and its group starts over without a person. Nobody
 // serves the coordinator meanwhile, so a member asks as itself.
 type leftInquiry struct {
 	id    uint64 // of the question, which is repeated; 0: nothing is asked

@@ -74,7 +74,7 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 }
 
 // makeRoomForCopy makes room in cachedAt, and reports whether that was necessary. The data center that may hold the
-// most copies starts anew: its streams end, and until each of its caches has opened another one, or its lease ends, it
+// most copies starts over: its streams end, and until each of its caches has opened another one, or its lease ends, it
 // may hold a copy of any key (PROTOCOL CAC-10).
 func (m *Middleman) makeRoomForCopy(now causal.Now, hash uint64) (needed bool) {
 	for !m.copies.cachedAt.hasRoom(hash) {

@@ -82,7 +82,7 @@ func TestTheDataCenterWithMostCopiesMakesRoom(t *testing.T) {
 	held := false
 	r.m.copies.cachedAt.take(topology.Hash(other), func(dc topology.DC) { held = held || dc == cacheB.DC })
 	if s := r.m.streams.byCache[cacheB]; s.epoch != 1 || !held {
-		t.Errorf("the data center with one copy has to start anew: epoch %d, its copy is remembered: %v", s.epoch, held)
+		t.Errorf("the data center with one copy has to start over: epoch %d, its copy is remembered: %v", s.epoch, held)
 	}
 	if r.m.Stats().StreamsEnded == 0 {
 		t.Error("no stream was ended")

@@ -36,7 +36,7 @@ const (
 	LossFound
 	// LossCleared: it has lost data, and what was left has been removed. What it holds now was written or copied since.
 	LossCleared
-	// LossKept: its data center was excluded, and a person has said that what it holds counts all the same. It lacks
+	// LossKept: its data center was excluded, and a person has said that what it holds counts anyway. It lacks
 	// what is not complete, and gets that from the coordinators.
 	LossKept
 	// LossPartial: it has lost the records of Past.Missing. It has all others that the shard has acknowledged.
@@ -183,7 +183,7 @@ func (s *Shard) nextIncarnation(now causal.Now, starts uint64) uint64 {
 // handlePastQuery tells a coordinator with an empty log what is known here of its writes, and one that is about to
 // exclude a data center whether all data are here. A leader publishes SV from its first start on; for another
 // coordinator the leader may have published it. An origin of which a log was given up has a past even if nothing was
-// written, and all who knew its SV have lost their logs, too: what a log that begins anew without knowing writes would
+// written, and all who knew its SV have lost their logs, too: what a log that starts over without knowing writes would
 // be refused for good.
 func (s *Shard) handlePastQuery(from topology.Node) causal.PastReply {
 	o := s.topo.OriginOf(from)

@@ -125,7 +125,7 @@ func (c *testClock) now() time.Time { return c.began.Add(time.Duration(c.since.L
 
 func (c *testClock) advance(d time.Duration) { c.since.Add(int64(d)) }
 
-// On a busy machine few keys can take long to count. What this sidecar has written counts all the same.
+// On a busy machine few keys can take long to count. What this sidecar has written counts anyway.
 func TestAnExactCountHasWhatThisSidecarHasWrittenHoweverLongItTakes(t *testing.T) {
 	m, clock := newMemory(), newTestClock()
 	m.values["k"] = causal.Value{Data: []byte("v")}

@@ -101,7 +101,7 @@ func (s *Store) openDB(opts Options, noted fileState) (err error) {
 	opts.FS = s.ledger
 	o := opts.pebble(s)
 	o.Lock = s.lock
-	// Without it, Pebble would begin anew if the names of its files were gone.
+	// Without it, Pebble would start over if the names of its files were gone.
 	o.ErrorIfNotExists = s.watermark.Load() != nil
 	if err := removeDamagedOptions(s.dir, opts, o); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Store) closeFiles() (err error) {
 }
 
 // removeDamagedOptions removes the file with Pebble's options if it cannot be read as such. Pebble only compares it
-// with the options that it is given, refuses to start if it cannot, and writes it anew at each start.
+// with the options that it is given, refuses to start if it cannot, and writes it again at each start.
 func removeDamagedOptions(dir string, opts Options, o *pebble.Options) error {
 	names, err := opts.FS.List(dir)
 	if err != nil {

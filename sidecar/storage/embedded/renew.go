@@ -8,7 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage/watermark"
 )
 
-// Renew begins anew in place of a store that Open has refused with storage.ErrDataLost: with what that one still has,
+// Renew starts over in place of a store that Open has refused with storage.ErrDataLost: with what that one still has,
 // if it is known what it lacks and Options.KeepsRest says so, else with nothing. What is left of it is kept in a folder
 // "damaged" in dir. Until what mark returns for the new store is durable in it, Open refuses what is there.
 func Renew(dir string, opts Options, mark func(storage.Store, Rest) ([]storage.Meta, error)) (*Store, error) {

@@ -79,7 +79,7 @@ func (s *Scrub) Run(ctx context.Context) {
 			return
 		case errors.Is(err, storage.ErrClosed), errors.Is(err, storage.ErrFenced):
 			return
-		case err != nil: // it has begun anew too often
+		case err != nil: // it has started over too often
 			s.o.Logger.Warn("a scrub of the storage did not end", "error", err)
 		default:
 			s.note(func(p *Progress) { p.Passes, p.LastPass = p.Passes+1, time.Now() })
