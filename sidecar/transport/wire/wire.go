@@ -136,7 +136,7 @@ func Check(m *causal.Message) error {
 	switch {
 	case m.MaxEncodedSize() > MaxMessage:
 		return fmt.Errorf("%s of up to %d bytes exceeds the limit of %d", m.Kind, m.MaxEncodedSize(), MaxMessage)
-	case !m.FitsMessage():
+	case m.Deps() > causal.MaxDeps:
 		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, m.Deps(), causal.MaxDeps)
 	case len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
 		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind,
