@@ -177,13 +177,7 @@ func (a *adoption) cleanPast(now causal.Now, p *put) {
 
 // dropLaneWaits ends every wait of p for lanes to be received.
 func (a *adoption) dropLaneWaits(now causal.Now, p *put) {
-	n := 0
-	for _, f := range a.lanesTo(p) {
-		before := len(f.awaitReceived)
-		f.awaitReceived = slices.DeleteFunc(f.awaitReceived, func(w laneWait) bool { return w.put == p })
-		n += before - len(f.awaitReceived)
-	}
-	for range n {
+	for range a.removeWaits(p, func(f *frontier) *[]laneWait { return &f.awaitReceived }) {
 		a.host.depProcessed(now, p)
 	}
 	a.meetPast(now, p)
@@ -191,16 +185,21 @@ func (a *adoption) dropLaneWaits(now causal.Now, p *put) {
 
 // dropLaneCleanWaits ends every wait of p for lanes to be clean.
 func (a *adoption) dropLaneCleanWaits(now causal.Now, p *put) {
-	n := 0
-	for _, f := range a.lanesTo(p) {
-		before := len(f.awaitClean)
-		f.awaitClean = slices.DeleteFunc(f.awaitClean, func(w laneWait) bool { return w.put == p })
-		n += before - len(f.awaitClean)
-	}
-	for range n {
+	for range a.removeWaits(p, func(f *frontier) *[]laneWait { return &f.awaitClean }) {
 		a.host.depClean(now, p)
 	}
 	a.cleanPast(now, p)
+}
+
+// removeWaits removes p from a list of every lane that it may wait for, and returns how often it was there.
+func (a *adoption) removeWaits(p *put, waits func(*frontier) *[]laneWait) (n int) {
+	for _, f := range a.lanesTo(p) {
+		list := waits(f)
+		before := len(*list)
+		*list = slices.DeleteFunc(*list, func(w laneWait) bool { return w.put == p })
+		n += before - len(*list)
+	}
+	return n
 }
 
 // lanesTo returns the frontiers of the lanes of the origin of p.
