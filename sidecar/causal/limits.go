@@ -96,10 +96,16 @@ const maxFieldBytes = 2 + 10
 // BodySize returns a size that the encoding of the body of m does not exceed, in bytes.
 func (m *Message) BodySize() int { return m.sizeOfBody().most }
 
-func (m *Message) sizeOfBody() (s bodySize) {
-	if m.body != nil {
-		m.body.Visit(&s)
+func (m *Message) sizeOfBody() bodySize {
+	if m.body == nil {
+		return bodySize{}
 	}
+	return measure(m.body)
+}
+
+// measure is apart, since what it passes to a body is allocated, and most messages have none.
+func measure(b Body) (s bodySize) {
+	b.Visit(&s)
 	return s
 }
 

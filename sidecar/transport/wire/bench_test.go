@@ -79,3 +79,34 @@ func BenchmarkBatchOf64(b *testing.B) {
 		}
 	})
 }
+
+// TestFrequentMessagesAllocateTheirContentOnly: what is done to each message before it is sent, and after it was
+// received, allocates nothing but what the message keeps. A process handles most messages by themselves in a frame.
+func TestFrequentMessagesAllocateTheirContentOnly(t *testing.T) {
+	content := map[string]float64{"get": 1, "put-after": 3, "put-ack": 1}
+	for name, m := range typical() {
+		buf := Append(nil, &m)
+		frame := appendBatch(nil, []causal.Message{m})
+		var into []causal.Message
+		var err error
+		for what, got := range map[string]float64{
+			"check": testing.AllocsPerRun(100, func() { err = Check(&m) }),
+			"append": testing.AllocsPerRun(100, func() {
+				buf = Append(buf[:0], &m)
+			}),
+			"decode": testing.AllocsPerRun(100, func() {
+				if into, _, err = DecodeFrame(frame, into[:0]); err != nil || len(into) != 1 {
+					t.Fatal(len(into), err)
+				}
+			}),
+		} {
+			want := 0.0
+			if what == "decode" {
+				want = content[name]
+			}
+			if err != nil || got > want {
+				t.Errorf("%s of %s: %v allocations, want %v (error %v)", what, name, got, want, err)
+			}
+		}
+	}
+}

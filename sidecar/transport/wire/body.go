@@ -85,7 +85,7 @@ func (w *bodyWriter) Deps(f causal.BodyField, p *[]causal.Dep) {
 
 // body reads the body of a kind.
 func (c *cursor) body(b causal.Body) {
-	in := bodyReader{cursor: cursor{what: "body", b: c.bytes(), lists: c.lists}}
+	in := bodyReader{cursor: cursor{what: "body", b: c.bytes(), listRoom: c.listRoom, bounded: c.bounded}}
 	for in.next() {
 		in.read = false
 		b.Visit(&in)
@@ -93,6 +93,7 @@ func (c *cursor) body(b causal.Body) {
 			in.skip()
 		}
 	}
+	c.listRoom = in.listRoom
 	c.adopt(&in.cursor)
 }
 

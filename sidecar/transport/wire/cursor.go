@@ -15,25 +15,19 @@ type cursor struct {
 	num  protowire.Number
 	typ  protowire.Type
 	err  error
-	// lists is what lists of elements may take yet; nil: nothing has any.
-	lists *listRoom
+	// listRoom is what lists of elements may take yet, in bytes, if they are bounded. A pointer to what is left for a
+	// frame would be allocated for each.
+	listRoom int
+	bounded  bool
 }
-
-// listRoom is what the lists of a frame may take yet, in bytes.
-type listRoom struct{ left int }
-
-func newListRoom(frame []byte) *listRoom { return &listRoom{listBytes(len(frame))} }
-
-// taken returns what the lists of a frame have taken.
-func (r *listRoom) taken(frame []byte) int { return listBytes(len(frame)) - r.left }
 
 // takeRoom takes room for n elements of a list, or fails.
 func takeRoom[T any](c *cursor, n int) bool {
 	var element T
-	if c.lists == nil {
+	if !c.bounded {
 		return true
 	}
-	if c.lists.left -= n * int(unsafe.Sizeof(element)); c.lists.left < 0 {
+	if c.listRoom -= n * int(unsafe.Sizeof(element)); c.listRoom < 0 {
 		c.fail(errors.New("lists of more elements than a frame of its size may have"))
 		return false
 	}

@@ -18,7 +18,8 @@ import (
 // On an error *m is unspecified.
 func Decode(b []byte, m *causal.Message) error {
 	*m = causal.Message{}
-	return decodeMessage(b, m, &depRoom{}, newListRoom(b))
+	_, err := decodeMessage(b, m, &depRoom{}, listBytes(len(b)))
+	return err
 }
 
 // DecodeFrame appends the messages of the frame in b to dst, without aliasing b, and returns what else is in it. On an
@@ -30,7 +31,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 	var control Control
 	bodies := 0
 	var room depRoom
-	lists := newListRoom(b)
+	listRoom := listBytes(len(b))
 	for c.next() {
 		switch c.num {
 		case fFrameMessages:
@@ -58,7 +59,8 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		dst = append(dst, causal.Message{From: from, To: to})
 		m := &dst[len(dst)-1]
 		room.like = len(c.b) / max(1, len(body))
-		if err := decodeMessage(body, m, &room, lists); err != nil {
+		var err error
+		if listRoom, err = decodeMessage(body, m, &room, listRoom); err != nil {
 			c.fail(err)
 			break
 		}
@@ -72,7 +74,7 @@ func DecodeFrame(b []byte, dst []causal.Message) ([]causal.Message, Control, err
 		return dst[:first], Control{}, c.err
 	}
 	control.Memory = int64(len(b) + (len(dst)-first)*int(unsafe.Sizeof(causal.Message{})) + bodies*largestBody +
-		lists.taken(b))
+		listBytes(len(b)) - listRoom)
 	return dst, control, nil
 }
 
@@ -97,12 +99,13 @@ func (r *depRoom) take(n int) []causal.Dep {
 	return list
 }
 
-func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) error {
+// decodeMessage decodes a message of which the lists may take listRoom bytes, and returns what is left of them.
+func decodeMessage(b []byte, m *causal.Message, room *depRoom, listRoom int) (left int, err error) {
 	if len(b) > MaxMessage {
-		return fmt.Errorf("message: %d bytes exceed the limit of %d", len(b), MaxMessage)
+		return listRoom, fmt.Errorf("message: %d bytes exceed the limit of %d", len(b), MaxMessage)
 	}
 	f := m.Fields()
-	c := cursor{what: "message", b: b, lists: lists}
+	c := cursor{what: "message", b: b, listRoom: listRoom, bounded: true}
 	bodyOf := causal.KindNone // the kind whose body was read
 	for c.next() {
 		switch c.num {
@@ -163,10 +166,10 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, lists *listRoom) 
 		}
 	}
 	if c.err == nil && bodyOf != causal.KindNone && bodyOf != m.Kind {
-		return fmt.Errorf("message: of kind %s with the body of kind %s", m.Kind, bodyOf)
+		return c.listRoom, fmt.Errorf("message: of kind %s with the body of kind %s", m.Kind, bodyOf)
 	}
 	m.MakeBody() // of a process that speaks link protocol 1
-	return c.err
+	return c.listRoom, c.err
 }
 
 // small reads the scalar fields with a narrow range, and skips fields of a later version.
