@@ -63,7 +63,7 @@ func (s *Storage) startOver(source group.ID) {
 	const copiesPerLife = 32 // bits
 	s.copies++
 	id := s.group.Life()<<copiesPerLife | s.copies
-	pages := transfer.NewReceiver(id, askAgainAfter)
+	pages := transfer.NewReceiver(transfer.Config{Run: id, Repeat: askAgainAfter, Broken: s.cfg.Broken})
 	if c := s.copying; c != nil && c.source == source {
 		pages = c.pages
 		pages.Begin(id)

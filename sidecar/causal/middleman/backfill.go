@@ -97,7 +97,7 @@ func newBackfill(s *shared, ls *lanes, ts *tombstones, vs *oldVersions, f *fence
 		round: 1, donors: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
 		withoutData: map[topology.Node]bool{},
-		own:         transfer.ContinueReceiver(listingRun, 0, 0, transfer.First()),
+		own:         transfer.ContinueReceiver(transfer.Config{Run: listingRun}, 0, transfer.First()),
 		accepted:    newAcceptedLoss()}
 }
 
@@ -283,7 +283,8 @@ func (b *backfill) nextDonor(now causal.Now) bool {
 	for s := range topology.Slots {
 		if !b.copied[s] && b.owns(topology.Slot(s)) {
 			b.donor = &donor{node: b.topo.Owner(b.donors, topology.Slot(s)),
-				pages: transfer.ContinueReceiver(listingRun, donorRetry, 0, transfer.First())}
+				pages: transfer.ContinueReceiver(transfer.Config{Run: listingRun, Repeat: donorRetry, Broken: b.cfg.Broken},
+					0, transfer.First())}
 			if b.cfg.Missing == nil {
 				b.Send(causal.Count{ID: b.newID()}.Message(b.cfg.Self, b.donor.node))
 			}

@@ -171,7 +171,8 @@ func (m *Mover) findPeers() {
 	}
 	for _, n := range m.before.RingMiddlemen(m.ring) {
 		if gives[n] {
-			s := &source{node: n, Receiver: transfer.NewReceiver(m.cfg.Life, pullRetryInterval)}
+			s := &source{node: n, Receiver: transfer.NewReceiver(transfer.Config{Run: m.cfg.Life,
+				Repeat: pullRetryInterval, Broken: m.cfg.Broken})}
 			if m.phase == phaseSwitched {
 				s.Finish()
 			}

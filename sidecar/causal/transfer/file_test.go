@@ -108,7 +108,7 @@ func (i *importer) start() {
 	if i.at == (Place{}) {
 		i.at = First()
 	}
-	i.Receiver = ContinueReceiver(i.run, repeat, i.life, i.at)
+	i.Receiver = ContinueReceiver(Config{Run: i.run, Repeat: repeat}, i.life, i.at)
 }
 
 func (i *importer) take(p Page) {
@@ -214,7 +214,7 @@ func TestAnImportStartsOverWhenItsFileHasChanged(t *testing.T) {
 // What a run has brought counts when the manifest is written, at the end.
 func TestASliceIsWrittenToAnObject(t *testing.T) {
 	records := manyRecords(50, 20)
-	receiver, sender := NewReceiver(1, repeat), Sender{}
+	receiver, sender := NewReceiver(Config{Run: 1, Repeat: repeat}), Sender{}
 	var object bytes.Buffer
 	var manifest []string
 	now, runs := causal.Now{Mono: 1}, uint64(1)
@@ -230,7 +230,7 @@ func TestASliceIsWrittenToAnObject(t *testing.T) {
 		}
 		if step == 5 { // the process restarts: the object is begun again
 			runs++
-			receiver = NewReceiver(runs, repeat)
+			receiver = NewReceiver(Config{Run: runs, Repeat: repeat})
 			continue
 		}
 		req, _, ok := receiver.Ask(now)

@@ -11,9 +11,7 @@ import (
 //
 // Invariant: everything before the place at is in the sink, durably if the sink is to outlive a restart.
 type Receiver struct {
-	// repeat is how long an unanswered request waits before it is repeated; 0: for ever, since it is always answered.
-	repeat time.Duration
-	run    uint64
+	cfg    Config
 	life   uint64 // of the source; 0: not known yet
 	at     Place  // of the page that is wanted
 	state  receiverState
@@ -22,6 +20,15 @@ type Receiver struct {
 	askAt  int64 // monotonic: when it is asked for, or again
 	passes uint64
 	last   bool // the pass that is read is the last one
+}
+
+// Config configures a Receiver.
+type Config struct {
+	// Run is the number of its first run.
+	Run uint64
+	// Repeat is how long an unanswered request waits before it is repeated; 0: for ever, since it is always answered.
+	Repeat time.Duration
+	Broken causal.Faults
 }
 
 type receiverState uint8
@@ -34,14 +41,12 @@ const (
 )
 
 // NewReceiver returns a receiver whose sink is to be cleared first.
-func NewReceiver(run uint64, repeat time.Duration) Receiver {
-	return Receiver{repeat: repeat, run: run, at: First()}
-}
+func NewReceiver(cfg Config) Receiver { return Receiver{cfg: cfg, at: First()} }
 
 // ContinueReceiver returns a receiver whose sink has everything before a place of a source: since an earlier run has
 // brought it, or because nothing is before the first one and what is there may stay.
-func ContinueReceiver(run uint64, repeat time.Duration, life uint64, at Place) Receiver {
-	return Receiver{repeat: repeat, run: run, life: life, at: at, state: receiverAsks, passes: at.Pass - 1}
+func ContinueReceiver(cfg Config, life uint64, at Place) Receiver {
+	return Receiver{cfg: cfg, life: life, at: at, state: receiverAsks, passes: at.Pass - 1}
 }
 
 // Life returns the life of the source; 0: it is not known yet.
@@ -73,11 +78,11 @@ func (r *Receiver) Finish() { r.state = receiverIsDone }
 
 // Ask returns the request that is to be sent now, if any, and whether it was sent before.
 func (r *Receiver) Ask(now causal.Now) (request Request, again, ok bool) {
-	if r.state != receiverAsks || now.Mono < r.askAt || r.asked && r.repeat == 0 {
+	if r.state != receiverAsks || now.Mono < r.askAt || r.asked && r.cfg.Repeat == 0 {
 		return request, false, false
 	}
-	again, r.asked, r.askAt = r.asked, true, now.Mono+int64(r.repeat)
-	return Request{Run: r.run, Life: r.life, At: r.at}, again, true
+	again, r.asked, r.askAt = r.asked, true, now.Mono+int64(r.cfg.Repeat)
+	return Request{Run: r.cfg.Run, Life: r.life, At: r.at}, again, true
 }
 
 // AskAgain says that the request or the answer is known to be lost.
@@ -101,10 +106,13 @@ const (
 func (r *Receiver) Take(p *Page) Verdict {
 	isWanted := p.At.is(r.at)
 	switch {
-	case r.state != receiverAsks || p.Run != r.run:
+	case r.cfg.Broken.Has(causal.AnyPage) && r.state == receiverAsks && !p.Lost: // it is taken below
+	case r.state != receiverAsks || p.Run != r.cfg.Run:
 		return Ignore
 	case isWanted && p.Lost, r.life != 0 && p.Life != r.life && (isWanted || p.At.is(First())):
-		r.startOver(p.Life)
+		if r.startOver(p.Life); r.state != receiverClears {
+			return Ignore
+		}
 		return StartOver
 	case !isWanted || p.Lost || !isPage(p, r.at):
 		return Ignore
@@ -116,13 +124,16 @@ func (r *Receiver) Take(p *Page) Verdict {
 
 // Begin begins another run, for which the sink is to be cleared, as StartOver does.
 func (r *Receiver) Begin(run uint64) {
-	r.run = run
+	r.cfg.Run = run
 	r.startOver(0)
 }
 
 // startOver goes back to the beginning. The next request waits until this one would have been repeated.
 func (r *Receiver) startOver(life uint64) {
 	r.life, r.at, r.state, r.asked, r.passes, r.last = life, First(), receiverClears, false, 0, false
+	if r.cfg.Broken.Has(causal.StartOverUncleared) {
+		r.state = receiverAsks
+	}
 }
 
 // isPage reports whether a page may be one: it is not too large, and it does not lead back to where it is. Else: a

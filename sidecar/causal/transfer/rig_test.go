@@ -72,7 +72,7 @@ func newRig(t *testing.T, seed uint64) *rig {
 // startReceiver begins a run, as after a restart.
 func (r *rig) startReceiver() {
 	r.runs++
-	r.receiver, r.pending = NewReceiver(r.runs, repeat), nil
+	r.receiver, r.pending = NewReceiver(Config{Run: r.runs, Repeat: repeat}), nil
 }
 
 // startSender forgets what was asked for and what was written, as after a restart.
