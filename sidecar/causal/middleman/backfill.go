@@ -282,9 +282,9 @@ func (b *backfill) catchUp(now causal.Now) {
 func (b *backfill) nextDonor(now causal.Now) bool {
 	for s := range topology.Slots {
 		if !b.copied[s] && b.owns(topology.Slot(s)) {
+			cfg := transfer.Config{Run: listingRun, Repeat: donorRetry, Broken: b.cfg.Broken}
 			b.donor = &donor{node: b.topo.Owner(b.donors, topology.Slot(s)),
-				pages: transfer.ContinueReceiver(transfer.Config{Run: listingRun, Repeat: donorRetry, Broken: b.cfg.Broken},
-					0, transfer.First())}
+				pages: transfer.ContinueReceiver(cfg, 0, transfer.First())}
 			if b.cfg.Missing == nil {
 				b.Send(causal.Count{ID: b.newID()}.Message(b.cfg.Self, b.donor.node))
 			}

@@ -45,7 +45,7 @@ func (f *fileSource) answer(t *testing.T, r Request, maxBytes int) (Page, bool) 
 	if !wanted || !f.Answered(asked) {
 		return Page{}, false
 	}
-	p := asked.Answer()
+	p := asked.answer()
 	p.Life, p.Last = f.life, true
 	offset := 0
 	if at := asked.At.After; at != "" {
@@ -242,7 +242,7 @@ func TestASliceIsWrittenToAnObject(t *testing.T) {
 		}
 		asked, _ := sender.Wanted()
 		sender.Answered(asked)
-		p := asked.Answer()
+		p := asked.answer()
 		rest := records[asked.At.Seq:]
 		n := Fit(rest, 7*sizeOf(&records[0]))
 		p.Records, p.Next, p.End, p.Last = rest[:n], asked.At.Follows(uint64(n), ""), n == len(rest), true

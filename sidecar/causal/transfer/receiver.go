@@ -110,7 +110,8 @@ func (r *Receiver) Take(p *Page) Verdict {
 	case r.state != receiverAsks || p.Run != r.cfg.Run:
 		return Ignore
 	case isWanted && p.Lost, r.life != 0 && p.Life != r.life && (isWanted || p.At.is(First())):
-		if r.startOver(p.Life); r.state != receiverClears {
+		r.startOver(p.Life)
+		if !r.IsClearing() { // with the rule broken
 			return Ignore
 		}
 		return StartOver

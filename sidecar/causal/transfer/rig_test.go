@@ -58,6 +58,9 @@ type rig struct {
 
 const repeat = time.Second
 
+// answer returns the page for a request, without records.
+func (r Request) answer() Page { return Page{Run: r.Run, Life: r.Life, At: r.At} }
+
 func newRig(t *testing.T, seed uint64) *rig {
 	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: causal.Now{Mono: 1}, source: store{}, sink: store{}}
 	for i := range 1 + r.rng.IntN(30) {
@@ -97,7 +100,7 @@ func (r *rig) write(key string, hlc causal.HLC) {
 // read reads a page of the source: of all that there is, or of what has changed since.
 func (r *rig) read(asked Request) *Page {
 	const limit = 3
-	p := asked.Answer()
+	p := asked.answer()
 	if asked.At.Pass == 1 {
 		records, next := r.source.page(asked.At.After, limit)
 		p.Records, p.Next, p.End = records, asked.At.Follows(1, next), next == ""

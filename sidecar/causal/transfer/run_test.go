@@ -56,7 +56,7 @@ func (r *rig) answer(change ...func(*Page)) Page {
 	if !ok {
 		r.t.Fatalf("nothing is asked for: %+v", r.receiver)
 	}
-	p := req.Answer()
+	p := req.answer()
 	p.Life, p.Records = 1, []causal.Moved{{Key: "k", Record: record(1, "v")}}
 	p.Next = p.At.Follows(1, fmt.Sprint("after ", p.At.Seq))
 	for _, f := range change {

@@ -88,6 +88,3 @@ func (s *Sender) Answered(r Request) bool {
 	s.wanted = false
 	return true
 }
-
-// Answer returns the page for a request, without records.
-func (r Request) Answer() Page { return Page{Run: r.Run, Life: r.Life, At: r.At} }
