@@ -151,18 +151,20 @@ var importRules = []importRule{
 	pureRule("sidecar/causal/session", "sidecar/causal/nearcopy", "sidecar/causal/keystate", "sidecar/value"),
 	pureRule("sidecar/causal/nearcopy", "sidecar/causal/keystate"),
 	pureRule("sidecar/causal/coordinator", "sidecar/value"),
-	pureRule("sidecar/causal/middleman", "sidecar/causal/keystate", "sidecar/value"),
+	pureRule("sidecar/causal/transfer", "sidecar/causal/keystate", "sidecar/value"),
+	pureRule("sidecar/causal/middleman", "sidecar/causal/keystate", "sidecar/causal/transfer", "sidecar/value"),
 	pureRule("sidecar/causal/cache", "sidecar/causal/keystate"),
 	pureRule("sidecar/causal/group"),
-	pureRule("sidecar/causal/shard", "sidecar/causal/middleman"),
-	pureRule("sidecar/causal/member", "sidecar/causal/coordinator", "sidecar/causal/group"),
+	pureRule("sidecar/causal/shard", "sidecar/causal/middleman", "sidecar/causal/transfer"),
+	pureRule("sidecar/causal/member", "sidecar/causal/coordinator", "sidecar/causal/group", "sidecar/causal/transfer"),
 	pureRule("sidecar/causal/process", "sidecar/causal/member", "sidecar/causal/middleman", "sidecar/causal/shard"),
 }
 
 // pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that
 // does I/O. What arbitrates between the values of a key, keystate, and the types of values are for all of them. The
 // machines do not import each other, but for those that combine two: shard, a middleman and its mover; member, a
-// coordinator and its group; and session, the sidecar and its near copies.
+// coordinator and its group; and session, the sidecar and its near copies. transfer is the part of three machines that
+// moves pages of records.
 func pureRule(folder string, machines ...string) importRule {
 	return importRule{
 		folder:     folder,
@@ -317,6 +319,7 @@ func TestImportRulesRejectWhatTheyShould(t *testing.T) {
 		{"sidecar/causal/session/read.go", module + "/sidecar/causal/keystate", true},
 		{"sidecar/causal/keystate/key.go", module + "/sidecar/value", true},
 		{"sidecar/causal/keystate/key.go", module + "/sidecar/causal/session", false},
+		{"sidecar/causal/transfer/receiver.go", module + "/sidecar/causal/middleman", false},
 		{"sidecar/value/register.go", module + "/sidecar/causal/keystate", false},
 		{"sidecar/causal/session/read.go", "sync", false},
 		{"sidecar/causal/session/read.go", "slices", true},

@@ -23,6 +23,8 @@ var scripted = map[causal.Fault]string{
 	causal.AdoptUnordered:      "lost_logs.txt",
 	causal.PassLost:            "lost_logs.txt",
 	causal.LanePassesLost:      "lost_logs.txt",
+	causal.AnyPage:             "resharding.txt",
+	causal.StartOverUncleared:  "resharding.txt",
 	causal.BackfillEarly:       "backfill.txt",
 	causal.LateAckCounts:       "backfill.txt",
 	causal.DonorMoves:          "backfill.txt",

@@ -190,6 +190,8 @@ const (
 	DeltaLost
 	DeltaDoubled
 	DeltaOvertakes
+	AnyPage
+	StartOverUncleared
 	faultEnd
 )
 

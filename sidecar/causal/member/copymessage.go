@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 )
 
 // copyRequest asks a primary for a page of its storage. Harmless if lost, late or twice: each page is asked for until
@@ -33,6 +34,15 @@ type copyChunk struct {
 	Records []causal.Moved
 	Meta    []Meta
 	Next    string // where the next page begins; "": this is the last one
+}
+
+// life returns that of the source. A primary that has restarted may take a late request for the first page for a new
+// copy, which is of another position than the pages that the other one has.
+func (c *copyChunk) life() uint64 { return c.Start + 1 }
+
+// placeOf returns the place of a page, whose number is not 0.
+func placeOf(page uint64, after string) transfer.Place {
+	return transfer.First().Follows(page-1, after)
 }
 
 // copyFormat is the version of the encoding of both. A reader refuses every other one.

@@ -5,45 +5,33 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// copying is the copy of a primary's storage to this one, step by step. A restart, another primary, or a page that
-// cannot be had any more begins it from the start, with an empty storage: which keys were removed meanwhile is not
-// known.
+// copying is the copy of a primary's storage to this one: a transfer, and then two steps that make it the storage of a
+// member. A restart, another primary, or a page that cannot be had any more begins it from the start, with an empty
+// storage: which keys were removed meanwhile is not known.
 //
 // Invariant: until the last step is done, the group has no foundation, and the marker of the storage says that it is
 // incomplete.
 type copying struct {
-	step   copyStep
+	pages  transfer.Receiver
 	source group.ID
 	group  uint64 // its group
-	id     uint64
 
-	start  uint64 // the position whose storage is copied, as the first page has named it
-	page   uint64 // that is asked for
-	after  string
-	sentAt int64 // 0: it was not asked for yet
-	chunk  *copyChunk
-	saved  uint64 // index of the entry with which the log begins behind the copy
+	chunk *copyChunk // that was taken in last
+	logs  bool       // the log is made to begin behind the copy
+	saved uint64     // index of the entry with which it begins
+	ends  bool       // the log is durable: the storage is to be marked as complete
 }
 
-type copyStep uint8
-
-const (
-	copyClear  copyStep = iota // the storage is emptied
-	copyAsk                    // a page is asked for
-	copyWrite                  // and written
-	copyLog                    // the log is made to begin behind the copy
-	copyFinish                 // the storage is marked as complete
-)
-
 // askAgainAfter is when a page is asked for again.
-const askAgainAfter = int64(time.Second)
+const askAgainAfter = time.Second
 
 // beginCopy begins to copy the storage of a primary, whose log does not continue the one here.
 func (s *Storage) beginCopy(now causal.Now, source group.ID) {
-	if c := s.copying; s.giveUp || c != nil && (c.source == source || c.step >= copyLog) {
+	if c := s.copying; s.giveUp || c != nil && (c.source == source || c.pages.IsDone()) {
 		return
 	}
 	if !s.mayReplace(s.group.Group()) {
@@ -74,53 +62,51 @@ func (s *Storage) mayReplace(group uint64) bool {
 func (s *Storage) startOver(source group.ID) {
 	const copiesPerLife = 32 // bits
 	s.copies++
-	s.copying = &copying{source: source, group: s.group.Group(), id: s.group.Life()<<copiesPerLife | s.copies, page: 1}
+	id := s.group.Life()<<copiesPerLife | s.copies
+	pages := transfer.NewReceiver(transfer.Config{Run: id, Repeat: askAgainAfter, Broken: s.cfg.Broken})
+	if c := s.copying; c != nil && c.source == source {
+		pages = c.pages
+		pages.Begin(id)
+	}
+	s.copying = &copying{source: source, group: s.group.Group(), pages: pages}
 }
 
 // startCopyTask gives the storage the next thing to do for the copy.
 func (s *Storage) startCopyTask() {
 	c := s.copying
 	marker := Applied{Group: c.group, Volume: s.cfg.Volume, Copying: true}
-	switch c.step {
-	case copyClear:
+	switch {
+	case c.pages.IsClearing():
 		t := task{StorageTask: StorageTask{Kind: TaskClear, Marker: marker}}
 		if s.cfg.Broken.Has(causal.CopyOntoOld) {
 			t.Kind = TaskApply
 		}
 		t.done = func(causal.Now, *StorageTaskResult) {
-			if s.marker = marker; s.copying == c {
-				c.step = copyAsk
-			}
+			s.marker = marker
+			c.pages.Cleared()
 		}
 		s.begin(t)
-	case copyWrite:
+	case c.pages.IsBusy():
 		t := task{StorageTask: StorageTask{Kind: TaskWrite, Records: c.chunk.Records, Meta: c.chunk.Meta,
 			Marker: marker}}
 		t.done = func(now causal.Now, _ *StorageTaskResult) {
-			if s.copying == c {
-				s.takePage(now, c)
+			c.pages.Written()
+			if s.copying == c && c.pages.IsDone() {
+				s.beginLog(now, c)
 			}
 		}
 		s.begin(t)
-	case copyFinish:
+	case c.ends:
 		s.finishCopy(c)
 	}
 }
 
-// takePage goes on when a page was written.
-func (s *Storage) takePage(now causal.Now, c *copying) {
-	if c.chunk.Next != "" {
-		c.step, c.page, c.after, c.sentAt, c.chunk = copyAsk, c.page+1, c.chunk.Next, 0, nil
-		return
-	}
-	// The log comes first, and is durable before the marker names a position in it. Else: a marker is ahead of its log
-	// after a crash, as if that had lost something.
-	var ok bool
-	if c.saved, ok = s.group.Restore(now, c.chunk.Start, c.chunk.Stamp); !ok {
+// beginLog makes the log begin behind the copy. It comes first, and is durable before the marker names a position in
+// it. Else: a marker is ahead of its log after a crash, as if that had lost something.
+func (s *Storage) beginLog(now causal.Now, c *copying) {
+	if c.saved, c.logs = s.group.Restore(now, c.chunk.Start, c.chunk.Stamp); !c.logs {
 		s.copying = nil
-		return
 	}
-	c.step = copyLog
 }
 
 // finishCopy marks the storage as complete. From then on, the member may acknowledge.
@@ -141,41 +127,40 @@ func (s *Storage) finishCopy(c *copying) {
 // advanceCopy asks for the page that is next, again if it does not come.
 func (s *Storage) advanceCopy(now causal.Now) {
 	c := s.copying
-	switch {
-	case c == nil:
-	case c.step == copyLog && s.group.IsDurable(c.saved):
-		c.step = copyFinish
-	case c.step == copyAsk && (c.sentAt == 0 || now.Mono-c.sentAt > askAgainAfter):
-		c.sentAt = now.Mono
-		if to, ok := s.nodeOf(c.source.Name); ok {
-			r := copyRequest{From: s.cfg.Volume, To: c.source.Volume, ID: c.id, Page: c.page, After: c.after}
-			s.outbox = append(s.outbox, causal.CopyMessage{Body: r.appendTo(nil)}.Message(s.self, to))
-		}
+	if c == nil {
+		return
+	}
+	c.ends = c.ends || c.logs && s.group.IsDurable(c.saved)
+	r, _, ok := c.pages.Ask(now)
+	if to, known := s.nodeOf(c.source.Name); ok && known {
+		body := copyRequest{From: s.cfg.Volume, To: c.source.Volume, ID: r.Run, Page: r.At.Seq + 1, After: r.At.After}
+		s.outbox = append(s.outbox, causal.CopyMessage{Body: body.appendTo(nil)}.Message(s.self, to))
 	}
 }
 
 // copyLinkUp asks again for what may be lost.
 func (s *Storage) copyLinkUp(n topology.Node) {
 	if c := s.copying; c != nil && c.source.Name == nameOf(n) {
-		c.sentAt = 0
+		c.pages.AskAgain()
 	}
 }
 
 // stepChunk takes in a page.
 func (s *Storage) stepChunk(from topology.Node, chunk *copyChunk) {
 	c := s.copying
-	if c == nil || c.step != copyAsk || chunk.From != c.source.Volume || nameOf(from) != c.source.Name ||
-		chunk.ID != c.id || chunk.Page != c.page {
+	if c == nil || chunk.From != c.source.Volume || nameOf(from) != c.source.Name {
 		return
 	}
-	if c.page == 1 {
-		c.start = chunk.Start
+	p := transfer.Page{Run: chunk.ID, Life: chunk.life(), At: placeOf(chunk.Page, ""), Lost: chunk.Restart,
+		Records: chunk.Records, Next: placeOf(chunk.Page+1, chunk.Next), End: chunk.Next == "", Last: true}
+	if s.cfg.Broken.Has(causal.CopyWithoutLog) {
+		p.Life = 0
 	}
-	// A primary that has restarted may take a late request for the first page for a new copy, which is of a later
-	// position than the pages here.
-	if chunk.Restart || chunk.Start != c.start && !s.cfg.Broken.Has(causal.CopyWithoutLog) {
+	switch c.pages.Take(&p) {
+	case transfer.StartOver:
 		s.startOver(c.source)
-		return
+	case transfer.Write:
+		c.chunk = chunk
+	case transfer.Ignore:
 	}
-	c.chunk, c.step = chunk, copyWrite
 }

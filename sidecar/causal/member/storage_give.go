@@ -7,6 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -16,25 +17,18 @@ import (
 // log behind start, which was applied before the first page was read. A change is that of whole keys, so what it does
 // is right also on a key that is newer, once the later changes have been made too. So the log is kept from hold on.
 type copySource struct {
+	transfer.Sender
 	to     topology.Node
 	volume uint64
-	id     uint64
 	start  uint64
 	stamp  group.Stamp
 	hold   uint64 // the other one has, or gets as pages, what is up to here
 
-	page    uint64 // that was asked for last
-	after   string
-	wanted  bool  // it is to be read
 	heardAt int64 // when the other one has made progress
 }
 
-const (
-	// pageBytes is about the size of a page.
-	pageBytes = 1 << 20
-	// giveFor is how long the log is kept for a member that copies the storage and is silent.
-	giveFor = int64(30 * time.Second)
-)
+// giveFor is how long the log is kept for a member that copies the storage and is silent.
+const giveFor = int64(30 * time.Second)
 
 // stepCopy takes in a message about the copy of a storage.
 func (s *Storage) stepCopy(now causal.Now, m *causal.Message) {
@@ -59,27 +53,26 @@ func (s *Storage) stepRequest(now causal.Now, from topology.Node, r *copyRequest
 		return
 	}
 	g := s.sourceFor(from)
-	switch {
-	case g != nil && g.volume == r.From && r.ID < g.id:
-		return // of an earlier copy
-	case g != nil && g.volume == r.From && r.ID == g.id:
-	case r.Page > 1:
-		s.sendChunk(from, &copyChunk{To: r.From, ID: r.ID, Page: r.Page, Restart: true})
-		return
-	default:
-		s.letGo(g)
-		g = &copySource{to: from, volume: r.From, id: r.ID, start: s.applied.Position, stamp: s.applied.Stamp,
-			hold: s.applied.Position}
+	if g == nil || g.volume != r.From {
+		g = &copySource{to: from, volume: r.From}
+	}
+	before := g.At()
+	switch g.Asked(transfer.Request{Run: r.ID, At: placeOf(r.Page, r.After)}) {
+	case transfer.NewRun:
+		s.letGo(s.sourceFor(from))
+		g = &copySource{to: from, volume: r.From, start: s.applied.Position, stamp: s.applied.Stamp,
+			hold: s.applied.Position, heardAt: now.Mono}
+		g.Begin(r.ID, 0, transfer.First())
+		g.EndWithPass()
 		s.sources = append(s.sources, g)
+	case transfer.UnknownRun:
+		s.sendChunk(from, &copyChunk{To: r.From, ID: r.ID, Page: r.Page, Restart: true})
+	case transfer.ThisPage:
+		if g.At() != before {
+			g.heardAt = now.Mono
+		}
+	case transfer.Late, transfer.NextPass:
 	}
-	switch r.Page {
-	case g.page: // asked again: the answer may be lost
-	case g.page + 1:
-		g.page, g.after, g.heardAt = r.Page, r.After, now.Mono
-	default:
-		return // late
-	}
-	g.wanted = true
 }
 
 func (s *Storage) sourceFor(n topology.Node) *copySource {
@@ -96,14 +89,15 @@ func (s *Storage) letGo(g *copySource) {
 // startRead reads the next page that somebody waits for.
 func (s *Storage) startRead() bool {
 	for _, g := range s.sources {
-		if !g.wanted {
+		asked, wanted := g.Wanted()
+		if !wanted {
 			continue
 		}
-		page := g.page
-		t := task{StorageTask: StorageTask{Kind: TaskRead, After: g.after, First: page == 1, MaxBytes: pageBytes}}
+		t := task{StorageTask: StorageTask{Kind: TaskRead, After: asked.At.After, First: asked.At.Seq == 0,
+			MaxBytes: transfer.PageBytes}}
 		t.done = func(_ causal.Now, r *StorageTaskResult) {
-			if g.page == page && slices.Contains(s.sources, g) {
-				s.givePage(g, r)
+			if slices.Contains(s.sources, g) && g.Answered(asked) {
+				s.givePage(g, asked, r)
 			}
 		}
 		s.begin(t)
@@ -113,14 +107,14 @@ func (s *Storage) startRead() bool {
 }
 
 // givePage sends a page that was read.
-func (s *Storage) givePage(g *copySource, r *StorageTaskResult) {
-	g.wanted = false
+func (s *Storage) givePage(g *copySource, asked transfer.Request, r *StorageTaskResult) {
+	page := asked.At.Seq + 1
 	if r.BadCursor {
-		s.sendChunk(g.to, &copyChunk{To: g.volume, ID: g.id, Page: g.page, Restart: true})
+		s.sendChunk(g.to, &copyChunk{To: g.volume, ID: asked.Run, Page: page, Restart: true})
 		s.letGo(g)
 		return
 	}
-	c := &copyChunk{To: g.volume, ID: g.id, Page: g.page, Start: g.start, Stamp: g.stamp, Exact: s.attempted,
+	c := &copyChunk{To: g.volume, ID: asked.Run, Page: page, Start: g.start, Stamp: g.stamp, Exact: s.attempted,
 		Records: r.Records, Meta: r.Meta, Next: r.Next}
 	if s.cfg.Broken.Has(causal.CopyWithoutLog) {
 		c.Start, c.Stamp = s.applied.Position, s.applied.Stamp

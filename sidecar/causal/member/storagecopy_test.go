@@ -197,8 +197,8 @@ func TestACopyIsCompleteOnceItsLogIsDurable(t *testing.T) {
 	r, q, held := copyingRig(t, 2)
 	r.await("the last page", func() bool {
 		r.next(held)
-		q.logHung = q.s.copying != nil && q.s.copying.page > 1
-		return q.s.copying != nil && q.s.copying.step == copyLog
+		q.logHung = q.s.copying != nil && q.s.copying.pages.At().Seq > 0
+		return q.s.copying != nil && q.s.copying.pages.IsDone()
 	})
 	r.pass(2 * time.Second)
 	if !q.store.marker.Copying {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -44,9 +45,11 @@ type backfill struct {
 	donors           topology.RingID    // the ring of the donors; NoRing: there is none
 	copied           [topology.Slots]bool
 	donor            *donor // that is being listed
-	own              ownKeys
-	withoutData      map[topology.Node]bool // donors that have last said that they have lost their data, too
-	accepted         acceptedLoss
+	// own is the listing of this storage: after a restart it holds what was copied before, and what was written
+	// meanwhile.
+	own         transfer.Receiver
+	withoutData map[topology.Node]bool // donors that have last said that they have lost their data, too
+	accepted    acceptedLoss
 
 	queue    []string // keys to look up
 	lookups  map[uint64]*lookup
@@ -81,21 +84,12 @@ const (
 	donorTimeout = 5 * time.Second
 )
 
-// ownKeys is the listing of this storage: after a restart it holds what was copied before, and what was written
-// meanwhile.
-type ownKeys struct {
-	next         string
-	asked, ended bool
-}
-
 // donor is a middleman of another ring whose keys are listed.
 type donor struct {
-	node   topology.Node
-	id     uint64 // of the last Scan
-	next   string
-	askAt  int64
-	asked  bool
-	listed bool
+	node  topology.Node
+	pages transfer.Receiver
+	asked transfer.Request // last
+	id    uint64           // of the Scan that asks for that
 }
 
 func newBackfill(s *shared, ls *lanes, ts *tombstones, vs *oldVersions, f *fences) *backfill {
@@ -103,8 +97,12 @@ func newBackfill(s *shared, ls *lanes, ts *tombstones, vs *oldVersions, f *fence
 		round: 1, donors: topology.NoRing,
 		suspects: map[string]struct{}{}, lookups: map[uint64]*lookup{}, admitted: map[topology.Origin]*claim{},
 		withoutData: map[topology.Node]bool{},
+		own:         transfer.ContinueReceiver(transfer.Config{Run: listingRun}, 0, transfer.First()),
 		accepted:    newAcceptedLoss()}
 }
+
+// listingRun is the number of the run that lists keys: each listing has one.
+const listingRun = 1
 
 // HasRefilled reports whether a storage that had lost its data has them again: a middleman may serve on it that starts
 // without Config.DataLost.
@@ -174,7 +172,7 @@ func (b *backfill) mayHaveLost(t *task, r *StorageResult) bool {
 // chooseRing chooses the ring of the donors: another one if it is silent or refuses.
 func (b *backfill) chooseRing(now causal.Now) {
 	t := b.lanes.coordinators
-	if len(b.lookups) == 0 && (b.donor == nil || !b.donor.asked) {
+	if len(b.lookups) == 0 && (b.donor == nil || !b.donor.pages.IsWaiting()) {
 		b.heardAt = now.Mono
 	}
 	silent := now.Mono-b.heardAt >= int64(donorTimeout)
@@ -252,9 +250,9 @@ func (b *backfill) copy(now causal.Now) {
 	idle := len(b.queue)+len(b.lookups) == 0
 	switch {
 	case len(b.queue) >= b.cfg.BackfillPage:
-	case !b.own.ended:
-		b.listOwnKeys()
-	case b.donor != nil && !b.donor.listed:
+	case !b.own.IsDone():
+		b.listOwnKeys(now)
+	case b.donor != nil && !b.donor.pages.IsDone():
 		b.listDonor(now)
 	case !idle || b.tombstones.horizon < b.horizon:
 	case b.donor != nil:
@@ -284,7 +282,9 @@ func (b *backfill) catchUp(now causal.Now) {
 func (b *backfill) nextDonor(now causal.Now) bool {
 	for s := range topology.Slots {
 		if !b.copied[s] && b.owns(topology.Slot(s)) {
-			b.donor = &donor{node: b.topo.Owner(b.donors, topology.Slot(s))}
+			cfg := transfer.Config{Run: listingRun, Repeat: donorRetry, Broken: b.cfg.Broken}
+			b.donor = &donor{node: b.topo.Owner(b.donors, topology.Slot(s)),
+				pages: transfer.ContinueReceiver(cfg, 0, transfer.First())}
 			if b.cfg.Missing == nil {
 				b.Send(causal.Count{ID: b.newID()}.Message(b.cfg.Self, b.donor.node))
 			}

@@ -3,6 +3,7 @@ package middleman
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -17,41 +18,53 @@ type lookup struct {
 	sent  int64 // monotonic
 }
 
-func (b *backfill) listOwnKeys() {
-	if !b.own.asked {
-		b.own.asked = true
-		b.tasks.request(StorageOp{Kind: StorageScan, Key: b.own.next, Limit: b.cfg.BackfillPage},
+func (b *backfill) listOwnKeys(now causal.Now) {
+	if r, _, ok := b.own.Ask(now); ok {
+		b.tasks.request(StorageOp{Kind: StorageScan, Key: r.At.After, Limit: b.cfg.BackfillPage},
 			&task{kind: taskScan, read: readRequest{from: b.cfg.Self}})
 	}
 }
 
 func (b *backfill) takeOwnKeys(r StorageResult) {
-	b.own.asked = false
-	switch {
-	case r.BadCursor:
-		b.own.next = ""
-		return
-	case r.Failed:
+	if r.Failed {
+		b.own.AskAgain()
 		return
 	}
-	for _, key := range r.Keys {
-		if b.owns(topology.SlotOf(key)) && b.wants(key) {
-			b.queue = append(b.queue, key)
+	b.takeNames(&b.own, pageOfNames(b.own.At(), r.Next, r.BadCursor), r.Keys, b.owns)
+}
+
+// pageOfNames is the page of a listing at a place.
+func pageOfNames(at transfer.Place, next string, isLost bool) transfer.Page {
+	return transfer.Page{Run: listingRun, At: at, Lost: isLost, Next: at.Follows(1, next), End: next == "", Last: true}
+}
+
+// takeNames takes a page of names into the queue, but for those of slots that are not to be copied. Names that were
+// listed before stay there if the listing starts over.
+func (b *backfill) takeNames(listing *transfer.Receiver, p transfer.Page, keys []string, has func(topology.Slot) bool) {
+	switch listing.Take(&p) {
+	case transfer.StartOver:
+		listing.Cleared()
+	case transfer.Write:
+		for _, key := range keys {
+			if has(topology.SlotOf(key)) && b.wants(key) {
+				b.queue = append(b.queue, key)
+			}
 		}
+		listing.Written()
+	case transfer.Ignore:
 	}
-	b.own.next, b.own.ended = r.Next, r.Next == ""
 }
 
 func (b *backfill) listDonor(now causal.Now) {
 	d := b.donor
-	if now.Mono < d.askAt {
+	r, again, ok := d.pages.Ask(now)
+	if !ok {
 		return
 	}
-	if !d.asked {
-		d.asked, d.id = true, b.newID()
+	if !again {
+		d.asked, d.id = r, b.newID()
 	}
-	d.askAt = now.Mono + int64(donorRetry)
-	b.Send(causal.Scan{ID: d.id, After: d.next, Limit: uint64(b.cfg.BackfillPage), Map: b.topo.Map(b.donors),
+	b.Send(causal.Scan{ID: d.id, After: r.At.After, Limit: uint64(b.cfg.BackfillPage), Map: b.topo.Map(b.donors),
 		Wanted: b.wantedOf(d.node)}.Message(b.cfg.Self, d.node))
 }
 
@@ -127,27 +140,24 @@ func (b *backfill) noteCount(keys uint64) {
 // if it changes in between.
 func (b *backfill) takeListing(now causal.Now, from topology.Node, r causal.ScanReply) {
 	d := b.donor
-	if d == nil || !d.asked || from != d.node || r.ID != d.id {
+	if d == nil || !d.pages.IsWaiting() || from != d.node || r.ID != d.id {
 		return
 	}
+	isLost := r.Err == causal.ErrNotFound // its storage cannot continue
 	switch {
 	case r.Err == causal.ErrMoved:
 		b.noteMap(r.Map)
 		return
-	case r.Err == causal.ErrNotFound: // its storage cannot continue
-		d.next, d.asked = "", false
-		return
+	case isLost:
 	case r.Err != causal.OK || !r.TellsHorizon || r.Map != b.topo.Map(b.donors):
 		return // it is asked again; if it goes on so, another ring is asked
+	default:
+		b.heardAt = now.Mono
+		b.horizon = max(b.horizon, min(r.Horizon, b.timeLimit(now)))
 	}
-	b.heardAt = now.Mono
-	for _, key := range r.Keys {
-		if b.isGivenBy(d.node, topology.SlotOf(key)) && b.wants(key) {
-			b.queue = append(b.queue, key)
-		}
-	}
-	b.horizon = max(b.horizon, min(r.Horizon, b.timeLimit(now)))
-	d.next, d.asked, d.askAt, d.listed = r.Next, false, 0, r.Next == ""
+	b.takeNames(&d.pages, pageOfNames(d.asked.At, r.Next, isLost), r.Keys, func(s topology.Slot) bool {
+		return b.isGivenBy(d.node, s)
+	})
 }
 
 // startLookups looks up the keys of the queue: first here, so that a value that is here already is not sent.
@@ -229,7 +239,6 @@ func (b *backfill) takeLookup(now causal.Now, from topology.Node, r causal.GetRe
 	switch {
 	case !v.Written() && r.Record.Value.Tombstone:
 		b.horizon = max(b.horizon, v.HLC)
-		t.copied.missing = true
 		b.awaiting = append(b.awaiting, t)
 		b.raiseHorizon()
 	case v.Written() && (v != l.known || !keystate.Identifies(&r.Record)):
@@ -265,11 +274,11 @@ func (b *backfill) raiseHorizon() {
 	}
 }
 
-// copiedRecord is what a donor has of a key.
+// copiedRecord is what a donor has of a key, and then what that makes of the key here.
 type copiedRecord struct {
-	lookup  uint64
-	record  causal.Record
-	missing bool // the donor has none; the version of record is its horizon
+	lookup uint64
+	record causal.Record
+	effect transfer.Effect
 }
 
 // continueMerge takes the result of the task's last storage request. The task is alone in the queue of its key, as a
@@ -293,22 +302,23 @@ func (b *backfill) continueMerge(t *task, r StorageResult) {
 
 // mergeCopied joins what a donor has of a key with what storage has, and reports whether that changes the latter.
 func (b *backfill) mergeCopied(c *copiedRecord, r *StorageResult) bool {
+	has := &r.Record
 	if !r.Found || r.Foreign {
-		return !c.missing
+		has = nil
 	}
-	joined, changed := keystate.Add(b.cfg.Types, r.Record, c.record)
-	c.record, c.missing = joined, c.missing && !joined.Value.Merges()
-	return changed
+	c.record, c.effect = transfer.Arrive(b.cfg.Types, has, c.record)
+	return c.effect != transfer.Keeps
 }
 
 // requestMerge issues the next storage request of a merge.
 func (b *backfill) requestMerge(t *task) {
 	op := StorageOp{Kind: StorageRead, Key: t.key}
-	switch {
-	case t.stored && t.copied.missing:
+	switch t.copied.effect {
+	case transfer.Removes:
 		op.Kind, op.KeyExists = StorageDelete, t.found
-	case t.stored:
+	case transfer.Writes:
 		op.Kind, op.Record, op.KeyExists = StorageWrite, t.copied.record, t.found
+	case transfer.Keeps:
 	}
 	b.tasks.request(op, t)
 }

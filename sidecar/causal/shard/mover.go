@@ -6,6 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -77,25 +78,16 @@ func DefaultMoverConfig(t *topology.Topology, self topology.Node) MoverConfig {
 
 // source is a middleman that gives slots to this one.
 type source struct {
-	node   topology.Node
-	life   uint64 // whose list is read; 0: not known yet
-	list   uint64 // its number, from 1
-	next   uint64 // position of the next record
-	copied bool   // a list was read to its end
-	last   bool   // the list that is read is the last one
-	done   bool   // the last list was read to its end
-	busy   bool   // storage is applying a chunk, or removing records
-	askAt  int64
+	node topology.Node
+	transfer.Receiver
 }
 
 // target is a middleman that takes slots from this one.
 type target struct {
-	node    topology.Node
-	life    uint64
-	list    uint64
+	node topology.Node
+	transfer.Sender
 	keys    []string // of the list
-	last    bool     // the list is the last one
-	listing bool     // storage is listing keys
+	busy    bool     // storage is listing keys, or reading a chunk
 	hasCopy bool
 	dirty   map[string]struct{} // keys written since the list was made
 	serving bool                // under the new map
@@ -179,7 +171,12 @@ func (m *Mover) findPeers() {
 	}
 	for _, n := range m.before.RingMiddlemen(m.ring) {
 		if gives[n] {
-			m.sources = append(m.sources, &source{node: n, list: 1, done: m.phase == phaseSwitched})
+			s := &source{node: n, Receiver: transfer.NewReceiver(transfer.Config{Run: m.cfg.Life,
+				Repeat: pullRetryInterval, Broken: m.cfg.Broken})}
+			if m.phase == phaseSwitched {
+				s.Finish()
+			}
+			m.sources = append(m.sources, s)
 		}
 	}
 	for _, n := range t.RingMiddlemen(m.ring) {
@@ -238,7 +235,7 @@ func (m *Mover) Stage() string {
 // Progress returns how many of the middlemen that give slots to this one have been copied, and how many there are.
 func (m *Mover) Progress() (copied, all int) {
 	for _, s := range m.sources {
-		if s.copied || s.done {
+		if s.HasPass() {
 			copied++
 		}
 	}
@@ -362,9 +359,7 @@ func (m *Mover) tick(now causal.Now) {
 		return
 	}
 	for _, s := range m.sources {
-		if !s.done && !s.busy && now.Mono >= s.askAt {
-			m.requestChunk(now, s)
-		}
+		m.requestChunk(now, s)
 	}
 }
 
@@ -381,16 +376,16 @@ func (m *Mover) mayStop() bool {
 	}
 	othersSwitched := !m.maps.Pending().Has(m.ring)
 	return len(m.targets) > 0 || othersSwitched || slices.ContainsFunc(m.sources, func(s *source) bool {
-		return s.last
+		return s.IsLast()
 	})
 }
 
 // hasCopies reports whether every source has been copied once.
 func (m *Mover) hasCopies() bool {
-	return !slices.ContainsFunc(m.sources, func(s *source) bool { return !s.copied && !s.done })
+	return !slices.ContainsFunc(m.sources, func(s *source) bool { return !s.HasPass() })
 }
 
 // hasEverything reports whether every source has handed out its last list.
 func (m *Mover) hasEverything() bool {
-	return !slices.ContainsFunc(m.sources, func(s *source) bool { return !s.done })
+	return !slices.ContainsFunc(m.sources, func(s *source) bool { return !s.IsDone() })
 }

@@ -6,81 +6,76 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/transfer"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Records are handed over in lists that the giver makes, a chunk at a time. The first list holds everything in the
-// slots; each later one what was written while the one before was read. A giver that restarts begins with everything
-// again, and so does a taker. Once the giver has stopped serving, the list that it makes is the last.
+// Records are handed over in lists that the giver makes, a chunk at a time: the passes and pages of a transfer, of
+// which a Pull counts the records. The first list holds everything in the slots; the second one, which is the last,
+// what was written while the first one was read. It is made once the giver has stopped serving. A giver that restarts
+// begins with everything again, and so does a taker: their lives are those of the source, and the numbers of runs.
 
 // pullRetryInterval is how long an unanswered Pull waits before it is repeated.
 const pullRetryInterval = 300 * time.Millisecond
 
-// requestChunk asks a source for its next chunk.
+// requestChunk asks a source for its next chunk, if that is due.
 func (m *Mover) requestChunk(now causal.Now, s *source) {
-	s.askAt = now.Mono + int64(pullRetryInterval)
-	m.Send(causal.Pull{Map: m.cfg.Topology.Map(m.ring), OldMap: m.before.Map(m.ring), TakerLife: m.cfg.Life,
-		GiverLife: s.life,
-		List:      s.list, First: s.next, Copied: m.hasCopies()}.Message(m.cfg.Self, s.node))
+	if r, _, ok := s.Ask(now); ok {
+		m.Send(causal.Pull{Map: m.cfg.Topology.Map(m.ring), OldMap: m.before.Map(m.ring), TakerLife: r.Run,
+			GiverLife: r.Life, List: r.At.Pass, First: r.At.Seq, Copied: m.hasCopies()}.Message(m.cfg.Self, s.node))
+	}
 }
 
 // wipe removes what storage holds of the slots that are taken in, from an earlier membership or an unfinished copy: a
 // key that was deleted since would otherwise come back.
 func (m *Mover) wipe() {
 	m.wiped = true
-	if m.cfg.Broken.Has(causal.MoveOntoOld) {
-		return
+	cleared := func(MoveResult) {
+		for _, s := range m.sources {
+			s.Cleared()
+		}
 	}
-	for _, s := range m.sources {
-		s.busy = true
+	if m.cfg.Broken.Has(causal.MoveOntoOld) {
+		cleared(MoveResult{})
+		return
 	}
 	self, before, t, ring := m.cfg.Self, m.before, m.cfg.Topology, m.ring
 	isTaken := func(s topology.Slot) bool { return before.Owner(ring, s) != self && t.Owner(ring, s) == self }
 	if !slices.Contains(before.RingMiddlemen(ring), self) {
 		isTaken = func(topology.Slot) bool { return true }
 	}
-	m.request(MoveOp{Kind: MoveWipe, Want: isTaken}, func(MoveResult) {
-		for _, s := range m.sources {
-			s.busy = false
-		}
-	})
+	m.request(MoveOp{Kind: MoveWipe, Want: isTaken}, cleared)
 }
 
 // wipeSource removes what was copied from a giver that has restarted: it has forgotten which keys were written
 // meanwhile, so its new list may lack keys that were deleted.
 func (m *Mover) wipeSource(s *source) {
-	s.busy = true
 	before, t, ring, self, node := m.before, m.cfg.Topology, m.ring, m.cfg.Self, s.node
 	isCopied := func(x topology.Slot) bool { return before.Owner(ring, x) == node && t.Owner(ring, x) == self }
-	m.request(MoveOp{Kind: MoveWipe, Want: isCopied}, func(MoveResult) { s.busy, s.askAt = false, 0 })
+	m.request(MoveOp{Kind: MoveWipe, Want: isCopied}, func(MoveResult) { s.Cleared() })
 }
 
 // handlePull hands out a chunk.
 func (m *Mover) handlePull(from topology.Node, p causal.Pull) {
 	i := slices.IndexFunc(m.targets, func(t *target) bool { return t.node == from })
-	if i < 0 || p.Map != m.cfg.Topology.Map(m.ring) || p.OldMap != m.before.Map(m.ring) {
+	if i < 0 || p.Map != m.cfg.Topology.Map(m.ring) || p.OldMap != m.before.Map(m.ring) || !m.stateSaved {
 		return
 	}
 	t := m.targets[i]
-	if p.TakerLife < t.life || !m.stateSaved {
-		return
-	}
-	if p.TakerLife != t.life {
+	switch t.Asked(transfer.Request{Run: p.TakerLife, Life: p.GiverLife,
+		At: transfer.Place{Pass: p.List, Seq: p.First}}) {
+	case transfer.NewRun, transfer.UnknownRun: // the taker learns of this life with the first chunk
 		*t = *newTarget(t.node)
-		t.life = p.TakerLife
+		t.Begin(p.TakerLife, m.cfg.Life, transfer.First())
 		m.startFullList(t)
-		return
-	}
-	list, first := p.List, p.First
-	if p.GiverLife != m.cfg.Life {
-		list, first = 1, 0 // it learns of this life with the first chunk
-	}
-	if list == t.list+1 && !t.last && !t.listing {
-		t.hasCopy = t.hasCopy || p.Copied
-		m.startLastList(t)
-	}
-	if list == t.list && !t.listing {
-		m.sendChunk(t, first)
+	case transfer.NextPass:
+		if !t.busy {
+			t.hasCopy = t.hasCopy || p.Copied
+			m.startLastList(t)
+		}
+	case transfer.ThisPage:
+		m.sendChunk(t)
+	case transfer.Late:
 	}
 }
 
@@ -91,15 +86,19 @@ func (m *Mover) hasStopped() bool {
 
 // startFullList lists everything in the slots that t takes.
 func (m *Mover) startFullList(t *target) {
-	t.listing = true
-	life, last := t.life, m.hasStopped()
+	t.busy = true
+	run, last := t.Run(), m.hasStopped()
 	before, now, ring, self, node := m.before, m.cfg.Topology, m.ring, m.cfg.Self, t.node
 	isGiven := func(s topology.Slot) bool { return before.Owner(ring, s) == self && now.Owner(ring, s) == node }
 	m.request(MoveOp{Kind: MoveList, Want: isGiven}, func(r MoveResult) {
-		if t.life == life {
-			t.keys, t.list, t.listing, t.last = r.Keys, 1, false, last
-			m.sendChunk(t, 0)
+		if t.Run() != run {
+			return
 		}
+		t.keys, t.busy = r.Keys, false
+		if last {
+			t.EndWithPass()
+		}
+		m.sendChunk(t)
 	})
 }
 
@@ -108,33 +107,41 @@ func (m *Mover) startLastList(t *target) {
 	if !m.hasStopped() {
 		return
 	}
-	t.keys, t.list, t.last = slices.Sorted(maps.Keys(t.dirty)), t.list+1, true
+	t.BeginPass()
+	t.EndWithPass()
+	t.keys = slices.Sorted(maps.Keys(t.dirty))
 	if m.cfg.Broken.Has(causal.MoveWithoutRest) {
 		t.keys = nil
 	}
+	m.sendChunk(t)
 }
 
 // ChunkBytes is about how much one message carries, in bytes; a single record may be larger.
-const ChunkBytes = 1 << 20
+const ChunkBytes = transfer.PageBytes
 
-// sendChunk reads and sends the part of the list that starts at first.
-func (m *Mover) sendChunk(t *target, first uint64) {
-	from := int(min(first, uint64(len(t.keys))))
+// sendChunk reads and sends the part of the list that is wanted.
+func (m *Mover) sendChunk(t *target) {
+	asked, wanted := t.Wanted()
+	if !wanted || t.busy {
+		return
+	}
+	t.busy = true
+	from := int(min(asked.At.Seq, uint64(len(t.keys))))
 	upTo := min(from+m.cfg.Chunk, len(t.keys))
-	reply := causal.Pulled{Map: m.cfg.Topology.Map(m.ring), TakerLife: t.life, GiverLife: m.cfg.Life, List: t.list,
-		First: first, LastList: t.last}
-	to, left := t.node, len(t.keys)-from
+	reply := causal.Pulled{Map: m.cfg.Topology.Map(m.ring), TakerLife: asked.Run, GiverLife: m.cfg.Life,
+		List: asked.At.Pass, First: asked.At.Seq, LastList: t.IsLast()}
+	left := len(t.keys) - from
 	m.request(MoveOp{Kind: MoveRead, Keys: t.keys[from:upTo]}, func(r MoveResult) {
-		n, bytes := 0, 0
-		for n < len(r.Records) {
-			bytes += len(r.Records[n].Key) + r.Records[n].Record.Value.Size()
-			if n > 0 && bytes > ChunkBytes {
-				break // beside others, even a record that fits alone might not
-			}
-			n++
+		if t.Run() != asked.Run {
+			return
 		}
-		reply.Moved, reply.Horizon, reply.ListEnd = r.Records[:n], r.Horizon, n == left
-		m.Send(reply.Message(m.cfg.Self, to))
+		t.busy = false
+		if t.Answered(asked) {
+			n := transfer.Fit(r.Records, ChunkBytes)
+			reply.Moved, reply.Horizon, reply.ListEnd = r.Records[:n], r.Horizon, n == left
+			m.Send(reply.Message(m.cfg.Self, t.node))
+		}
+		m.sendChunk(t)
 	})
 }
 
@@ -152,33 +159,22 @@ func (m *Mover) isPulledFrom(from topology.Node, p *causal.Pulled, limit causal.
 // handlePulled takes a chunk in.
 func (m *Mover) handlePulled(now causal.Now, from topology.Node, p causal.Pulled) {
 	i := slices.IndexFunc(m.sources, func(s *source) bool { return s.node == from })
-	if i < 0 || p.TakerLife != m.cfg.Life || m.phase == phaseSwitched || !m.isPulledFrom(from, &p, m.limit.At(now)) {
+	if i < 0 || m.phase == phaseSwitched || !m.isPulledFrom(from, &p, m.limit.At(now)) {
 		return
 	}
 	s := m.sources[i]
-	switch {
-	case s.busy || s.done:
-		return
-	case p.GiverLife > s.life && p.List == 1 && p.First == 0: // the first chunk of this life of the giver
-		restarted := s.life != 0
-		*s = source{node: s.node, life: p.GiverLife, list: 1}
-		if restarted {
-			m.wipeSource(s)
-			return
-		}
-	case p.GiverLife != s.life || p.List != s.list || p.First != s.next:
-		return
+	if p.GiverLife < s.Life() {
+		return // it is late: lives ascend
 	}
-	s.busy = true
-	n, listEnd, last := uint64(len(p.Moved)), p.ListEnd, p.LastList
-	m.request(MoveOp{Kind: MoveApply, Records: p.Moved, Horizon: p.Horizon}, func(MoveResult) {
-		s.busy, s.askAt, s.last = false, 0, last
-		s.next += n
-		if listEnd {
-			s.copied, s.done = true, last
-			s.list, s.next = s.list+1, 0
-		}
-	})
+	at := transfer.Place{Pass: p.List, Seq: p.First}
+	switch s.Take(&transfer.Page{Run: p.TakerLife, Life: p.GiverLife, At: at, Records: p.Moved,
+		Next: at.Follows(uint64(len(p.Moved)), ""), End: p.ListEnd, Last: p.LastList}) {
+	case transfer.StartOver:
+		m.wipeSource(s)
+	case transfer.Write:
+		m.request(MoveOp{Kind: MoveApply, Records: p.Moved, Horizon: p.Horizon}, func(MoveResult) { s.Written() })
+	case transfer.Ignore:
+	}
 }
 
 // switchToNewMap makes the new map durable: from here on it is served.

@@ -31,7 +31,7 @@ func TestTheLastListIsMadeOnceItIsDurableThatTheGiverHasStopped(t *testing.T) {
 		t.Fatalf("%d requests are held, the giver is %s", len(giver.held), giver.s.Mover().Stage())
 	}
 	for _, s := range taker.s.Mover().sources {
-		if s.last || s.done {
+		if s.IsLast() || s.IsDone() {
 			t.Errorf("the taker has the last list of %s", s.node)
 		}
 	}
@@ -81,6 +81,23 @@ func TestAChunkThatComesTwiceIsTakenOnce(t *testing.T) {
 			t.Errorf("with the second one later %v, the taker is %s, wrong records: %v", isLater,
 				taker.s.Mover().Stage(), wrong)
 		}
+	}
+}
+
+// Its storage is slower than the interval at which it is asked again.
+func TestAGiverReadsAChunkOnceHoweverOftenItIsAskedFor(t *testing.T) {
+	r, taker, want := takerOf(t, func(op MoveOp) bool { return op.Kind == MoveRead })
+	giver := r.hosts[0]
+	r.run(5 * time.Second)
+	if len(giver.held) != 1 {
+		t.Fatalf("%d chunks are being read", len(giver.held))
+	}
+	op := giver.held[0]
+	giver.hold, giver.held = nil, nil
+	giver.s.Mover().OpDone(op, giver.disk.carryOut(op))
+	r.run(10 * time.Second)
+	if wrong := r.wrong(want); len(wrong) > 0 || taker.s.Mover().Stage() != "done" {
+		t.Errorf("the taker is %s, wrong records: %v", taker.s.Mover().Stage(), wrong)
 	}
 }
 
