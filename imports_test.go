@@ -157,7 +157,8 @@ var importRules = []importRule{
 	pureRule("sidecar/causal/group"),
 	pureRule("sidecar/causal/shard", "sidecar/causal/middleman", "sidecar/causal/transfer"),
 	pureRule("sidecar/causal/member", "sidecar/causal/coordinator", "sidecar/causal/group", "sidecar/causal/transfer"),
-	pureRule("sidecar/causal/process", "sidecar/causal/member", "sidecar/causal/middleman", "sidecar/causal/shard"),
+	pureRule("sidecar/causal/process", "sidecar/causal/group", "sidecar/causal/member", "sidecar/causal/middleman",
+		"sidecar/causal/shard"),
 }
 
 // pureRule is the rule for a package of the protocol core: it imports the vocabulary and the topology, and nothing that

@@ -162,10 +162,10 @@ func (wl *workload) unfinishedWork() string {
 			}
 		case *process.Shard:
 			text += unfinishedShard(n, m)
-		case *shardMember:
+		case *process.Member:
 			switch {
-			case m.process != nil:
-				text += unfinishedShard(n, m.process)
+			case m.Starting() != nil:
+				text += unfinishedShard(n, m.Starting())
 			case wl.world.serving(n.id.Group()) == nil:
 				text += fmt.Sprintf(", %s is %+v", n.id, m.Status())
 			}

@@ -29,7 +29,7 @@ type disk struct {
 	task   *member.StorageTask // of a member of a shard: what its storage is asked to do
 
 	hungSince, hungUntil int64 // the storage does nothing meanwhile
-	lag                  int64 // added to the latency of the storage until lagUntil
+	lag                  int64 // added to the latency of tasks of a member until lagUntil
 	lagUntil             int64
 	// service is what each request to the storage takes, one after the other; 0: requests do not wait for each other.
 	service, busyUntil int64
@@ -107,9 +107,6 @@ func (w *World) diskDelay(n *node, typical time.Duration) int64 {
 // storageDelay draws the latency of an operation of a storage.
 func (w *World) storageDelay(n *node, typical time.Duration) int64 {
 	d := max(0, n.disk.hungUntil-w.now) + w.diskDelay(n, typical)
-	if n.disk.lagUntil > w.now {
-		d += n.disk.lag
-	}
 	if n.disk.service > 0 { // one request after the other
 		n.disk.busyUntil = max(n.disk.busyUntil, w.now) + n.disk.service
 		d += n.disk.busyUntil - w.now

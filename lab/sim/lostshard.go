@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -53,7 +54,7 @@ func (c *faultInjector) loseMembers(duration int64) {
 // is absent is off.
 func (c *faultInjector) acceptLostShards() {
 	for _, n := range c.shardMembers {
-		m, ok := n.m.(*shardMember)
+		m, ok := n.m.(*process.Member)
 		if !ok || c.w.topo.RingOf(n.id.DC) != 0 {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -157,7 +158,7 @@ func (c *faultInjector) leaveApplying(duration int64) {
 	}
 	c.lagStorages(n)
 	c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(600*time.Millisecond)), func() {
-		if m, ok := n.m.(*shardMember); ok {
+		if m, ok := n.m.(*process.Member); ok {
 			m.HandOver(c.w.clock(n))
 			c.w.flush(n)
 			c.later(int64(100*time.Millisecond)+c.w.rng.Int64N(int64(400*time.Millisecond)), func() {

@@ -19,7 +19,6 @@ type groupMember interface {
 	Appended(now causal.Now, index uint64)
 	RegisterOps(dst []group.RegisterOp) []group.RegisterOp
 	RegisterDone(now causal.Now, res group.RegisterResult)
-	SetTopology(now causal.Now, t *topology.Topology)
 }
 
 // group returns the machine of a member of a group; nil if the node is down, or is not one.

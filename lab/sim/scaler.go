@@ -6,7 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/process"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -294,10 +294,10 @@ func (r *scaler) give(n *node, t *topology.Topology) {
 		m.SetTopology(n.topo)
 	case *cache.Cache:
 		m.SetTopology(n.topo)
-	case groupMember:
+	case *member.Coordinator:
 		m.SetTopology(r.w.clock(n), n.topo)
 		r.w.flush(n)
-	case *process.Shard:
+	case shardProcess:
 		r.w.flush(n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -17,6 +18,8 @@ import (
 //	show copies              what differs between the storages of the members that are up
 //	lose-log NODE            gives a node that is down an empty log
 //	lose-storage NODE        gives a node that is down an empty storage
+//	lag-storage NODE D       each change of its storage takes that much longer
+//	hand-over NODE           another member is to serve, as before a stop
 //	cut-register NODE D      the register cannot be reached by the node for that long
 func init() {
 	verbs["await-served"] = (*scenario).awaitServed
@@ -31,6 +34,21 @@ func init() {
 	}
 	verbs["lose-storage"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.loseStorage() })
+	}
+	verbs["lag-storage"] = func(s *scenario, args []string) (string, error) {
+		d, err := time.ParseDuration(args[1])
+		if err != nil {
+			return "", err
+		}
+		return s.each(args[:1], func(n *node) { n.disk.lag, n.disk.lagUntil = int64(d), s.world.now+int64(time.Hour) })
+	}
+	verbs["hand-over"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) {
+			if m, ok := n.m.(*process.Member); ok {
+				m.HandOver(s.world.clock(n))
+				s.world.flush(n)
+			}
+		})
 	}
 	verbs["cut-register"] = func(s *scenario, args []string) (string, error) {
 		d, err := time.ParseDuration(args[1])

@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // isUp reports whether the node's process is running.
@@ -20,10 +21,23 @@ func (n *node) process() *process.Shard {
 	switch m := n.m.(type) {
 	case *process.Shard:
 		return m
-	case *shardMember:
-		return m.process
+	case *process.Member:
+		return m.Starting()
 	}
 	return nil
+}
+
+// shardProcess runs a shard: a process.Shard alone, or the process.Member that has one while it serves.
+type shardProcess interface {
+	machine
+	Topology() *topology.Topology
+	SetTopology(now causal.Now, t *topology.Topology) error
+	Reads(dst []middleman.StorageOp) []middleman.StorageOp
+	ReadDone(now causal.Now, generation uint64, r middleman.StorageResult)
+	Generation() uint64
+	Effects(dst []process.Effect) []process.Effect
+	Done(now causal.Now, id uint64, r process.EffectResult)
+	NoteTombstone(generation uint64, key string, v causal.Version) bool
 }
 
 // shard returns the machine of a middleman's process; nil if it has none, or not yet.
@@ -67,15 +81,16 @@ func (w *World) startShard(n *node) {
 		w.startShardMember(n)
 		return
 	}
-	n.m = w.newProcess(n, n.life)
+	cfg := w.shardConfig(n)
+	cfg.ID = n.life
+	n.m = process.NewShard(cfg, w.clock(n))
 	w.flush(n)
 }
 
-// newProcess returns the process of a middleman, with an ID that no other start has.
-func (w *World) newProcess(n *node, id uint64) *process.Shard {
+// shardConfig configures the process of a middleman.
+func (w *World) shardConfig(n *node) process.Config {
 	mover := func(cfg *shard.MoverConfig) { cfg.Chunk, cfg.Notice = 3, 0 }
-	return process.NewShard(process.Config{Middleman: w.middlemanConfig(n), ID: id, Mover: mover, RemoveKeys: 2},
-		w.clock(n))
+	return process.Config{Middleman: w.middlemanConfig(n), Mover: mover, RemoveKeys: 2}
 }
 
 func (w *World) middlemanConfig(n *node) middleman.Config {
@@ -96,8 +111,8 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 }
 
 // drive carries out what the process of a middleman asks for.
-func (w *World) drive(n *node, p *process.Shard) {
-	if p.Machine() != nil && p.Topology() != n.topo {
+func (w *World) drive(n *node, p shardProcess) {
+	if p.Topology() != n.topo {
 		// if it is refused, it is tried again: there is an input whenever something ends that it waits for
 		_ = p.SetTopology(w.clock(n), n.topo)
 	}
@@ -122,24 +137,34 @@ func (w *World) replaceProcess(n *node, err error) {
 var errStorage = errors.New("the storage has failed")
 
 // runEffect carries an effect out, after the delay of the disk.
-func (w *World) runEffect(n *node, p *process.Shard, e process.Effect) {
-	isChange := e.Kind == process.EffectWrite || e.Kind == process.EffectChange
-	if m, ok := n.m.(*shardMember); ok && isChange {
-		w.proposeEffect(n, m, e)
-		return
-	}
-	if isChange {
-		n.disk.pending = append(n.disk.pending, &e)
-	}
+func (w *World) runEffect(n *node, p shardProcess, e process.Effect) {
 	delay := w.storageDelay(n, 2*time.Millisecond)
-	if w.settings.NoRandomness && !p.IsSettled() {
+	isLate := false
+	switch e.Kind {
+	case process.EffectWrite, process.EffectChange:
+		n.disk.pending = append(n.disk.pending, &e)
+	case process.EffectTask:
+		if n.disk.lagUntil > w.now {
+			delay += n.disk.lag
+		}
+		if e.Task.Kind != member.TaskRead {
+			n.disk.task = e.Task
+		}
+	case process.EffectPing:
+		isLate = delay > int64(process.PingTimeout)
+		delay = min(delay, int64(process.PingTimeout))
+	}
+	if w.settings.NoRandomness && e.Kind < process.EffectTask && !n.process().IsSettled() {
 		delay = 0 // in scenarios a start takes no time
 	}
 	w.schedule(delay, func() {
-		if n.process() != p {
+		if n.m != p {
 			return
 		}
 		r := w.effect(n, &e)
+		if isLate {
+			r.Err = errStorage
+		}
 		if e.Kind != process.EffectTombstones {
 			w.finish(n, p, func(now causal.Now) { p.Done(now, e.ID, r) })
 			return
@@ -159,12 +184,20 @@ func (w *World) runEffect(n *node, p *process.Shard, e process.Effect) {
 // effect carries an effect out. A change that fails may be readable anyway.
 func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
 	d := n.disk
+	switch e.Kind {
+	case process.EffectTask:
+		return w.runTask(n, e.Task)
+	case process.EffectPing:
+		return r
+	}
 	failed := w.storageFails()
 	switch e.Kind {
 	case process.EffectLoad:
 		r.Marks = d.Marks
 	case process.EffectList:
 		r.Keys = d.list(e.Want)
+	case process.EffectCheck:
+		d.setKeyExists(e.Change.Writes)
 	case process.EffectRead:
 		for _, key := range e.Keys {
 			r.Records = append(r.Records, causal.Moved{Key: key, Record: d.records[key]})
@@ -184,18 +217,12 @@ func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
 	return r
 }
 
-// finish passes a result to the process of a middleman, unless that has ended. That of a member of a shard gets it
-// while the lease holds.
-func (w *World) finish(n *node, p *process.Shard, pass func(now causal.Now)) {
-	if n.process() != p {
-		return
-	}
-	if m, ok := n.m.(*shardMember); ok {
-		m.held = append(m.held, pass)
-	} else {
+// finish passes a result to the process of a middleman, unless that has ended.
+func (w *World) finish(n *node, p shardProcess, pass func(now causal.Now)) {
+	if n.m == p {
 		pass(w.clock(n))
+		w.flush(n)
 	}
-	w.flush(n)
 }
 
 // position returns how far the storage has come: by the log of its group if it has one.
@@ -207,7 +234,7 @@ func (d *disk) position() causal.Position {
 }
 
 // readStorage carries out a read of a middleman, at some time between request and answer.
-func (w *World) readStorage(n *node, p *process.Shard, op middleman.StorageOp) {
+func (w *World) readStorage(n *node, p shardProcess, op middleman.StorageOp) {
 	generation := p.Generation()
 	answer := func(r middleman.StorageResult) {
 		w.finish(n, p, func(now causal.Now) { p.ReadDone(now, generation, r) })
@@ -217,7 +244,7 @@ func (w *World) readStorage(n *node, p *process.Shard, op middleman.StorageOp) {
 		return
 	}
 	w.schedule(w.storageDelay(n, time.Millisecond), func() {
-		if n.process() != p || p.Generation() != generation {
+		if n.m != p || p.Generation() != generation {
 			return
 		}
 		r := middleman.StorageResult{ID: op.ID, Failed: w.storageFails()}

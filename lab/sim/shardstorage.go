@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
@@ -105,7 +104,7 @@ func (c *content) run(t *member.StorageTask) {
 const pageRecords = 2
 
 // readPage fills in a page from a key on.
-func (c *content) readPage(t *member.StorageTask, r *member.StorageTaskResult) {
+func (c *content) readPage(t *member.StorageTask, r *process.EffectResult) {
 	for _, key := range slices.Sorted(maps.Keys(c.records)) {
 		if key < t.After {
 			continue
@@ -201,41 +200,8 @@ func (d *disk) partly(rng *rand.Rand, t *member.StorageTask) {
 	d.run(t)
 }
 
-// runTasks makes the storage of a member do what its machine asks for, one task after the other.
-func (w *World) runTasks(n *node, m *shardMember) {
-	m.tasks = m.Tasks(m.tasks)
-	if len(m.tasks) == 0 {
-		m.since = w.now
-	}
-	isHung := w.now < n.disk.hungUntil && w.now-n.disk.hungSince > int64(time.Second)
-	if isSilent := isHung || w.now-m.since > int64(time.Second); isSilent != m.silent {
-		m.silent = isSilent
-		m.SetStorageResponds(w.clock(n), !isSilent)
-	}
-	if m.working || len(m.tasks) == 0 {
-		return
-	}
-	m.working = true
-	t := &m.tasks[0]
-	if t.Kind != member.TaskRead {
-		n.disk.task = t
-	}
-	w.schedule(w.storageDelay(n, 2*time.Millisecond), func() {
-		if n.m != m {
-			return
-		}
-		result := w.runTask(n, t)
-		m.tasks, m.working = slices.Clone(m.tasks[1:]), false
-		if result.Err == nil {
-			m.since = w.now
-		}
-		m.TaskDone(w.clock(n), t.ID, result)
-		w.flush(n)
-	})
-}
-
 // runTask carries out a task. One that fails may have been done anyway, and not be durable.
-func (w *World) runTask(n *node, t *member.StorageTask) (r member.StorageTaskResult) {
+func (w *World) runTask(n *node, t *member.StorageTask) (r process.EffectResult) {
 	d := n.disk
 	d.task = nil
 	if w.storageFails() {

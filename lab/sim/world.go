@@ -56,6 +56,8 @@ type node struct {
 	// register.
 	claims          []claim
 	registerCutTill int64
+	session         uint64                   // of a member of a shard: in which it serves
+	announced       causal.Leadership        // of a member of a shard
 	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
 }
 
@@ -343,9 +345,6 @@ func (w *World) validate(m *causal.Message) {
 
 // flush sends the messages in a machine's outbox and starts the I/O that it requests.
 func (w *World) flush(n *node) {
-	if m, ok := n.m.(*shardMember); ok {
-		w.settleSession(n, m)
-	}
 	w.send(n)
 	switch m := n.m.(type) {
 	case *process.Shard:
@@ -354,17 +353,8 @@ func (w *World) flush(n *node) {
 		if err := m.Failure(); err != nil {
 			w.replaceProcess(n, err)
 		}
-	case *shardMember:
-		if m.process != nil {
-			w.drive(n, m.process)
-		}
-		w.watchProcess(n, m)
-		w.send(n) // what was proposed
-		w.runTasks(n, m)
-		w.flushGroup(n, m)
-		if m.NeedsReset() {
-			w.resetMember(n)
-		}
+	case *process.Member:
+		w.driveMember(n, m)
 	case *member.Coordinator:
 		w.flushGroup(n, m)
 		w.noteSalvage(n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -28,7 +29,7 @@ func (q *effectQueue) add(e *process.Effect) {
 }
 
 // next waits for an effect. It returns false when there are no more.
-func (mm *Middleman) next(q *effectQueue) (e process.Effect, ok bool) {
+func (mm *shardDriver[M]) next(q *effectQueue) (e process.Effect, ok bool) {
 	mm.mu.Lock()
 	defer mm.mu.Unlock()
 	for len(q.effects) == 0 && !mm.closing {
@@ -48,7 +49,7 @@ func (mm *Middleman) next(q *effectQueue) (e process.Effect, ok bool) {
 // collect takes what the process of the shard asks for after a step. It executes reads of an embedded store itself,
 // which is faster than waking another goroutine, unless their values are large; their results may lead to further
 // requests.
-func (mm *Middleman) collect() {
+func (mm *shardDriver[M]) collect() {
 	p := mm.m
 	mm.dropReads(p.Generation())
 	for bytes := 0; ; {
@@ -76,32 +77,49 @@ func (mm *Middleman) collect() {
 	}
 	mm.effects = p.Effects(mm.effects[:0])
 	for i := range mm.effects {
-		switch e := &mm.effects[i]; e.Kind {
-		case process.EffectWrite:
-			mm.writes.add(e)
-		case process.EffectTombstones:
-			id, generation := e.ID, e.Generation
-			mm.running.Go(func() { mm.noteTombstones(id, generation) })
-		default:
-			mm.changes.add(e)
-		}
+		mm.begin(&mm.effects[i])
 	}
 	clear(mm.effects)
 	mm.queue = p.Take(mm.queue)
 	if isSetting, _ := p.IsSetting(); !isSetting {
 		mm.settled.Broadcast()
 	}
-	if err := p.Failure(); err != nil && !mm.failed {
-		mm.failed = true
-		go mm.onFailure(fmt.Errorf("start a middleman: %w", err))
+	mm.showService(p.Shard())
+}
+
+// begin gives an effect to the goroutine that carries it out.
+func (mm *shardDriver[M]) begin(e *process.Effect) {
+	if mm.closing {
+		return
 	}
-	mm.showService(p)
+	switch e.Kind {
+	case process.EffectWrite:
+		mm.writes.add(e)
+	case process.EffectTask:
+		mm.tasks.add(e)
+	case process.EffectTombstones:
+		id, generation := e.ID, e.Generation
+		mm.running.Go(func() { mm.noteTombstones(id, generation) })
+	case process.EffectPing, process.EffectLoss:
+		effect, ctx := *e, mm.ctx
+		if e.Kind == process.EffectLoss {
+			ctx = context.Background() // also if it is about to stop
+		}
+		mm.running.Go(func() { mm.finish(effect.ID, mm.carryOut(ctx, &effect)) })
+	default:
+		mm.changes.add(e)
+	}
+}
+
+// finish passes what has become of an effect to the machine.
+func (mm *shardDriver[M]) finish(id uint64, r process.EffectResult) {
+	mm.step(func(now causal.Now, p M) { p.Done(now, id, r) })
 }
 
 // runWrites makes the changes that the middleman asks for. While they fail, it makes them less and less often, so that
 // the machine, which repeats them at once, does not overload a storage that is in trouble. Further writes wait
 // meanwhile, and share the next attempt.
-func (mm *Middleman) runWrites() {
+func (mm *shardDriver[M]) runWrites() {
 	backoff := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
 	for {
 		e, ok := mm.next(&mm.writes)
@@ -118,12 +136,12 @@ func (mm *Middleman) runWrites() {
 			case <-time.After(backoff.Next()):
 			}
 		}
-		mm.step(func(now causal.Now, p *process.Shard) { p.Done(now, e.ID, r) })
+		mm.finish(e.ID, r)
 	}
 }
 
 // runChanges carries out all other effects, one after the other.
-func (mm *Middleman) runChanges() {
+func (mm *shardDriver[M]) runChanges() {
 	for {
 		e, ok := mm.next(&mm.changes)
 		if !ok {
@@ -133,15 +151,19 @@ func (mm *Middleman) runChanges() {
 		if r.Err != nil && mm.ctx.Err() == nil {
 			mm.logger.Error("the storage failed during a resharding or a start; it is tried again", "error", r.Err)
 		}
-		mm.step(func(now causal.Now, p *process.Shard) { p.Done(now, e.ID, r) })
+		mm.finish(e.ID, r)
 	}
 }
 
 // carryOut carries an effect out.
-func (mm *Middleman) carryOut(ctx context.Context, e *process.Effect) (r process.EffectResult) {
+func (mm *shardDriver[M]) carryOut(ctx context.Context, e *process.Effect) (r process.EffectResult) {
 	if e.Kind != process.EffectList { // of which there may be many
+		timeout := storageTimeout
+		if e.Kind == process.EffectPing {
+			timeout = process.PingTimeout
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, storageTimeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	switch e.Kind {
@@ -156,14 +178,46 @@ func (mm *Middleman) carryOut(ctx context.Context, e *process.Effect) (r process
 		r.Keys, r.Err = mm.listKeys(ctx, e.Want)
 	case process.EffectRead:
 		r.Records, r.Err = mm.readMoved(ctx, e.Keys)
+	case process.EffectCheck:
+		r.Err = setKeyExists(ctx, mm.store, e.Change.Writes)
+	case process.EffectTask:
+		r = mm.carryOutTask(ctx, e.Task)
+	case process.EffectLoss:
+		if e.Task != nil {
+			r.Err = mm.store.SetMeta(ctx, metaApplied, e.Task.Marker.AppendTo(nil))
+		} else {
+			r.Err = mm.store.Apply(ctx, nil, metaOf(e.Change.Meta)...)
+		}
+	case process.EffectPing:
+		if r.Err = mm.store.Ping(ctx); errors.Is(r.Err, storage.ErrRestarted) { // the server answers again
+			r.Err = nil
+		}
 	}
-	if errors.Is(r.Err, storage.ErrDataLost) {
-		mm.ReportDataLoss(r.Err)
+	if errors.Is(r.Err, storage.ErrCursor) && e.Kind == process.EffectTask {
+		return process.EffectResult{BadCursor: true}
 	}
+	r.Problem = problemOf(r.Err)
 	return r
 }
 
-func (mm *Middleman) change(ctx context.Context, e *process.Effect) error {
+// problemOf says what is known of why a storage has failed.
+func problemOf(err error) process.Problem {
+	switch {
+	case err == nil:
+		return process.NoProblem
+	case errors.Is(err, storage.ErrDataLost):
+		return process.HasLost
+	case errors.Is(err, storage.ErrFenced):
+		return process.IsFenced
+	case errors.Is(err, storage.ErrFull):
+		return process.IsFull
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT): // the latter: its socket is not there
+		return process.IsGone
+	}
+	return process.NoProblem
+}
+
+func (mm *shardDriver[M]) change(ctx context.Context, e *process.Effect) error {
 	if e.CheckExistence {
 		if err := setKeyExists(ctx, mm.store, e.Change.Writes); err != nil {
 			return err
@@ -177,7 +231,7 @@ func (mm *Middleman) change(ctx context.Context, e *process.Effect) error {
 
 // listKeys lists the keys of the slots that want wants. Without want it lists all keys, also those whose values are
 // damaged or were written by somebody else.
-func (mm *Middleman) listKeys(ctx context.Context, want func(topology.Slot) bool) (keys []string, err error) {
+func (mm *shardDriver[M]) listKeys(ctx context.Context, want func(topology.Slot) bool) (keys []string, err error) {
 	if want == nil {
 		for next := ""; ; {
 			page, after, err := mm.store.Keys(ctx, next, process.DefaultRemoveKeys)
@@ -205,7 +259,7 @@ func (mm *Middleman) listKeys(ctx context.Context, want func(topology.Slot) bool
 }
 
 // readMoved reads the records of the first keys, as many as fit into a message, or one. A foreign value is not moved.
-func (mm *Middleman) readMoved(ctx context.Context, keys []string) (records []causal.Moved, err error) {
+func (mm *shardDriver[M]) readMoved(ctx context.Context, keys []string) (records []causal.Moved, err error) {
 	answers, err := mm.store.GetMany(ctx, keys, shard.ChunkBytes)
 	if err != nil {
 		return nil, err
@@ -250,12 +304,12 @@ var errScanEnded = errors.New("the middleman serves no more")
 
 // noteTombstones informs the middleman of a generation of the tombstones in the store at its start, so that it drops
 // them in time.
-func (mm *Middleman) noteTombstones(id, generation uint64) {
+func (mm *shardDriver[M]) noteTombstones(id, generation uint64) {
 	err := mm.store.Scan(mm.ctx, func(key string, rec causal.Record) error {
 		serves := true
 		if rec.Value.Tombstone {
 			serves = false
-			mm.step(func(_ causal.Now, p *process.Shard) {
+			mm.step(func(_ causal.Now, p M) {
 				serves = p.NoteTombstone(generation, key, rec.Version)
 			})
 		}
@@ -265,11 +319,10 @@ func (mm *Middleman) noteTombstones(id, generation uint64) {
 		return mm.ctx.Err()
 	})
 	switch {
-	case errors.Is(err, storage.ErrDataLost):
-		mm.ReportDataLoss(err)
+	case errors.Is(err, storage.ErrDataLost): // the machine is told
 	case err != nil && !errors.Is(err, errScanEnded) && mm.ctx.Err() == nil:
 		mm.logger.Warn("could not scan the store for tombstones; those from before stay until the next start",
 			"error", err)
 	}
-	mm.step(func(now causal.Now, p *process.Shard) { p.Done(now, id, process.EffectResult{Err: err}) })
+	mm.finish(id, process.EffectResult{Err: err, Problem: problemOf(err)})
 }

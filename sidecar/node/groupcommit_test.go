@@ -308,7 +308,7 @@ func TestStoreCountsTheKeysThatAMiddlemanWrites(t *testing.T) {
 
 func TestStoreCountsTheKeysThatAMoverWritesAndRemoves(t *testing.T) {
 	store := openStore(t)
-	mm := &Middleman{store: store, ctx: t.Context(), logger: discard}
+	mm := &shardDriver[*process.Shard]{store: store, ctx: t.Context(), logger: discard}
 	moved := func(key string, hlc causal.HLC) causal.Write {
 		return causal.Write{Key: key, Record: causal.Record{Version: causal.Version{HLC: hlc, Origin: 1}}}
 	}

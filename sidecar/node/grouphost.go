@@ -21,7 +21,6 @@ import (
 // groupMachine is the interface that the machines of members of groups share.
 type groupMachine interface {
 	machine
-	SetTopology(now causal.Now, t *topology.Topology)
 	LinkUp(now causal.Now, n topology.Node)
 	HandOver(now causal.Now)
 	// Writes appends the entries to be made durable; Appended says that those up to an index are. Those before

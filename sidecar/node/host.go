@@ -84,19 +84,10 @@ type host[M machine] struct {
 	notices []func()
 	sending bool
 	stopped bool
-	gate    gate // nil: always open
 
 	alarm   func(in time.Duration)
 	tickAt  int64 // monotonic: when the next tick is due, as the alarm has said
 	askedAt int64 // monotonic: when the machine was last asked for that
-}
-
-// gate says when a machine may get inputs.
-type gate interface {
-	// isOpen is called with the lock of the host held.
-	isOpen(now causal.Now) bool
-	// await waits until the gate is open. It returns false if it will never be again.
-	await() bool
 }
 
 // maxTickWait bounds the time between two ticks. Machines need none more often while they have nothing to do; so if one
@@ -122,12 +113,12 @@ func (h *host[M]) ID() topology.Node { return h.id }
 // Probe implements Host.
 func (h *host[M]) Probe() { h.Inspect(func(M) {}) }
 
-// Handle implements Host. Messages that come while the gate is closed are dropped, as by a process that is away.
+// Handle implements Host.
 func (h *host[M]) Handle(batch []causal.Message) { h.handleWhile(batch, nil) }
 
 // handleWhile is Handle up to the first message to which next says no; nil: for all.
 func (h *host[M]) handleWhile(batch []causal.Message, next func(now causal.Now, m M, i int) bool) {
-	h.tryStep(func(now causal.Now, m M) {
+	h.step(func(now causal.Now, m M) {
 		i := 0
 		defer func() {
 			if r := recover(); r != nil {
@@ -153,9 +144,9 @@ func brokenMachine(id topology.Node, m *causal.Message, value any) error {
 			"it with the stack that follows: %v", id, m.Kind, m.From, value)
 }
 
-// Tick implements Host. While the gate is closed it does nothing.
+// Tick implements Host.
 func (h *host[M]) Tick() {
-	h.tryStep(func(now causal.Now, m M) {
+	h.step(func(now causal.Now, m M) {
 		m.Tick(now)
 		h.tickAt, h.askedAt = causal.Never, 0
 	})
@@ -185,28 +176,16 @@ func (h *host[M]) scheduleTick(now causal.Now) {
 	}
 }
 
-// step calls f with the machine and then sends the messages in its outbox. It waits until the gate is open. If the host
-// is stopped, or the gate closed for ever, it does nothing.
+// step calls f with the machine and then sends the messages in its outbox. If the host is stopped, it does nothing.
 func (h *host[M]) step(f func(now causal.Now, m M)) {
-	for !h.tryStep(f) && h.gate.await() {
-	}
-}
-
-// tryStep is step, but does not wait. It returns false if the gate is closed.
-func (h *host[M]) tryStep(f func(now causal.Now, m M)) bool {
 	h.mu.Lock()
 	if h.stopped {
 		h.mu.Unlock()
-		return true
+		return
 	}
 	before, now := len(h.queue), h.clock()
-	if h.gate != nil && !h.gate.isOpen(now) {
-		h.mu.Unlock()
-		return false
-	}
 	f(now, h.m)
 	h.unlockAndSend(now, before)
-	return true
 }
 
 // unlockAndSend releases the lock and sends the messages of the step at now. The queue had length before when the step
@@ -220,6 +199,7 @@ func (h *host[M]) unlockAndSend(now causal.Now, before int) {
 	h.collectRequests()
 	h.scheduleTick(now)
 	switch reads := h.queue[before:]; {
+	case len(h.notices) > 0: // what is sent from now on comes after them
 	case len(reads) == 1 && isRead(&reads[0]):
 		m := reads[0]
 		reads[0] = causal.Message{}

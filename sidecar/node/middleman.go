@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -17,19 +18,36 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Middleman runs a process.Shard on a store, and the goroutines that carry out what it asks for.
-type Middleman struct {
-	*host[*process.Shard]
-	options   MiddlemanOptions
-	store     storage.Store
-	logger    *slog.Logger
-	ctx       context.Context
-	cancel    context.CancelFunc
-	onFailure func(error)
+// shardMachine runs a shard: a process.Shard alone, or the process.Member that has one while it serves.
+type shardMachine interface {
+	machine
+	RefuseRead(now causal.Now, msg *causal.Message)
+	Reads(dst []middleman.StorageOp) []middleman.StorageOp
+	ReadDone(now causal.Now, generation uint64, r middleman.StorageResult)
+	Generation() uint64
+	Effects(dst []process.Effect) []process.Effect
+	Done(now causal.Now, id uint64, r process.EffectResult)
+	NoteTombstone(generation uint64, key string, v causal.Version) bool
+	NoteLoss(now causal.Now, cause error)
+	SetTopology(now causal.Now, t *topology.Topology) error
+	IsSetting() (bool, error)
+	// Shard returns the shard; nil while none has started here.
+	Shard() *process.Shard
+}
+
+// shardDriver carries out what a shard asks of its storage.
+type shardDriver[M shardMachine] struct {
+	*host[M]
+	options MiddlemanOptions
+	store   storage.Store
+	logger  *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
 
 	replies replyRoom
 	large   largeValues
 	health  *diskHealth // of the store
+	pages   pageCache
 	running sync.WaitGroup
 
 	// What follows is guarded by host.mu.
@@ -39,13 +57,19 @@ type Middleman struct {
 	// readsAsked are the requests of reads that are for others.
 	readsAsked unanswered
 	writes     effectQueue // of one change at most
+	tasks      effectQueue // of one task at most
 	changes    effectQueue // all other effects, which are carried out one after the other
+	suspended  bool        // no task is begun
+	busy       bool        // a task is being carried out
 	settled    sync.Cond   // no topology is about to be set, or closing
 	shown      serviceShown
-	failed     bool // onFailure was called
 	closing    bool
+}
 
-	lossReported sync.Once
+// Middleman runs a process.Shard on a store, and the goroutines that carry out what it asks for.
+type Middleman struct {
+	*shardDriver[*process.Shard]
+	failed bool // OnFailure was called; guarded by host.mu
 }
 
 // MiddlemanOptions configures a Middleman.
@@ -63,8 +87,6 @@ type MiddlemanOptions struct {
 	Logger     *slog.Logger
 	// OnFailure is called if the middleman cannot continue; it may be nil.
 	OnFailure func(error)
-
-	gate gate // of the host; nil: always open
 }
 
 // storageTimeout bounds a call to the store.
@@ -73,33 +95,58 @@ const storageTimeout = 10 * time.Second
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in
 // the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
-	mm := &Middleman{options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes, o.Config.OwnerOf),
-		logger: o.Logger, onFailure: o.OnFailure,
-		health: newDiskHealth(o.Logger, "storage failed; what failed is repeated until it succeeds")}
-	if mm.onFailure == nil {
-		mm.onFailure = func(error) {}
-	}
 	p := process.NewShard(process.Config{Middleman: o.Config, ID: rand.Uint64(),
 		RemoveKeys: process.DefaultRemoveKeys}, o.Clock())
-	mm.host = newHost(o.Config.Self, o.Clock, o.Net, p)
-	mm.gate = o.gate
-	mm.ctx, mm.cancel = context.WithCancel(context.Background())
-	for _, c := range []*sync.Cond{&mm.reads.nonEmpty, &mm.writes.nonEmpty, &mm.changes.nonEmpty, &mm.settled} {
-		c.L = &mm.mu
-	}
-	mm.collectRequests = mm.collect
+	mm := &Middleman{shardDriver: newShardDriver(newHost(o.Config.Self, o.Clock, o.Net, p), o,
+		"storage failed; what failed is repeated until it succeeds")}
+	mm.collectRequests = mm.collectAll
 	if err := mm.start(ctx, p); err != nil {
 		mm.cancel()
 		return nil, err
 	}
-	mm.shown = serviceShown{p.Generation(), isLost(p)}
-	mm.running.Go(mm.runReads)
+	mm.run()
 	mm.running.Go(mm.runWrites)
-	mm.running.Go(mm.runChanges)
 	mm.mu.Lock()
-	mm.collect()
+	mm.collectAll() // what the start has asked for
 	mm.mu.Unlock()
 	return mm, nil
+}
+
+// newShardDriver returns a driver of what a host runs. When a request fails, it logs a message.
+func newShardDriver[M shardMachine](h *host[M], o MiddlemanOptions, message string) *shardDriver[M] {
+	mm := &shardDriver[M]{host: h, options: o, store: o.Store, replies: newReplyRoom(o.Net, o.ReplyBytes,
+		o.Config.OwnerOf), logger: o.Logger, health: newDiskHealth(o.Logger, message)}
+	mm.ctx, mm.cancel = context.WithCancel(context.Background())
+	for _, c := range mm.conditions() {
+		c.L = &mm.mu
+	}
+	return mm
+}
+
+// conditions returns what the goroutines wait for.
+func (mm *shardDriver[M]) conditions() []*sync.Cond {
+	return []*sync.Cond{&mm.reads.nonEmpty, &mm.writes.nonEmpty, &mm.changes.nonEmpty, &mm.tasks.nonEmpty,
+		&mm.settled}
+}
+
+// run begins to carry out what is asked for, but for writes and tasks.
+func (mm *shardDriver[M]) run() {
+	mm.running.Go(mm.runReads)
+	mm.running.Go(mm.runChanges)
+}
+
+// collectAll takes what the process asks for after a step, and reports if it cannot go on.
+func (mm *Middleman) collectAll() {
+	mm.collect()
+	if err := mm.m.Failure(); err != nil && !mm.failed {
+		mm.failed = true
+		if !errors.Is(err, storage.ErrDataLost) {
+			err = fmt.Errorf("start a middleman: %w", err)
+		}
+		if mm.options.OnFailure != nil {
+			go mm.options.OnFailure(err)
+		}
+	}
 }
 
 // start carries out what the process of the shard asks for, until what is to serve serves.
@@ -123,58 +170,56 @@ func (mm *Middleman) Leadership() (l causal.Leadership) {
 }
 
 // inspectShard calls f with the machine of the shard, under the lock.
-func (mm *Middleman) inspectShard(f func(*shard.Shard)) {
-	mm.host.Inspect(func(p *process.Shard) { f(p.Machine()) })
+func (mm *shardDriver[M]) inspectShard(f func(*shard.Shard)) {
+	mm.host.Inspect(func(m M) {
+		if p := m.Shard(); p != nil {
+			f(p.Machine())
+		}
+	})
 }
 
 // DataLost reports whether the store has lost its data, and which coordinators have acknowledgements of what it lost,
 // if this start has asked them.
-func (mm *Middleman) DataLost() (lost bool, known []topology.Node) {
+func (mm *shardDriver[M]) DataLost() (lost bool, known []topology.Node) {
 	mm.inspectShard(func(s *shard.Shard) { lost, known = s.DataLost() })
 	return lost, known
 }
 
 // Backfill returns the progress of getting lost data back, or the last time that this has ended since the start; false
 // if there was none.
-func (mm *Middleman) Backfill() (p middleman.BackfillProgress, ok bool) {
+func (mm *shardDriver[M]) Backfill() (p middleman.BackfillProgress, ok bool) {
 	mm.inspectShard(func(s *shard.Shard) { p, ok = s.Backfill() })
 	return p, ok
 }
 
-// isWhole reports whether a middleman serves that lacks nothing.
-func (mm *Middleman) isWhole() (whole bool) {
-	mm.host.Inspect(func(p *process.Shard) { whole = p.IsWhole() })
-	return whole
-}
-
 // Serves reports whether a middleman serves. None does while slots move, or while it is not known whether an empty
 // store is new.
-func (mm *Middleman) Serves() (serves bool) {
-	mm.host.Inspect(func(p *process.Shard) { serves = p.Serving() != nil })
+func (mm *shardDriver[M]) Serves() (serves bool) {
+	mm.Inspect(func(*middleman.Middleman) { serves = true })
 	return serves
 }
 
 // Withdrawn reports whether the shard keeps what it has without answering anything, and why.
-func (mm *Middleman) Withdrawn() (w shard.Withdrawn, ok bool) {
+func (mm *shardDriver[M]) Withdrawn() (w shard.Withdrawn, ok bool) {
 	mm.inspectShard(func(s *shard.Shard) { w, ok = s.Withdrawn() })
 	return w, ok
 }
 
 // Unheard returns the coordinators that have not said what they remember of the store; none once enough have.
-func (mm *Middleman) Unheard() (nodes []topology.Node) {
+func (mm *shardDriver[M]) Unheard() (nodes []topology.Node) {
 	mm.Inspect(func(m *middleman.Middleman) { nodes = m.Unheard() })
 	return nodes
 }
 
 // Unanswered returns the coordinators that have to answer before the middleman serves with an empty store.
-func (mm *Middleman) Unanswered() (nodes []topology.Node) {
+func (mm *shardDriver[M]) Unanswered() (nodes []topology.Node) {
 	mm.inspectShard(func(s *shard.Shard) { nodes = s.Unanswered() })
 	return nodes
 }
 
 // Resharding returns the progress of a resharding: "none" or the mover's stage, from how many middlemen it has copied
 // all slots, and from how many it takes slots.
-func (mm *Middleman) Resharding() (stage string, copied, of int) {
+func (mm *shardDriver[M]) Resharding() (stage string, copied, of int) {
 	stage = "none"
 	mm.inspectShard(func(s *shard.Shard) {
 		if m := s.Mover(); m != nil {
@@ -185,11 +230,11 @@ func (mm *Middleman) Resharding() (stage string, copied, of int) {
 	return stage, copied, of
 }
 
-// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches. It
-// fails while a resharding is in progress.
-func (mm *Middleman) SetTopology(t *topology.Topology) error {
+// SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards, their members, and
+// caches. It fails while a resharding is in progress.
+func (mm *shardDriver[M]) SetTopology(t *topology.Topology) error {
 	var refused error
-	mm.step(func(now causal.Now, p *process.Shard) { refused = p.SetTopology(now, t) })
+	mm.step(func(now causal.Now, p M) { refused = p.SetTopology(now, t) })
 	if refused != nil {
 		return refused
 	}
@@ -204,36 +249,29 @@ func (mm *Middleman) SetTopology(t *topology.Topology) error {
 	}
 }
 
-// ReportDataLoss records in the store that it has lost its data, and reports the failure: the next start refuses reads.
-func (mm *Middleman) ReportDataLoss(cause error) {
-	mm.lossReported.Do(func() {
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
-			defer cancel()
-			// A store that takes nothing any more says itself, when it is opened, that it has lost data.
-			found := process.Marks{Loss: shard.LossFound}
-			if err := mm.store.Apply(ctx, nil, metaOf(found.Metas(process.MarkLoss))...); err != nil &&
-				!errors.Is(err, storage.ErrDataLost) {
-				cause = errors.Join(cause, err)
-			}
-			mm.onFailure(cause)
-		}()
-	})
+// ReportDataLoss says that the store has lost its data: that is noted in the store, so that the next start refuses
+// reads, and this one fails.
+func (mm *shardDriver[M]) ReportDataLoss(cause error) {
+	mm.step(func(now causal.Now, p M) { p.NoteLoss(now, cause) })
 }
 
-// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost. It does not wait for
-// a gate, as the network calls it: what it would repeat is repeated in time.
+// LinkUp tells the machine that a node is reachable again: what was on its way to it may be lost.
 func (mm *Middleman) LinkUp(n topology.Node) {
-	mm.tryStep(func(now causal.Now, p *process.Shard) { p.LinkUp(now, n) })
+	mm.step(func(now causal.Now, p *process.Shard) { p.LinkUp(now, n) })
 }
 
 // Close stops the middleman. Coordinators resend unacknowledged puts to its next start. The store stays open.
 func (mm *Middleman) Close() {
 	mm.stop()
+	mm.end()
+}
+
+// end ends the goroutines: nothing is done to the storage afterwards.
+func (mm *shardDriver[M]) end() {
 	mm.cancel()
 	mm.mu.Lock()
 	mm.closing = true
-	for _, c := range []*sync.Cond{&mm.reads.nonEmpty, &mm.writes.nonEmpty, &mm.changes.nonEmpty, &mm.settled} {
+	for _, c := range mm.conditions() {
 		c.Broadcast()
 	}
 	mm.mu.Unlock()
@@ -241,16 +279,16 @@ func (mm *Middleman) Close() {
 }
 
 // StorageState returns how many requests to the store have failed, and why the last write failed; nil if it succeeded.
-func (mm *Middleman) StorageState() (failures uint64, problem error) { return mm.health.state() }
+func (mm *shardDriver[M]) StorageState() (failures uint64, problem error) { return mm.health.state() }
 
 // NoteStorageFailure counts a request to the store that somebody else has made and that has failed.
-func (mm *Middleman) NoteStorageFailure(err error) { mm.health.noteFailures(1, err) }
+func (mm *shardDriver[M]) NoteStorageFailure(err error) { mm.health.noteFailures(1, err) }
 
 // Inspect calls f with the serving middleman, if there is one. f must not change it.
-func (mm *Middleman) Inspect(f func(*middleman.Middleman)) {
-	mm.host.Inspect(func(p *process.Shard) {
-		if m := p.Serving(); m != nil {
-			f(m)
+func (mm *shardDriver[M]) Inspect(f func(*middleman.Middleman)) {
+	mm.host.Inspect(func(m M) {
+		if p := m.Shard(); p != nil && p.Serving() != nil {
+			f(p.Serving())
 		}
 	})
 }

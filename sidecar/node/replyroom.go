@@ -5,7 +5,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -120,12 +119,12 @@ func isReadRequest(m *causal.Message) bool {
 }
 
 // Handle implements Host.
-func (mm *Middleman) Handle(batch []causal.Message) {
+func (mm *shardDriver[M]) Handle(batch []causal.Message) {
 	if mm.replies.queues == nil {
 		mm.host.Handle(batch)
 		return
 	}
-	mm.tryStep(func(now causal.Now, m *process.Shard) {
+	mm.step(func(now causal.Now, m M) {
 		mm.replies.admitted = unanswered{}
 		for i := range batch {
 			if isReadRequest(&batch[i]) {
@@ -138,7 +137,7 @@ func (mm *Middleman) Handle(batch []causal.Message) {
 }
 
 // admitRead passes a request to the machine if there is room for its reply. It is called with the lock held.
-func (mm *Middleman) admitRead(now causal.Now, request *causal.Message) {
+func (mm *shardDriver[M]) admitRead(now causal.Now, request *causal.Message) {
 	r := &mm.replies
 	if len(r.waiting) == 0 {
 		if inAll, forReader := r.canExpect(request.From, mm.unansweredReads()); inAll && forReader {
@@ -157,7 +156,7 @@ func (mm *Middleman) admitRead(now causal.Now, request *causal.Message) {
 }
 
 // unansweredReads returns the reads for others that are with storage, or will be.
-func (mm *Middleman) unansweredReads() unanswered {
+func (mm *shardDriver[M]) unansweredReads() unanswered {
 	u := mm.replies.admitted
 	u.reads += mm.readsAsked.reads
 	u.bytes += mm.readsAsked.bytes
@@ -165,31 +164,22 @@ func (mm *Middleman) unansweredReads() unanswered {
 }
 
 // pollReplyRoom makes what waits be looked at again. It is called with the lock held.
-func (mm *Middleman) pollReplyRoom() {
+func (mm *shardDriver[M]) pollReplyRoom() {
 	if mm.replies.polling {
 		return
 	}
 	mm.replies.polling = true
 	time.AfterFunc(replyPoll, func() {
-		open := mm.tryStep(func(now causal.Now, _ *process.Shard) {
+		mm.step(func(now causal.Now, _ M) {
 			mm.replies.polling = false
 			mm.admitWaiting(now)
 		})
-		if !open { // what would come now is dropped, and so is what waits
-			mm.mu.Lock()
-			mm.replies.polling = false
-			for i := range mm.replies.waiting {
-				mm.replies.ended(&mm.replies.waiting[i])
-			}
-			mm.replies.waiting = nil
-			mm.mu.Unlock()
-		}
 	})
 }
 
 // admitWaiting passes on the requests for whose replies there is room again, in the order in which they came, and
 // refuses those that have waited too long. One whose reader has no room does not keep those of other readers waiting.
-func (mm *Middleman) admitWaiting(now causal.Now) {
+func (mm *shardDriver[M]) admitWaiting(now causal.Now) {
 	r := &mm.replies
 	r.admitted = unanswered{}
 	waiting := r.waiting

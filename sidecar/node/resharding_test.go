@@ -87,8 +87,7 @@ func TestEachLifeOfAMoverHasANumberOfItsOwn(t *testing.T) {
 // What another middleman knew of the storage is not true of what is copied to it.
 func TestAStorageIsClearedWithWhatMiddlemenHaveNoted(t *testing.T) {
 	store := openStore(t)
-	sm := &ShardMember{local: store, groupHost: &groupHost[*member.Storage]{}}
-	sm.ctx = t.Context()
+	mm := &shardDriver[*process.Member]{store: store, ctx: t.Context()}
 	meta := []storage.Meta{}
 	for _, name := range process.MarkNames {
 		meta = append(meta, storage.Meta{Name: name, Value: []byte("old")})
@@ -98,7 +97,7 @@ func TestAStorageIsClearedWithWhatMiddlemenHaveNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	marker := member.Applied{Group: 3, Volume: 4, Copying: true}
-	if err := sm.clearStorage(marker); err != nil {
+	if err := mm.clearStorage(marker); err != nil {
 		t.Fatal(err)
 	}
 	if found, empty, err := readApplied(t.Context(), store); found != marker || !empty || err != nil {

@@ -4,6 +4,7 @@ import "github.com/causalstore/causalstore/sidecar/causal/process"
 
 // serviceShown is what was logged last of what a shard serves.
 type serviceShown struct {
+	of         *process.Shard
 	generation uint64
 	lost       bool
 }
@@ -14,12 +15,15 @@ func isLost(p *process.Shard) bool {
 }
 
 // showService logs what the shard serves when that has changed. It is called with the lock held.
-func (mm *Middleman) showService(p *process.Shard) {
-	if mm.shown.generation == p.Generation() || !p.IsSettled() {
+func (mm *shardDriver[M]) showService(p *process.Shard) {
+	if p == nil || mm.shown.of == p && mm.shown.generation == p.Generation() || !p.IsSettled() {
 		return
 	}
-	wasLost := mm.shown.lost
-	mm.shown = serviceShown{p.Generation(), isLost(p)}
+	isNew, wasLost := mm.shown.of != p, mm.shown.lost
+	mm.shown = serviceShown{p, p.Generation(), isLost(p)}
+	if isNew { // whoever has started it shows that
+		return
+	}
 	topo := p.Machine().View()
 	lost, known := p.Machine().DataLost()
 	withdrawal, withdrawn := p.Machine().Withdrawn()

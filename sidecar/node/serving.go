@@ -8,7 +8,6 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
-	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -45,7 +44,7 @@ func (q *readQueue) take(group []middleman.StorageOp) []middleman.StorageOp {
 }
 
 // dropReads forgets the reads of an earlier generation that are not under way.
-func (mm *Middleman) dropReads(generation uint64) {
+func (mm *shardDriver[M]) dropReads(generation uint64) {
 	q := &mm.reads
 	if q.generation == generation {
 		return
@@ -60,7 +59,7 @@ func (mm *Middleman) dropReads(generation uint64) {
 }
 
 // noteRead takes note of the result of a read for somebody else.
-func (mm *Middleman) noteRead(op *middleman.StorageOp, r *middleman.StorageResult) {
+func (mm *shardDriver[M]) noteRead(op *middleman.StorageOp, r *middleman.StorageResult) {
 	if op.ForReader && !r.Busy {
 		mm.replies.noteRead(r.Record.Value.Size())
 	}
@@ -68,7 +67,7 @@ func (mm *Middleman) noteRead(op *middleman.StorageOp, r *middleman.StorageResul
 
 // runReads executes reads. All that arrive during one call to the store, up to the limits, share the next call. read
 // returns the results of the first ones, of one at least; the others are in the next call.
-func (mm *Middleman) runReads() {
+func (mm *shardDriver[M]) runReads() {
 	var all []middleman.StorageOp
 	var results []middleman.StorageResult
 	for {
@@ -85,7 +84,7 @@ func (mm *Middleman) runReads() {
 		mm.mu.Unlock()
 		for group := all; len(group) > 0; group = group[len(results):] {
 			results = mm.read(group, results[:0])
-			mm.step(func(now causal.Now, p *process.Shard) { mm.finishReads(now, p, generation, group, results) })
+			mm.step(func(now causal.Now, p M) { mm.finishReads(now, p, generation, group, results) })
 			clear(results)
 		}
 		clear(all)
@@ -93,7 +92,7 @@ func (mm *Middleman) runReads() {
 }
 
 // finishReads passes the results of the first reads of a group on. It is called with the lock held.
-func (mm *Middleman) finishReads(now causal.Now, p *process.Shard, generation uint64, group []middleman.StorageOp,
+func (mm *shardDriver[M]) finishReads(now causal.Now, p M, generation uint64, group []middleman.StorageOp,
 	results []middleman.StorageResult) {
 	for i := range results {
 		op, r := &group[i], &results[i]
@@ -110,7 +109,7 @@ func (mm *Middleman) finishReads(now causal.Now, p *process.Shard, generation ui
 
 // result converts an answer of the store to the result of a request. storage.ErrRestarted fails the request like any
 // other error: the machine refuses a read.
-func (mm *Middleman) result(id uint64, rec causal.Record, found bool, err error) middleman.StorageResult {
+func (mm *shardDriver[M]) result(id uint64, rec causal.Record, found bool, err error) middleman.StorageResult {
 	if err == nil {
 		return middleman.StorageResult{ID: id, Record: rec, Found: found}
 	}
@@ -122,19 +121,19 @@ func (mm *Middleman) result(id uint64, rec causal.Record, found bool, err error)
 			Foreign: true}
 	}
 	if errors.Is(err, storage.ErrDataLost) {
-		mm.ReportDataLoss(err)
+		go mm.ReportDataLoss(err) // the lock may be held
 	}
 	return middleman.StorageResult{ID: id, Failed: true}
 }
 
 // noteFailures counts and logs requests that have failed, unless that is because the middleman stops.
-func (mm *Middleman) noteFailures(n int, err error) {
+func (mm *shardDriver[M]) noteFailures(n int, err error) {
 	if n > 0 && mm.ctx.Err() == nil {
 		mm.health.noteFailures(n, err)
 	}
 }
 
-func (mm *Middleman) get(op *middleman.StorageOp) middleman.StorageResult {
+func (mm *shardDriver[M]) get(op *middleman.StorageOp) middleman.StorageResult {
 	if mm.replies.isFull(op) {
 		return middleman.StorageResult{ID: op.ID, Busy: true}
 	}
@@ -145,7 +144,7 @@ func (mm *Middleman) get(op *middleman.StorageOp) middleman.StorageResult {
 	return mm.result(op.ID, rec, found, err)
 }
 
-func (mm *Middleman) read(group []middleman.StorageOp,
+func (mm *shardDriver[M]) read(group []middleman.StorageOp,
 	results []middleman.StorageResult) []middleman.StorageResult {
 	ctx, cancel := context.WithTimeout(mm.ctx, storageTimeout)
 	defer cancel()

@@ -1,12 +1,17 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -50,7 +55,24 @@ func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 2, 3} {
 		b.Run(fmt.Sprintf("%d members", n), func(b *testing.B) {
 			r := newShardRig(b, n, onDisk)
-			run(b, r.members()[r.primary()].Serving().store)
+			run(b, &proposingStore{member: r.members()[r.primary()]})
 		})
 	}
+}
+
+// proposingStore proposes changes to a group, and waits until the storage beside the primary has them.
+type proposingStore struct {
+	storage.Store
+	member *rigMember
+}
+
+func (s *proposingStore) Apply(_ context.Context, writes []storage.Write, _ ...storage.Meta) (err error) {
+	s.member.host.step(func(now causal.Now, m *process.Member) {
+		_, err = m.Propose(now, member.Change{Writes: slices.Clone(writes)})
+	})
+	for settled := err != nil; !settled; {
+		runtime.Gosched()
+		s.member.host.Inspect(func(m *process.Member) { settled = m.IsSettled() })
+	}
+	return err
 }

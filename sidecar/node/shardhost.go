@@ -3,150 +3,71 @@ package node
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Handle implements Host: it delivers messages of other members, and those to the middleman while this member serves.
-func (sm *ShardMember) Handle(batch []causal.Message) {
-	for len(batch) > 0 {
-		n, ofGroup := 1, isOfGroup(&batch[0])
-		for n < len(batch) && isOfGroup(&batch[n]) == ofGroup {
-			n++
-		}
-		if ofGroup {
-			sm.groupHost.Handle(batch[:n])
-		} else if mm := sm.Serving(); mm != nil {
-			mm.Handle(batch[:n])
-		}
-		batch = batch[n:]
-	}
-}
+// Handle implements Host: it delivers messages of other members, and those to the shard while this member serves.
+func (sm *ShardMember) Handle(batch []causal.Message) { sm.driver.Handle(batch) }
 
-func isOfGroup(m *causal.Message) bool {
-	return m.Kind == causal.KindGroup || m.Kind == causal.KindCopy
-}
-
-// Tick implements Host.
-func (sm *ShardMember) Tick() {
-	sm.groupHost.Tick()
-	mm := sm.Serving()
-	if mm != nil {
-		mm.Tick()
-	}
-	whole := mm != nil && mm.isWhole()
-	sm.mu.Lock()
-	sm.m.SetWhole(whole) // nothing follows from it at once
-	sm.mu.Unlock()
-}
-
-// raiseAlarm raises the alarm of this member for its middleman, which Tick ticks as well.
-func (sm *ShardMember) raiseAlarm(in time.Duration) {
-	sm.mu.Lock()
-	raise := sm.alarm
-	sm.mu.Unlock()
-	raise(in)
-}
-
-// Probe implements Host.
-func (sm *ShardMember) Probe() {
-	sm.groupHost.Probe()
-	if mm := sm.Serving(); mm != nil {
-		mm.Probe()
-	}
-}
-
-// LinkUp tells the machines that a node, or another member, is reachable again: what was on its way to it may be lost.
-func (sm *ShardMember) LinkUp(n topology.Node) {
-	sm.groupHost.LinkUp(n)
-	if mm := sm.Serving(); mm != nil && n.Member == 0 {
-		mm.LinkUp(n)
-	}
-}
-
-// Serving returns the middleman; nil while this member does not serve.
-func (sm *ShardMember) Serving() *Middleman {
-	sm.mu.Lock()
-	defer sm.mu.Unlock()
-	return sm.serving
-}
-
-// What follows is what Middleman tells, of the one that serves here. A member that does not serve knows nothing of it.
+// What follows is what Middleman tells, of the shard that this member serves. One that does not serve knows nothing of
+// it.
 
 // Inspect calls f with the serving middleman, if there is one. f must not change it.
 func (sm *ShardMember) Inspect(f func(*middleman.Middleman)) {
-	if mm := sm.Serving(); mm != nil {
-		mm.Inspect(f)
-	}
+	sm.driver.Inspect(f)
 }
 
 // Serves reports whether a middleman serves here.
 func (sm *ShardMember) Serves() bool {
-	mm := sm.Serving()
-	return mm != nil && mm.Serves()
+	return sm.driver.Serves()
 }
 
 // DataLost is as for Middleman.
 func (sm *ShardMember) DataLost() (lost bool, known []topology.Node) {
-	if mm := sm.Serving(); mm != nil {
-		return mm.DataLost()
-	}
-	return false, nil
+	return sm.driver.DataLost()
 }
 
 // Backfill is as for Middleman.
 func (sm *ShardMember) Backfill() (p middleman.BackfillProgress, ok bool) {
-	if mm := sm.Serving(); mm != nil {
-		return mm.Backfill()
-	}
-	return p, false
+	return sm.driver.Backfill()
 }
 
 // Unanswered is as for Middleman.
 func (sm *ShardMember) Unanswered() []topology.Node {
-	if mm := sm.Serving(); mm != nil {
-		return mm.Unanswered()
-	}
-	return nil
+	return sm.driver.Unanswered()
 }
 
 // Unheard is as for Middleman.
 func (sm *ShardMember) Unheard() []topology.Node {
-	if mm := sm.Serving(); mm != nil {
-		return mm.Unheard()
-	}
-	return nil
+	return sm.driver.Unheard()
 }
 
 // Withdrawn is as for Middleman.
 func (sm *ShardMember) Withdrawn() (w shard.Withdrawn, ok bool) {
-	if mm := sm.Serving(); mm != nil {
-		return mm.Withdrawn()
-	}
-	return w, false
+	return sm.driver.Withdrawn()
 }
 
 // Resharding is as for Middleman.
 func (sm *ShardMember) Resharding() (stage string, copied, of int) {
-	if mm := sm.Serving(); mm != nil {
-		return mm.Resharding()
-	}
-	return "none", 0, 0
+	return sm.driver.Resharding()
 }
 
 // StorageState returns how many requests to the storage beside this member have failed, and why the last write failed;
 // nil if it succeeded.
-func (sm *ShardMember) StorageState() (failures uint64, problem error) { return sm.health.disk.state() }
+func (sm *ShardMember) StorageState() (failures uint64, problem error) {
+	return sm.driver.StorageState()
+}
 
 // Stats returns the counters of this member.
 func (sm *ShardMember) Stats() (s member.Stats) {
-	sm.host.Inspect(func(m *member.Storage) { s = m.Stats() })
+	sm.host.Inspect(func(m *process.Member) { s = m.Stats() })
 	return s
 }
 

@@ -5,52 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"time"
+	"math/rand/v2"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/register"
-	"github.com/causalstore/causalstore/sidecar/retry"
-	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// ShardMember runs one member of a shard's group: a member.Storage with a log and a storage of its own, and while this
-// member serves, a Middleman on the replicated storage.
-//
-// Locks: that of the Middleman is taken before that of the ShardMember, never after it.
+// ShardMember runs one member of a shard's group: a process.Member with a log and a storage of its own.
 type ShardMember struct {
-	*groupHost[*member.Storage]
+	*groupHost[*process.Member]
 	options ShardMemberOptions
-	local   storage.Store
-	health  storeHealth
-	pages   pageCache
-	lost    sync.Once
-	running sync.WaitGroup // the goroutines of this file
-
-	// What follows is guarded by host.mu.
-	tasks     []member.StorageTask
-	hasTasks  sync.Cond // tasks, or suspended or ending, have changed
-	busy      bool      // a task is being carried out
-	suspended bool      // no task is begun
-	done      []uint64
-	proposals map[uint64]chan error
-
-	session  uint64    // in which this member serves; 0: it does not
-	sessions sync.Cond // session has changed, or ending
-	serving  *Middleman
-	topo     *topology.Topology
-	ready    uint64            // the session for which a middleman has been started
-	told     causal.Leadership // the leadership that was announced last
-	gates    sync.Cond         // a gate that was closed may be open, or will never be again
-	awaiting int               // how many wait for gates
-	ending   bool
-
-	configuring sync.Mutex // held while a topology is set
+	driver  *shardDriver[*process.Member]
+	isDeaf  bool // the storage does not respond, as was logged; guarded by host.mu
 }
 
 // ShardMemberOptions configures a ShardMember.
@@ -80,26 +52,25 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 		return nil, err
 	}
 	mo := &o.Middleman
-	sm := &ShardMember{options: o, local: mo.Store, topo: mo.Config.Topology, proposals: map[uint64]chan error{}}
-	sm.groupHost = newGroupHost(groupOptions[*member.Storage]{self: mo.Config.Self, member: o.Member, clock: mo.Clock,
+	sm := &ShardMember{options: o}
+	sm.groupHost = newGroupHost(groupOptions[*process.Member]{self: mo.Config.Self, member: o.Member, clock: mo.Clock,
 		net: mo.Net, dir: o.Dir, fs: o.FS,
 		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: mo.Logger,
 		unwritable: "the log of the shard cannot be written; writes wait until it can",
-		build:      sm.build, suspend: sm.suspendTasks, isSettled: func(*member.Storage) bool {
+		build:      sm.build, isSettled: func(*process.Member) bool {
 			return true
-		}, setDiskFull: func(*member.Storage, bool) {},
-		leadership: sm.leadershipOf, onFailure: mo.OnFailure, onLeadership: sm.announce})
-	for _, c := range []*sync.Cond{&sm.hasTasks, &sm.sessions, &sm.gates} {
-		c.L = &sm.mu
-	}
-	sm.health.init(mo.Logger)
+		}, setDiskFull: func(*process.Member, bool) {},
+		leadership: (*process.Member).Leadership, onFailure: mo.OnFailure, onLeadership: sm.announce})
+	sm.driver = newShardDriver(sm.host, *mo,
+		"the storage of this member failed; what failed is repeated until it succeeds")
+	sm.o.suspend = sm.driver.suspendTasks
 	sm.collectRequests = sm.collectAll
 	if err := sm.start(); err != nil {
+		sm.driver.cancel()
 		return nil, err
 	}
-	sm.running.Go(sm.runTasks)
-	sm.running.Go(sm.serve)
-	sm.running.Go(sm.watchStore)
+	sm.driver.run()
+	sm.driver.running.Go(sm.driver.runTasks)
 	sm.run()
 	return sm, nil
 }
@@ -135,195 +106,51 @@ func (o *ShardMemberOptions) complete() error {
 }
 
 // build makes the machine from the volume, and from what the storage says about itself.
-func (sm *ShardMember) build(v *opened, damaged bool) (*member.Storage, error) {
+func (sm *ShardMember) build(v *opened, damaged bool) (*process.Member, error) {
 	ctx, cancel := context.WithTimeout(sm.ctx, storageTimeout)
 	defer cancel()
-	found, empty, err := readApplied(ctx, sm.local)
+	o := &sm.options
+	found, empty, err := readApplied(ctx, o.Middleman.Store)
 	if err != nil {
 		return nil, err
 	}
-	o := &sm.options
-	cfg := member.StorageConfig{Self: sm.MemberNode(), Topology: sm.topo, Volume: v.id, Damaged: damaged, Found: found,
-		Empty:       empty,
+	topo := o.Middleman.Config.Topology
+	if sm.m != nil {
+		topo = sm.m.Topology()
+	}
+	cfg := process.MemberConfig{Storage: member.StorageConfig{Self: sm.MemberNode(), Topology: topo, Volume: v.id,
+		Damaged: damaged, Found: found, Empty: empty,
 		MaxLogBytes: int(min(o.MaxLogBytes, member.MaxLogBytesInMemory)), RetainBytes: o.RetainBytes,
-		Broken: o.Middleman.Config.Broken}
-	m := member.NewStorage(cfg, &v.image, o.Middleman.Clock())
+		Broken: o.Middleman.Config.Broken},
+		Shard: process.Config{Middleman: o.Middleman.Config, RemoveKeys: process.DefaultRemoveKeys},
+		NewID: rand.Uint64, Life: uint32(sm.life)}
+	m := process.NewMember(cfg, &v.image, o.Middleman.Clock())
 	v.image = group.Image{} // the machine has it
-	sm.tasks = nil
 	return m, nil
 }
 
 // collectAll takes what the machine asks for after a step.
 func (sm *ShardMember) collectAll() {
-	if s := sm.m.Session(); s != sm.session {
-		sm.session = s
-		sm.failProposals(errNotServing) // what was proposed in an earlier session is never reported as done
-		sm.sessions.Signal()
-	}
-	sm.done = sm.m.Done(sm.done[:0])
-	for _, id := range sm.done {
-		if c, ok := sm.proposals[id]; ok {
-			delete(sm.proposals, id)
-			c <- nil
-		}
-	}
-	had := len(sm.tasks)
-	if sm.tasks = sm.m.Tasks(sm.tasks); len(sm.tasks) > had {
-		sm.hasTasks.Signal()
-	}
+	sm.driver.collect()
 	sm.collect()
-	if sm.awaiting > 0 {
-		sm.gates.Broadcast()
+	if isDeaf := !sm.m.StorageResponds(); isDeaf != sm.isDeaf {
+		sm.isDeaf = isDeaf
+		sm.notices = append(sm.notices, func() {
+			if isDeaf {
+				sm.logger.Warn("the storage does not respond; the other members go on without this one until it does")
+			} else {
+				sm.logger.Info("the storage responds again")
+			}
+		})
 	}
 }
 
-// leadershipOf returns the leadership in which the machine serves, once there is a middleman for it.
-func (sm *ShardMember) leadershipOf(m *member.Storage) causal.Leadership {
-	if sm.session == 0 || sm.ready != sm.session || sm.ending {
-		return causal.Leadership{}
-	}
-	return m.Leadership()
-}
-
-// announce passes a leadership on. From then on the middleman of it may act.
+// announce passes a leadership on. From then on the shard may act in it.
 func (sm *ShardMember) announce(l causal.Leadership) {
 	if sm.options.OnLeadership != nil {
 		sm.options.OnLeadership(l)
 	}
-	sm.mu.Lock()
-	sm.told = l
-	mm := sm.serving
-	sm.gates.Broadcast()
-	sm.mu.Unlock()
-	if mm != nil && !l.IsZero() {
-		mm.Tick() // ticks were dropped
-	}
-}
-
-// sessionGate admits inputs to the middleman of a session while the group holds its lease, that is, while no other
-// member can serve.
-type sessionGate struct {
-	sm      *ShardMember
-	session uint64
-}
-
-// isOpen implements gate.
-func (g sessionGate) isOpen(now causal.Now) bool {
-	g.sm.mu.Lock()
-	defer g.sm.mu.Unlock()
-	return g.sm.mayAct(g.session, now)
-}
-
-// await implements gate.
-func (g sessionGate) await() bool {
-	sm := g.sm
-	sm.mu.Lock()
-	defer sm.mu.Unlock()
-	sm.awaiting++
-	defer func() { sm.awaiting-- }()
-	for sm.session == g.session && !sm.ending && !sm.stopped {
-		if sm.mayAct(g.session, sm.clock()) {
-			return true
-		}
-		sm.gates.Wait()
-	}
-	return false
-}
-
-// mayAct reports whether the middleman of a session may get inputs. Called with the lock held.
-func (sm *ShardMember) mayAct(session uint64, now causal.Now) bool {
-	return sm.session == session && !sm.told.IsZero() && sm.told == sm.leadership && sm.m.HoldsLease(now)
-}
-
-// serve starts and stops the middleman as sessions begin and end.
-func (sm *ShardMember) serve() {
-	for served := uint64(0); ; {
-		sm.mu.Lock()
-		for sm.session == served && !sm.ending {
-			sm.sessions.Wait()
-		}
-		session, ending, old := sm.session, sm.ending, sm.serving
-		sm.serving = nil
-		sm.mu.Unlock()
-		if old != nil {
-			old.Close()
-		}
-		if ending {
-			return
-		}
-		if served = session; session != 0 {
-			sm.startServing(session)
-		}
-	}
-}
-
-// isServing reports whether a session goes on.
-func (sm *ShardMember) isServing(session uint64) bool {
-	sm.mu.Lock()
-	defer sm.mu.Unlock()
-	return session != 0 && sm.session == session && !sm.ending
-}
-
-// startServing starts the middleman of a session. What fails is tried again, unless the session has ended, for as long
-// as a call to a storage may take. Meanwhile the group hands over, if there is a member that does not fail.
-func (sm *ShardMember) startServing(session uint64) {
-	ctx, cancel := context.WithTimeout(sm.ctx, storageTimeout)
-	defer cancel()
-	for wait := (retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}); sm.isServing(session); {
-		o := sm.options.Middleman
-		sm.mu.Lock()
-		o.Config.Topology = sm.topo
-		sm.mu.Unlock()
-		o.Store, o.gate = &replicatedStore{Store: sm.local, sm: sm, session: session}, sessionGate{sm, session}
-		o.OnFailure = func(err error) {
-			if sm.isServing(session) {
-				sm.options.Middleman.OnFailure(err)
-			}
-		}
-		mm, err := NewMiddleman(ctx, o)
-		if err == nil {
-			mm.SetAlarm(sm.raiseAlarm)
-			sm.setCannotServe(false)
-			sm.publish(mm, session, o.Config.Topology)
-			return
-		}
-		sm.setCannotServe(true)
-		select {
-		case <-time.After(wait.Next()):
-		case <-ctx.Done():
-			o.OnFailure(fmt.Errorf("start the middleman on this member: %w", err))
-			return
-		}
-	}
-}
-
-// setCannotServe tells the machine whether a middleman has failed to start here, until one starts or the topology
-// changes.
-func (sm *ShardMember) setCannotServe(cannot bool) {
-	sm.step(func(now causal.Now, m *member.Storage) { m.SetCannotServe(now, cannot) })
-}
-
-// publish makes mm get the inputs from now on. It was made under the topology t.
-func (sm *ShardMember) publish(mm *Middleman, session uint64, t *topology.Topology) {
-	sm.configuring.Lock()
-	defer sm.configuring.Unlock()
-	sm.step(func(causal.Now, *member.Storage) {
-		sm.serving = mm // serve closes it if the session has ended
-		sm.ready = session
-	})
-	sm.mu.Lock()
-	now, published := sm.topo, sm.serving == mm
-	sm.mu.Unlock()
-	if !published { // this member has stopped
-		mm.Close()
-		return
-	}
-	if now == t {
-		return
-	}
-	if err := mm.SetTopology(now); err != nil && sm.isServing(session) {
-		sm.options.Middleman.OnFailure(fmt.Errorf("set the topology of a middleman that has just started: %w", err))
-	}
+	sm.step(func(now causal.Now, m *process.Member) { m.Announced(now, l) })
 }
 
 // HandOver, Status and the like are those of groupHost.
@@ -331,7 +158,7 @@ func (sm *ShardMember) publish(mm *Middleman, session uint64, t *topology.Topolo
 // AcceptLoss gives up what the members held, whose volumes are all lost or absent: a group that has nothing begins at
 // this member, and the shard gets its data from other rings. The caller is a person who has seen the given epoch.
 func (sm *ShardMember) AcceptLoss(epoch uint64) (err error) {
-	sm.step(func(now causal.Now, m *member.Storage) {
+	sm.step(func(now causal.Now, m *process.Member) {
 		if s := m.Status(); s.Config.Epoch != epoch {
 			err = fmt.Errorf("this member knows epoch %d, and not epoch %d any more: look again", s.Config.Epoch, epoch)
 			return
@@ -343,48 +170,19 @@ func (sm *ShardMember) AcceptLoss(epoch uint64) (err error) {
 
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators, shards and caches, and of
 // their members. It fails while a resharding is in progress on this member.
-func (sm *ShardMember) SetTopology(t *topology.Topology) error {
-	sm.configuring.Lock()
-	defer sm.configuring.Unlock()
-	sm.mu.Lock()
-	mm, session := sm.serving, sm.session
-	sm.mu.Unlock()
-	if mm != nil {
-		if err := mm.SetTopology(t); err != nil && sm.isServing(session) {
-			return err
-		}
-	}
-	sm.step(func(now causal.Now, m *member.Storage) {
-		sm.topo = t
-		m.SetTopology(now, t)
-		m.SetCannotServe(now, false)
-	})
-	return nil
-}
+func (sm *ShardMember) SetTopology(t *topology.Topology) error { return sm.driver.SetTopology(t) }
 
 // Close stops the member. Coordinators send unacknowledged puts again to whoever serves next; HandOver, before, makes
 // that soon. The store stays open.
 func (sm *ShardMember) Close() error {
-	sm.end()
+	sm.step(func(now causal.Now, m *process.Member) { m.End(now) })
+	sm.driver.end()
 	return sm.close()
 }
 
 // Crash stops the member immediately, as kill -9 does.
 func (sm *ShardMember) Crash() error {
 	sm.stop()
-	sm.end()
+	sm.driver.end()
 	return sm.crash()
-}
-
-// end stops the middleman, and waits until nothing is done to the storage.
-func (sm *ShardMember) end() {
-	sm.mu.Lock()
-	sm.ending = true
-	sm.failProposals(errNotServing)
-	sm.hasTasks.Broadcast()
-	sm.sessions.Broadcast()
-	sm.gates.Broadcast()
-	sm.mu.Unlock()
-	sm.cancel()
-	sm.running.Wait()
 }

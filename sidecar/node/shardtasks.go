@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
@@ -57,91 +55,81 @@ func readMiddlemanMeta(ctx context.Context, s storage.Store) (meta []member.Meta
 	return meta, nil
 }
 
-// runTasks carries out what the machine asks of the storage, one after the other. It is the only place that changes the
-// storage.
-func (sm *ShardMember) runTasks() {
+// runTasks carries out what a member asks of the storage, one task after the other. With a member it is the only place
+// that changes the storage, but for the note that it has lost data.
+func (mm *shardDriver[M]) runTasks() {
 	for {
-		t, life, ok := sm.nextTask()
+		e, ok := mm.nextTask()
 		if !ok {
 			return
 		}
-		sm.health.beginTask(t.Kind == member.TaskApply)
-		r := sm.carryOut(t)
-		sm.health.endTask(r.Err)
-		if r.Err != nil { // the machine repeats it after a pause
-			sm.health.disk.noteFailures(1, r.Err)
+		r := mm.carryOut(mm.ctx, &e)
+		if mm.health.noteWrite(r.Err); r.Err != nil { // the machine repeats it after a pause
+			mm.noteFailures(1, r.Err)
 		}
-		sm.updateHealth()
-		sm.step(func(now causal.Now, m *member.Storage) {
-			if sm.life == life {
-				m.TaskDone(now, t.ID, r)
-			}
-		})
-		sm.taskEnded()
+		mm.finish(e.ID, r)
+		mm.taskEnded()
 	}
 }
 
 // nextTask waits for a task. It returns false when there are no more.
-func (sm *ShardMember) nextTask() (t member.StorageTask, life int, ok bool) {
-	sm.mu.Lock()
-	defer sm.mu.Unlock()
-	for (len(sm.tasks) == 0 || sm.suspended) && !sm.ending {
-		sm.hasTasks.Wait()
+func (mm *shardDriver[M]) nextTask() (e process.Effect, ok bool) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	q := &mm.tasks
+	for (len(q.effects) == 0 || mm.suspended) && !mm.closing {
+		q.nonEmpty.Wait()
 	}
-	if sm.ending {
-		return t, 0, false
+	if mm.closing {
+		return e, false
 	}
-	t = sm.tasks[0]
-	sm.tasks = append(sm.tasks[:0], sm.tasks[1:]...)
-	sm.busy = true
-	return t, sm.life, true
+	e = q.effects[0] // there is one at a time
+	clear(q.effects)
+	q.effects, mm.busy = q.effects[:0], true
+	return e, true
 }
 
-func (sm *ShardMember) taskEnded() {
-	sm.mu.Lock()
-	sm.busy = false
-	sm.hasTasks.Broadcast()
-	sm.mu.Unlock()
+func (mm *shardDriver[M]) taskEnded() {
+	mm.mu.Lock()
+	mm.busy = false
+	mm.tasks.nonEmpty.Broadcast()
+	mm.mu.Unlock()
 }
 
-// suspendTasks waits until no task is being carried out, and lets none begin.
-func (sm *ShardMember) suspendTasks() (resume func()) {
-	sm.mu.Lock()
-	defer sm.mu.Unlock()
-	sm.suspended = true
-	for sm.busy {
-		sm.hasTasks.Wait()
+// suspendTasks waits until no task is being carried out, and lets none begin. One that has not begun is forgotten: the
+// machine that has asked for it is about to be replaced.
+func (mm *shardDriver[M]) suspendTasks() (resume func()) {
+	mm.mu.Lock()
+	defer mm.mu.Unlock()
+	mm.suspended = true
+	for mm.busy {
+		mm.tasks.nonEmpty.Wait()
 	}
+	mm.tasks.effects = nil
 	return func() {
-		sm.mu.Lock()
-		sm.suspended = false
-		sm.hasTasks.Broadcast()
-		sm.mu.Unlock()
+		mm.mu.Lock()
+		mm.suspended = false
+		mm.tasks.nonEmpty.Broadcast()
+		mm.mu.Unlock()
 	}
 }
 
-// carryOut carries a task out.
-func (sm *ShardMember) carryOut(t member.StorageTask) (r member.StorageTaskResult) {
-	ctx, cancel := context.WithTimeout(sm.ctx, storageTimeout)
-	defer cancel()
+// carryOutTask carries out a task of a member.
+func (mm *shardDriver[M]) carryOutTask(ctx context.Context, t *member.StorageTask) (r process.EffectResult) {
 	switch t.Kind {
 	case member.TaskApply:
-		r.Err = sm.applyChanges(ctx, t)
+		r.Err = mm.applyChanges(ctx, t)
 	case member.TaskClear:
-		r.Err = sm.clearStorage(t.Marker)
+		r.Err = mm.clearStorage(t.Marker)
 	case member.TaskRead:
-		r = sm.readPage(ctx, t)
+		r = mm.readPage(ctx, t)
 	case member.TaskWrite:
-		r.Err = sm.writeCopy(ctx, t)
+		r.Err = mm.writeCopy(ctx, t)
 	}
-	if errors.Is(r.Err, storage.ErrCursor) {
-		return member.StorageTaskResult{BadCursor: true}
-	}
-	r.Err = sm.noteLoss(r.Err)
 	return r
 }
 
-func (sm *ShardMember) applyChanges(ctx context.Context, t member.StorageTask) error {
+func (mm *shardDriver[M]) applyChanges(ctx context.Context, t *member.StorageTask) error {
 	n := 0
 	for i := range t.Changes {
 		n += len(t.Changes[i].Writes)
@@ -152,60 +140,30 @@ func (sm *ShardMember) applyChanges(ctx context.Context, t member.StorageTask) e
 		meta = append(meta, metaOf(t.Changes[i].Meta)...)
 	}
 	if t.CheckExistence {
-		if err := setKeyExists(ctx, sm.local, writes); err != nil {
+		if err := setKeyExists(ctx, mm.store, writes); err != nil {
 			return err
 		}
 	}
-	return sm.local.Apply(ctx, writes, append(meta, markerMeta(t.Marker))...)
+	return mm.store.Apply(ctx, writes, append(meta, markerMeta(t.Marker))...)
 }
 
 // clearStorage may take long: there may be many keys.
-func (sm *ShardMember) clearStorage(marker member.Applied) error {
+func (mm *shardDriver[M]) clearStorage(marker member.Applied) error {
 	meta := []storage.Meta{markerMeta(marker)}
 	for _, name := range process.MarkNames {
 		meta = append(meta, storage.Meta{Name: name, Delete: true})
 	}
-	return sm.local.Clear(sm.ctx, meta...)
+	return mm.store.Clear(mm.ctx, meta...)
 }
 
 // writeCopy writes a part of another storage.
-func (sm *ShardMember) writeCopy(ctx context.Context, t member.StorageTask) error {
+func (mm *shardDriver[M]) writeCopy(ctx context.Context, t *member.StorageTask) error {
 	writes := make([]storage.Write, len(t.Records))
 	for i, r := range t.Records {
 		writes[i] = storage.Write{Key: r.Key, Record: r.Record}
 	}
-	if err := setKeyExists(ctx, sm.local, writes); err != nil {
+	if err := setKeyExists(ctx, mm.store, writes); err != nil {
 		return err
 	}
-	return sm.local.Apply(ctx, writes, append(metaOf(t.Meta), markerMeta(t.Marker))...)
-}
-
-// noteLoss reports it if the storage has lost what it had acknowledged: this member stops, and its next start finds
-// that the storage is worth nothing and gets a copy of another one. To the middleman it is an error as any other: the
-// group has lost nothing.
-func (sm *ShardMember) noteLoss(err error) error {
-	if !errors.Is(err, storage.ErrDataLost) {
-		return err
-	}
-	sm.lost.Do(func() {
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), storageTimeout)
-			defer cancel()
-			cause := fmt.Errorf(
-				"the storage of this member has lost data, and is copied from another member when this one starts "+
-					"again: %w", err)
-			var marker member.Applied
-			sm.host.Inspect(func(m *member.Storage) { marker = m.Applied() })
-			if marker.Volume != 0 {
-				marker = member.Applied{Group: marker.Group, Volume: marker.Volume, Copying: true}
-				// A store that takes nothing any more says itself, when it is opened, that it has lost data.
-				if err := sm.local.SetMeta(ctx, metaApplied, marker.AppendTo(nil)); err != nil &&
-					!errors.Is(err, storage.ErrDataLost) {
-					cause = errors.Join(cause, err)
-				}
-			}
-			sm.fail(cause)
-		}()
-	})
-	return errors.New("the storage of this member is unusable: " + err.Error()) // no storage.ErrDataLost
+	return mm.store.Apply(ctx, writes, append(metaOf(t.Meta), markerMeta(t.Marker))...)
 }

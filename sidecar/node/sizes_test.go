@@ -7,6 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -28,10 +29,10 @@ func TestAPageOfAStorageFitsAMessageWhateverItsValuesAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sm := &ShardMember{local: store}
+	mm := &shardDriver[*process.Member]{store: store}
 	var got []string
 	for page := (member.StorageTask{First: true, MaxBytes: 1 << 20}); ; page.First = false {
-		r := sm.readPage(context.Background(), page)
+		r := mm.readPage(context.Background(), &page)
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/storage"
 )
 
@@ -54,14 +55,14 @@ func (c *pageCache) keep(names []string, next string) string {
 }
 
 // namesAt returns the names at a cursor.
-func (sm *ShardMember) namesAt(ctx context.Context, cursor string) (names []string, next string, err error) {
+func (mm *shardDriver[M]) namesAt(ctx context.Context, cursor string) (names []string, next string, err error) {
 	switch {
 	case cursor == "":
-		return sm.local.Keys(ctx, "", pageNames)
+		return mm.store.Keys(ctx, "", pageNames)
 	case cursor[:1] == enginePrefix:
-		return sm.local.Keys(ctx, cursor[1:], pageNames)
+		return mm.store.Keys(ctx, cursor[1:], pageNames)
 	}
-	for _, r := range sm.pages.rests {
+	for _, r := range mm.pages.rests {
 		if r.cursor == cursor {
 			return r.names, r.next, nil
 		}
@@ -70,21 +71,21 @@ func (sm *ShardMember) namesAt(ctx context.Context, cursor string) (names []stri
 }
 
 // readPage reads a page of the storage. Values that this deployment did not write are left out, as in a resharding.
-func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r member.StorageTaskResult) {
-	names, next, err := sm.namesAt(ctx, t.After)
+func (mm *shardDriver[M]) readPage(ctx context.Context, t *member.StorageTask) (r process.EffectResult) {
+	names, next, err := mm.namesAt(ctx, t.After)
 	if err != nil {
-		return member.StorageTaskResult{Err: fmt.Errorf("list keys to copy: %w", err)}
+		return process.EffectResult{Err: fmt.Errorf("list keys to copy: %w", err)}
 	}
 	if t.First {
-		if r.Meta, err = readMiddlemanMeta(ctx, sm.local); err != nil {
-			return member.StorageTaskResult{Err: err}
+		if r.Meta, err = readMiddlemanMeta(ctx, mm.store); err != nil {
+			return process.EffectResult{Err: err}
 		}
 	}
 	bytes := 0
 	for len(names) > 0 && bytes < t.MaxBytes {
-		results, err := sm.local.GetMany(ctx, names[:min(pageReads, len(names))], t.MaxBytes-bytes)
+		results, err := mm.store.GetMany(ctx, names[:min(pageReads, len(names))], t.MaxBytes-bytes)
 		if err != nil {
-			return member.StorageTaskResult{Err: fmt.Errorf("read keys to copy: %w", err)}
+			return process.EffectResult{Err: fmt.Errorf("read keys to copy: %w", err)}
 		}
 		taken := 0
 		for ; taken < len(results) && bytes < t.MaxBytes; taken++ {
@@ -95,12 +96,12 @@ func (sm *ShardMember) readPage(ctx context.Context, t member.StorageTask) (r me
 				}
 				r.Records = append(r.Records, causal.Moved{Key: names[taken], Record: a.Record})
 			} else if errors.Is(a.Err, storage.ErrForeign) {
-				sm.logger.Warn("a value that this deployment did not write is not copied to another member", "key",
+				mm.logger.Warn("a value that this deployment did not write is not copied to another member", "key",
 					names[taken])
 			}
 		}
 		names = names[taken:]
 	}
-	r.Next = sm.pages.keep(names, next)
+	r.Next = mm.pages.keep(names, next)
 	return r
 }

@@ -37,6 +37,9 @@ type Stats struct {
 // member that was away gets from there what it has missed.
 const MaxLogBytesInMemory = 256 << 20
 
+// Now returns the time of the last input.
+func (g *groupMember) Now() causal.Now { return g.now }
+
 // nameOf returns the name of a member in its group.
 func nameOf(member topology.Node) string { return strconv.Itoa(int(member.Member)) }
 

@@ -92,6 +92,7 @@ type Storage struct {
 	cleared   bool   // the storage was emptied since, as its group is given up
 	emptied   uint64 // index of the entry with which the log was, too; 0: it was not since this start
 	outbox    []causal.Message
+	hasInput  bool // since the last Take
 }
 
 // NewStorage starts a member on a disk that holds image.
@@ -227,8 +228,12 @@ func (s *Storage) NoteStorageFull(now causal.Now) {
 	s.settle(now)
 }
 
-// Take appends the messages to be sent to other members to dst.
+// Take appends the messages to be sent to other members to dst. It costs nothing without an input since the last one.
 func (s *Storage) Take(dst []causal.Message) []causal.Message {
+	if !s.hasInput {
+		return dst
+	}
+	s.hasInput = false
 	dst = append(s.takeGroup(dst), s.outbox...)
 	s.outbox = causal.Recycle(s.outbox)
 	return dst
@@ -261,6 +266,7 @@ func (s *Storage) Failure() error { return s.failure }
 
 // settleStorage takes in what the group says, and does what can be done.
 func (s *Storage) settleStorage(now causal.Now) {
+	s.hasInput = true
 	s.events = s.group.Events(s.events[:0])
 	for i := range s.events {
 		s.handle(now, &s.events[i])

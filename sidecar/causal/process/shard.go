@@ -11,6 +11,7 @@ import (
 	"errors"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/topology"
@@ -56,8 +57,9 @@ type Shard struct {
 	caches   topology.CacheLayout
 
 	effects []Effect
-	last    uint64
+	ids     *uint64 // of the last effect
 	running map[uint64]func(EffectResult)
+	loss    uint64 // the effect that notes that the storage has lost data: nothing else is done any more; 0: none
 
 	tasks []func()
 	busy  bool // a task, or a start, is under way
@@ -68,11 +70,18 @@ type Shard struct {
 }
 
 // NewShard returns a Shard that first asks for the marks of its storage.
-func NewShard(cfg Config, now causal.Now) *Shard {
-	p := &Shard{cfg: cfg, now: now, running: map[uint64]func(EffectResult){}, busy: true}
+func NewShard(cfg Config, now causal.Now) *Shard { return newShard(cfg, now, new(uint64), 0) }
+
+// newShard returns a Shard whose effects have the next ids, and that counts generations from one on.
+func newShard(cfg Config, now causal.Now, ids *uint64, generation uint64) *Shard {
+	p := &Shard{cfg: cfg, now: now, ids: ids, generation: generation, running: map[uint64]func(EffectResult){},
+		busy: true}
 	p.do(Effect{Kind: EffectLoad}, p.load)
 	return p
 }
+
+// Shard returns p: what drives a Member, which has a Shard while it serves, drives a Shard as well.
+func (p *Shard) Shard() *Shard { return p }
 
 // Machine returns the machine of the shard; nil until the marks are read. The caller does not change it.
 func (p *Shard) Machine() *shard.Shard { return p.shard }
@@ -215,6 +224,12 @@ func (p *Shard) Done(now causal.Now, id uint64, r EffectResult) {
 	if then == nil || p.failure != nil {
 		return
 	}
+	if r.Problem == HasLost {
+		p.NoteLoss(now, r.Err)
+	}
+	if p.loss != 0 && p.loss != id {
+		return
+	}
 	if r.Err == nil {
 		p.position = later(p.position, r.Position)
 	}
@@ -231,15 +246,31 @@ func later(a, b causal.Position) causal.Position {
 
 // do asks for an effect, and calls then with what has become of it.
 func (p *Shard) do(e Effect, then func(EffectResult)) {
-	p.last++
-	e.ID = p.last
+	*p.ids++
+	e.ID = *p.ids
 	p.running[e.ID] = then
 	p.effects = append(p.effects, e)
 }
 
+// NoteLoss says that the storage no longer has what it had acknowledged. That is made durable, so that the next start
+// refuses reads, and then the Shard fails with the cause.
+func (p *Shard) NoteLoss(now causal.Now, cause error) {
+	if p.now = now; p.loss != 0 {
+		return
+	}
+	found := Marks{Loss: shard.LossFound}
+	p.do(Effect{Kind: EffectLoss, Change: member.Change{Meta: found.Metas(MarkLoss)}}, func(r EffectResult) {
+		p.failure = cause
+		if r.Err != nil && r.Problem != HasLost { // else it says itself, when it is opened, that it has lost data
+			p.failure = errors.Join(cause, r.Err)
+		}
+	})
+	p.loss = *p.ids
+}
+
 // settle begins what can begin.
 func (p *Shard) settle() {
-	if p.shard == nil || p.failure != nil {
+	if p.shard == nil || p.failure != nil || p.loss != 0 {
 		return
 	}
 	p.replace()

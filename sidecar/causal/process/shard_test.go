@@ -99,7 +99,7 @@ func (r *rig) carryOut(e *Effect, result *EffectResult) {
 	switch e.Kind {
 	case EffectLoad:
 		result.Marks = r.marks
-	case EffectWrite, EffectChange:
+	case EffectWrite, EffectChange, EffectLoss:
 		r.changes++
 		for _, w := range e.Change.Writes {
 			if w.Delete {
