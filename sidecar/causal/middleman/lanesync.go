@@ -62,7 +62,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 	}
 	o := m.cfg.Topology.OriginOf(from)
 	m.history.compare(now, o, from, &s)
-	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Adopting {
+	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Recovering {
 		return // it is asked again
 	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
