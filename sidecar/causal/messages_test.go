@@ -99,9 +99,13 @@ func ofShared(m *Message) *Message {
 	c.body = NewBody(m.Kind)
 	reflect.ValueOf(c.body).Elem().Set(reflect.ValueOf(m.body).Elem())
 	c.body.Visit(VisitorFunc(func(f BodyField, p any) {
-		if _, isList := p.(BodyParts); !isList && !f.IsShared() {
-			reflect.ValueOf(p).Elem().SetZero()
+		if f.IsShared() {
+			return
 		}
+		if parts, ok := p.(BodyParts); ok {
+			p = parts.List()
+		}
+		reflect.ValueOf(p).Elem().SetZero()
 	}))
 	return &c
 }

@@ -3,8 +3,11 @@ package causal
 import (
 	"fmt"
 	"math"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -420,5 +423,38 @@ func BenchmarkValidate(b *testing.B) {
 				Validate(&m, top)
 			}
 		})
+	}
+}
+
+// What the shared fields mean is written in wire.proto, kind by kind.
+func TestTheSchemaFileSaysWhichFieldsEachFrequentKindHas(t *testing.T) {
+	text, err := os.ReadFile("../transport/wire/wire.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, kind := map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		if m := regexp.MustCompile(`^  //   ([a-z-]+): (.*)`).FindStringSubmatch(line); m != nil {
+			kind = m[1]
+			said[kind] = m[2]
+		} else if more, ok := strings.CutPrefix(line, "  //     "); ok {
+			said[kind] += " " + strings.TrimSpace(more)
+		}
+	}
+	capital := regexp.MustCompile(`([a-z])([A-Z])`)
+	for k := KindNone + 1; k < NumKinds; k++ {
+		var has []string
+		for i, of := 0, reflect.ValueOf(rules[k]); i < of.NumField(); i++ {
+			if of.Field(i).Interface().(rule) != unread {
+				has = append(has, strings.ToLower(capital.ReplaceAllString(of.Type().Field(i).Name, "${1}_$2")))
+			}
+		}
+		names := regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(said[k.String()], "")
+		listed := regexp.MustCompile(`\w+`).FindAllString(strings.ReplaceAll(names, " and ", ","), -1)
+		slices.Sort(has)
+		slices.Sort(listed)
+		if !slices.Equal(has, listed) {
+			t.Errorf("wire.proto says that %s has the fields %v; it has %v", k, listed, has)
+		}
 	}
 }

@@ -43,6 +43,23 @@ func filledBody(k causal.Kind, only int32) (b causal.Body, fields int) {
 	return b, fields
 }
 
+// shared returns m without the fields of its body that were added since its kind has one.
+func shared(m causal.Message) causal.Message {
+	b := causal.NewBody(m.Kind)
+	reflect.ValueOf(b).Elem().Set(reflect.ValueOf(m.Body()).Elem())
+	b.Visit(causal.VisitorFunc(func(f causal.BodyField, p any) {
+		if f.IsShared() {
+			return
+		}
+		if parts, ok := p.(causal.BodyParts); ok {
+			p = parts.List()
+		}
+		reflect.ValueOf(p).Elem().SetZero()
+	}))
+	m.SetBody(b)
+	return m
+}
+
 // fillParts sets a list of parts, given as a pointer to it, to one that link protocol 1 has a form for.
 func fillParts(list any) {
 	switch list := list.(type) {
@@ -83,6 +100,10 @@ func TestEveryBodySurvivesInEachLinkProtocol(t *testing.T) {
 			got, _, err := DecodeFrame(b.Buf, nil)
 			if err != nil {
 				t.Fatalf("%s, protocol %d: %v", name, protocol, err)
+			}
+			want := want
+			if protocol < causal.BodySince(want.Kind) {
+				want = shared(want)
 			}
 			if diff := cmp.Diff(want, got[0], exported); diff != "" {
 				t.Errorf("%s, protocol %d (-sent +received):\n%s", name, protocol, diff)
