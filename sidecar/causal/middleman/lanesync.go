@@ -66,7 +66,7 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 		return // it is asked again
 	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
-	m.noteLaneProgress(now, o)
+	m.frontiers.noteProgress(now, o)
 	if from != m.cfg.Topology.Leader(from.DC) {
 		return // only the leader knows who is away
 	}
