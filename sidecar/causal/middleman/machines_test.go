@@ -114,6 +114,7 @@ type hostFake struct{ processed, clean, complete int }
 
 func (h *hostFake) isClean(causal.Version, topology.Slot) bool { return false }
 func (h *hostFake) noteComplete(causal.Now, causal.Version)    { h.complete++ }
+func (h *hostFake) read(causal.Now, readRequest)               {}
 func (h *hostFake) depProcessed(_ causal.Now, p *put)          { p.unprocessedDeps--; h.processed++ }
 func (h *hostFake) depClean(_ causal.Now, p *put)              { p.uncleanDeps--; h.clean++ }
 
@@ -173,6 +174,31 @@ func TestAPutWaitsForALaneUntilItIsReceivedAndThenUntilItIsClean(t *testing.T) {
 		if fs.merge(now, peer, f); host.processed != step.processed || host.clean != step.isFree {
 			t.Errorf("received up to %d and clean up to %d: %d and %d are released", step.received, step.clean,
 				host.processed, host.clean)
+		}
+	}
+}
+
+func TestAProbeIsAnsweredOnlyIfTheLaneHasCertainlyNotComeSoFar(t *testing.T) {
+	for name, c := range map[string]struct {
+		fresh    bool
+		received causal.HLC
+		answers  int
+	}{
+		"it has not":                          {true, 4, 1},
+		"it has":                              {true, 5, 0},
+		"not since a restart, perhaps before": {false, 4, 0},
+	} {
+		s, now := newParts(t)
+		host, ls, ws := &hostFake{}, newLanes(s.cfg.Topology, c.fresh), newWrites()
+		ls.of(1).receive(c.received, 0, 0)
+		staged := newStagedPuts(nil)
+		ps := depProbes{shared: s, host: host, staged: &staged, lanes: &ls, writes: &ws}
+		probe := causal.DepProbe{ID: 7, Incarnation: 2, Lane: true, Map: s.slotMap(),
+			Dep: causal.Dep{Version: version(5), Slot: topology.SlotOf(keyOf(s))}}
+		ps.answer(now, peer, probe)
+		sent := s.Take(nil)
+		if len(sent) != c.answers || len(sent) == 1 && sent[0].DepMissing().ID != 7 {
+			t.Errorf("%s: answered with %+v", name, sent)
 		}
 	}
 }

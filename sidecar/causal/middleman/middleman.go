@@ -31,6 +31,7 @@ type Middleman struct {
 	// Machines of their own, which the middleman hosts.
 	deps      dependencies
 	frontiers frontiers
+	probes    depProbes
 	history   ownHistory
 	fences    fences
 	recovery  logRecovery
@@ -100,6 +101,8 @@ func (m *Middleman) host(now causal.Now) {
 	m.silence = newSilence(s, now)
 	m.deps = newDependencies(s, m, &m.writes, &m.exclusion, &m.faults)
 	m.frontiers = newFrontiers(s, m, &m.lanes, &m.writes)
+	m.probes = depProbes{shared: s, host: m, staged: &m.staged, deps: &m.deps, frontiers: &m.frontiers,
+		lanes: &m.lanes, writes: &m.writes}
 	m.adoption = adoption{shared: s, host: m, silence: &m.silence, fences: &m.fences, lanes: &m.lanes,
 		deps: &m.deps, frontiers: &m.frontiers, writes: &m.writes, staged: &m.staged, retained: newRetainedPuts()}
 }
@@ -120,9 +123,9 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindDepStatus:
 		m.deps.takeStatus(now, msg.From, msg.DepStatus())
 	case causal.KindDepProbe:
-		m.answerProbe(now, msg.From, msg.DepProbe())
+		m.probes.answer(now, msg.From, msg.DepProbe())
 	case causal.KindDepMissing:
-		m.noteMissing(now, msg.From, msg.DepMissing())
+		m.probes.noteMissing(now, msg.From, msg.DepMissing())
 	case causal.KindStable:
 		m.markComplete(now, msg.StableMarks())
 	case causal.KindLaneSync:
@@ -167,7 +170,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.expireLeases(now)
 	m.releaseForeignLeaseWaits(now)
 	m.deps.tick(now)
-	m.sendProbes(now)
+	m.probes.tick(now)
 	m.sendLaneHellos(now)
 	m.frontiers.tick(now)
 	m.history.check(now)
