@@ -143,8 +143,8 @@ func ParseKeyRanges(b []byte) (rs KeyRanges, err error) {
 // record returns the ranges in the form in which messages of link protocols 1 and 2 carry them.
 func (rs KeyRanges) record() Record { return Record{Value: Value{Data: rs.Encode()}} }
 
-// rangesOf returns the ranges that such a message carries. Whatever a peer sends, they are sorted, and do not touch each
-// other; what cannot be read is all keys.
+// rangesOf returns the ranges that such a message carries. Whatever a peer sends, they are sorted, and do not touch
+// each other; what cannot be read is all keys.
 func rangesOf(r Record) KeyRanges {
 	rs, err := ParseKeyRanges(r.Value.Data)
 	if err != nil {

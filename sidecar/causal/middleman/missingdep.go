@@ -88,7 +88,8 @@ func (ps *depProbes) probe(now causal.Now, p *put) {
 }
 
 func (ps *depProbes) send(now causal.Now, d causal.Dep, lane bool) {
-	p := causal.DepProbe{ID: ps.staged.lastProbe, Incarnation: ps.cfg.Incarnation, Dep: d, Lane: lane, Map: ps.slotMap()}
+	p := causal.DepProbe{ID: ps.staged.lastProbe, Incarnation: ps.cfg.Incarnation, Dep: d, Lane: lane,
+		Map: ps.slotMap()}
 	if to := ps.cfg.Topology.Owner(ps.ring, d.Slot); to != ps.cfg.Self {
 		ps.Send(p.Message(ps.cfg.Self, to))
 	} else {
