@@ -313,7 +313,8 @@ type Scope string
 // +kubebuilder:validation:Enum=Latest;Snapshot
 type Reads string
 
-// Level is a consistency level.
+// Level is the consistency that a store promises. What a single read asks for is Reads, and causal.Level in the
+// sidecars, which is another thing.
 // +kubebuilder:validation:Enum=Causal
 type Level string
 

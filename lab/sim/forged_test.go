@@ -12,6 +12,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/transport/authorize"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -63,8 +64,8 @@ func (f *forger) deliver(m *causal.Message, changed string) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			f.panics = append(f.panics, fmt.Sprintf("%s from %v to %v with another %s: %v\n%+v\n%s", m.Kind, m.From,
-				m.To, changed, r, m.Fields(), debug.Stack()))
+			f.panics = append(f.panics, fmt.Sprintf("%s from %v to %v with another %s: %v\n%+v\n%+v\n%s", m.Kind,
+				m.From, m.To, changed, r, m.Fields(), m.Body(), debug.Stack()))
 		}
 	}()
 	f.passed[m.Kind]++
@@ -77,80 +78,125 @@ type variant struct {
 	changed string
 }
 
-// variants returns m once for each value at a bound of each field. A body is changed in the form that it had in link
-// protocol 1, in which all of it can be.
+// variants returns m once for each value at a bound of each field.
 func variants(m *causal.Message) (all []variant) {
-	shared := m.WithoutBody()
-	add := func(path string, change func(f reflect.Value)) {
-		v := variant{cloneMessage(&shared), path}
-		change(reflect.ValueOf(v.Fields()).Elem())
-		v.MakeBody()
-		all = append(all, v)
+	for _, root := range rootsOf(m) {
+		b := boundsOf{add: func(path string, change func(v reflect.Value)) {
+			v := variant{cloneMessage(m), path}
+			root.change(&v.Message, change)
+			all = append(all, v)
+		}}
+		root.change(m, func(v reflect.Value) {
+			b.walk(root.name, v, func(v reflect.Value) reflect.Value { return v })
+		})
 	}
-	var walk func(path string, t reflect.Value, at func(reflect.Value) reflect.Value)
-	walk = func(path string, t reflect.Value, at func(reflect.Value) reflect.Value) {
-		switch t.Kind() {
-		case reflect.Struct:
-			for i := range t.NumField() {
-				walk(path+"."+t.Type().Field(i).Name, t.Field(i), func(v reflect.Value) reflect.Value {
-					return at(v).Field(i)
-				})
-			}
-		case reflect.Slice:
-			if t.Len() == 0 {
-				t = reflect.MakeSlice(t.Type(), 1, 1)
-			} else {
-				add(path+" (none)", func(f reflect.Value) { at(f).SetZero() })
-				add(path+" (first twice)", func(f reflect.Value) { at(f).Set(reflect.Append(at(f), at(f).Index(0))) })
-			}
-			if t.Type().Elem().Kind() == reflect.Uint8 {
-				add(path+" (a byte)", func(f reflect.Value) { at(f).SetBytes([]byte{255}) })
-				return
-			}
-			walk(path+"[0]", t.Index(0), func(v reflect.Value) reflect.Value {
-				if at(v).Len() == 0 {
-					at(v).Set(reflect.MakeSlice(at(v).Type(), 1, 1))
-				}
-				return at(v).Index(0)
-			})
-		case reflect.Bool:
-			add(path, func(f reflect.Value) { at(f).SetBool(!at(f).Bool()) })
-		case reflect.String:
-			for _, s := range []string{"", "x", "s", strings.Repeat("y", 1<<10)} {
-				add(path, func(f reflect.Value) { at(f).SetString(s) })
-			}
-		case reflect.Float64:
-			for _, x := range []float64{0, -1, math.MaxFloat64, math.Inf(1), math.NaN()} {
-				add(path, func(f reflect.Value) { at(f).SetFloat(x) })
-			}
-		case reflect.Int64:
-			for _, x := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
-				add(path, func(f reflect.Value) { at(f).SetInt(x) })
-			}
-		default:
-			is := t.Uint()
-			for _, x := range []uint64{0, 1, 2, is + 1, is - 1, is | 1<<60, 16, 17, topology.Slots - 1, topology.Slots,
-				math.MaxUint16, math.MaxUint32, causal.MaxCounter, causal.MaxCounter + 1,
-				math.MaxUint64 - 1, math.MaxUint64} {
-				if x != is && !t.OverflowUint(x) {
-					add(path, func(f reflect.Value) { at(f).SetUint(x) })
-				}
-			}
-		}
-	}
-	walk("", reflect.ValueOf(shared.Fields()).Elem(), func(v reflect.Value) reflect.Value { return v })
 	return all
 }
 
-// cloneMessage returns m with lists of its own.
-func cloneMessage(m *causal.Message) causal.Message {
-	c := *m
-	f := c.Fields()
-	f.Deps, f.Versions, f.Vectors, f.Moved = slices.Clone(f.Deps), slices.Clone(f.Versions), slices.Clone(f.Vectors),
-		slices.Clone(f.Moved)
-	f.Latencies, f.Exclusions = slices.Clone(f.Latencies), slices.Clone(f.Exclusions)
-	for i := range f.Vectors {
-		f.Vectors[i].RV = slices.Clone(f.Vectors[i].RV)
+// root is a part of the content of a message.
+type root struct {
+	name   string
+	change func(*causal.Message, func(reflect.Value))
+}
+
+// rootsOf returns the shared fields of a message, or each field of its body.
+func rootsOf(m *causal.Message) (roots []root) {
+	if m.Body() == nil {
+		return []root{{"", func(m *causal.Message, change func(reflect.Value)) {
+			change(reflect.ValueOf(m.Fields()).Elem())
+		}}}
+	}
+	roots = append(roots, root{"exclusions", func(m *causal.Message, change func(reflect.Value)) {
+		change(reflect.ValueOf(&m.Fields().Exclusions).Elem())
+	}})
+	m.Body().Visit(causal.VisitorFunc(func(f causal.BodyField, _ any) {
+		roots = append(roots, root{f.Name, func(m *causal.Message, change func(reflect.Value)) {
+			changeField(m.Body(), f.Number, change)
+		}})
+	}))
+	return roots
+}
+
+func changeField(b causal.Body, number int32, change func(reflect.Value)) {
+	b.Visit(causal.VisitorFunc(func(f causal.BodyField, p any) {
+		if f.Number != number {
+			return
+		}
+		switch p := p.(type) {
+		case *uint64:
+			was := *p
+			if change(reflect.ValueOf(p).Elem()); *p > f.Max {
+				*p = was // a decoder refuses it
+			}
+		case causal.BodyParts:
+			change(reflect.ValueOf(p.List()).Elem())
+		default:
+			change(reflect.ValueOf(p).Elem())
+		}
+	}))
+}
+
+// boundsOf adds a change for each value at a bound of a value, and of what it has within.
+type boundsOf struct {
+	add func(path string, change func(v reflect.Value))
+}
+
+func (b boundsOf) walk(path string, t reflect.Value, at func(reflect.Value) reflect.Value) {
+	add := func(path string, change func(v reflect.Value)) { b.add(path, func(v reflect.Value) { change(at(v)) }) }
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			b.walk(path+"."+t.Type().Field(i).Name, t.Field(i), func(v reflect.Value) reflect.Value {
+				return at(v).Field(i)
+			})
+		}
+	case reflect.Slice:
+		if t.Len() == 0 {
+			t = reflect.MakeSlice(t.Type(), 1, 1)
+		} else {
+			add(path+" (none)", reflect.Value.SetZero)
+			add(path+" (first twice)", func(v reflect.Value) { v.Set(reflect.Append(v, v.Index(0))) })
+		}
+		if t.Type().Elem().Kind() == reflect.Uint8 {
+			add(path+" (a byte)", func(v reflect.Value) { v.SetBytes([]byte{255}) })
+			return
+		}
+		b.walk(path+"[0]", t.Index(0), func(v reflect.Value) reflect.Value {
+			if at(v).Len() == 0 {
+				at(v).Set(reflect.MakeSlice(at(v).Type(), 1, 1))
+			}
+			return at(v).Index(0)
+		})
+	case reflect.Bool:
+		add(path, func(v reflect.Value) { v.SetBool(!v.Bool()) })
+	case reflect.String:
+		for _, s := range []string{"", "x", "s", strings.Repeat("y", 1<<10)} {
+			add(path, func(v reflect.Value) { v.SetString(s) })
+		}
+	case reflect.Float64:
+		for _, x := range []float64{0, -1, math.MaxFloat64, math.Inf(1), math.NaN()} {
+			add(path, func(v reflect.Value) { v.SetFloat(x) })
+		}
+	case reflect.Int64:
+		for _, x := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
+			add(path, func(v reflect.Value) { v.SetInt(x) })
+		}
+	default:
+		is := t.Uint()
+		for _, x := range []uint64{0, 1, 2, is + 1, is - 1, is | 1<<60, 16, 17, topology.Slots - 1, topology.Slots,
+			math.MaxUint16, math.MaxUint32, causal.MaxCounter, causal.MaxCounter + 1,
+			math.MaxUint64 - 1, math.MaxUint64} {
+			if x != is && !t.OverflowUint(x) {
+				add(path, func(v reflect.Value) { v.SetUint(x) })
+			}
+		}
+	}
+}
+
+// cloneMessage returns m with a body and lists of its own.
+func cloneMessage(m *causal.Message) (c causal.Message) {
+	if err := wire.Decode(wire.Append(nil, m), &c); err != nil {
+		panic(err)
 	}
 	return c
 }

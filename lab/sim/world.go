@@ -338,8 +338,8 @@ const maxRefused = 3
 func (w *World) validate(m *causal.Message) {
 	if v, field := causal.Validate(m, w.topo); v != causal.Valid && len(w.refused) < maxRefused &&
 		!w.settings.Broken.Any() {
-		w.refused = append(w.refused, fmt.Sprintf("%s from %v to %v would be refused for its field %s: %+v", m.Kind,
-			m.From, m.To, field, *m.Fields()))
+		w.refused = append(w.refused, fmt.Sprintf("%s from %v to %v would be refused for its field %s: %+v %+v",
+			m.Kind, m.From, m.To, field, *m.Fields(), m.Body()))
 	}
 }
 

@@ -2,10 +2,10 @@ package causal
 
 import "github.com/causalstore/causalstore/topology"
 
-// Before link protocol 2, all kinds shared Fields. What is sent to a process of before, and received from one, is
-// converted here. This file, and BodyField.before, can go with protocol 1.
+// Before a kind had a body, its content was in Fields, as that of all kinds was. What is sent to a process of before,
+// and received from one, is converted here. This file, and BodyField.before, can go with link protocols 1 and 2.
 
-// sharedField names a field of Fields.
+// sharedField names a field of Shared.
 type sharedField uint8
 
 const (
@@ -19,74 +19,130 @@ const (
 	sharedDuration
 	sharedErr
 	sharedMap
+	sharedReachIncarnation // a Reach is two versions; the zero Reach none
+	sharedReachChanges
 	sharedClean
 	sharedHit
+	sharedOlder
+	sharedVersionOnly
 	sharedKey
-	sharedData // of the record's value
+	sharedData    // of the record's value
+	sharedVersion // of the record
 	sharedRecord
 	sharedMoved
+	sharedNames // keys of Moved
 	sharedVersions
 	sharedDeps
+	sharedDep // the only one
+	sharedVectors
+	sharedLatencies // the two numbers of each round trip
+	sharedMarks     // of shards, as versions
+	sharedRanges    // of keys, as the data of the record's value
 )
 
-// WithoutBody returns m with its body in Fields.
-func (m *Message) WithoutBody() Message {
-	if m.body == nil {
-		return *m
-	}
-	c := Message{Kind: m.Kind, From: m.From, To: m.To, fields: Fields{Exclusions: m.fields.Exclusions}}
-	m.body.Visit(&sharedFields{f: &c.fields})
-	return c
+// Shared is the content of a message of any kind, as it was before some kinds had bodies.
+type Shared struct {
+	Fields
+	Former
 }
 
-// MakeBody gives m a body if its kind has one and it has none: its content is in Fields.
-func (m *Message) MakeBody() {
-	if m.body != nil {
+// Former are the fields that only kinds have used that have bodies now.
+type Former struct {
+	Latencies []float64
+	Moved     []Moved
+}
+
+// Shared returns the content of m as it was before its kind had a body.
+func (m *Message) Shared() Shared {
+	if m.body == nil {
+		return Shared{Fields: m.fields}
+	}
+	s := sharedFields{of: &Shared{Fields: Fields{Exclusions: m.fields.Exclusions}}}
+	m.body.Visit(VisitorFunc(s.visit))
+	return *s.of
+}
+
+// MakeBody gives m a body if its kind has one and it has none: its content is in Fields, and former.
+func (m *Message) MakeBody(former Former) {
+	if m.body != nil || !hasBody(m.Kind) {
 		return
 	}
-	b := NewBody(m.Kind)
-	if b == nil {
-		return
-	}
-	b.Visit(&sharedFields{f: &m.fields, toBody: true})
+	b, s := NewBody(m.Kind), sharedFields{of: &Shared{m.fields, former}, toBody: true}
+	b.Visit(VisitorFunc(s.visit))
 	m.body, m.fields = b, Fields{Exclusions: m.fields.Exclusions}
 }
 
-// sharedFields copies the fields of a body to Fields, or back.
+// sharedFields copies the fields of a body to Shared, or back.
 type sharedFields struct {
-	f      *Fields
+	of     *Shared
 	toBody bool
 }
 
-// Number implements BodyVisitor.
-func (s *sharedFields) Number(f BodyField, is uint64) (n uint64, set bool) {
-	if s.toBody {
-		return min(s.number(f.before), f.Max), true
+// visit is a VisitorFunc.
+func (s *sharedFields) visit(f BodyField, p any) {
+	if !f.IsShared() {
+		return
 	}
-	s.setNumber(f.before, is)
-	return 0, false
+	switch p := p.(type) {
+	case *uint64:
+		if s.toBody {
+			*p = min(s.number(f.before), f.Max)
+		} else {
+			s.setNumber(f.before, *p)
+		}
+	case *HLC:
+		exchange(s, p, s.time(f.before))
+	case *bool:
+		exchange(s, p, s.flag(f.before))
+	case *string:
+		s.text(f.before, p)
+	case *[]string:
+		s.names(p)
+	case *[]byte:
+		exchange(s, p, &s.of.Record.Value.Data)
+	case *Record:
+		exchange(s, p, &s.of.Record)
+	case *[]Moved:
+		exchange(s, p, &s.of.Moved)
+	case *Version:
+		exchange(s, p, &s.of.Record.Version)
+	case *[]Version:
+		exchange(s, p, &s.of.Versions)
+	case *Dep:
+		s.dep(p)
+	case *[]Dep:
+		exchange(s, p, &s.of.Deps)
+	case *[]VectorEntry:
+		exchange(s, p, &s.of.Vectors)
+	case BodyParts:
+		s.parts(p.List())
+	}
 }
 
 func (s *sharedFields) number(which sharedField) uint64 {
 	switch which {
 	case sharedID:
-		return s.f.ID
+		return s.of.ID
 	case sharedSession:
-		return s.f.Session
+		return s.of.Session
 	case sharedSeq:
-		return s.f.Seq
+		return s.of.Seq
 	case sharedEpoch:
-		return s.f.Epoch
+		return s.of.Epoch
 	case sharedHash:
-		return s.f.Hash
+		return s.of.Hash
 	case sharedCut:
-		return uint64(s.f.Cut)
+		return uint64(s.of.Cut)
 	case sharedDuration:
-		return uint64(s.f.Duration)
+		return uint64(s.of.Duration)
 	case sharedErr:
-		return uint64(s.f.Err)
+		return uint64(s.of.Err)
 	case sharedMap:
-		return uint64(s.f.Map)
+		return uint64(s.of.Map)
+	case sharedReachIncarnation, sharedReachChanges:
+		if vs := s.of.Versions; len(vs) == 2 {
+			return uint64(vs[which-sharedReachIncarnation].HLC)
+		}
 	}
 	return 0
 }
@@ -94,70 +150,107 @@ func (s *sharedFields) number(which sharedField) uint64 {
 func (s *sharedFields) setNumber(which sharedField, n uint64) {
 	switch which {
 	case sharedID:
-		s.f.ID = n
+		s.of.ID = n
 	case sharedSession:
-		s.f.Session = n
+		s.of.Session = n
 	case sharedSeq:
-		s.f.Seq = n
+		s.of.Seq = n
 	case sharedEpoch:
-		s.f.Epoch = n
+		s.of.Epoch = n
 	case sharedHash:
-		s.f.Hash = n
+		s.of.Hash = n
 	case sharedCut:
-		s.f.Cut = HLC(n)
+		s.of.Cut = HLC(n)
 	case sharedDuration:
-		s.f.Duration = int64(n)
+		s.of.Duration = int64(n)
 	case sharedErr:
-		s.f.Err = ErrCode(n)
+		s.of.Err = ErrCode(n)
 	case sharedMap:
-		s.f.Map = topology.MapID(n)
+		s.of.Map = topology.MapID(n)
+	case sharedReachIncarnation, sharedReachChanges:
+		if n != 0 && s.of.Versions == nil {
+			s.of.Versions = make([]Version, 2)
+		}
+		if n != 0 {
+			s.of.Versions[which-sharedReachIncarnation].HLC = HLC(n)
+		}
 	}
 }
 
-// Time implements BodyVisitor.
-func (s *sharedFields) Time(f BodyField, p *HLC) {
-	if f.before == sharedCut {
-		exchange(s, p, &s.f.Cut)
-		return
+func (s *sharedFields) time(which sharedField) *HLC {
+	if which == sharedCut {
+		return &s.of.Cut
 	}
-	exchange(s, p, &s.f.HLC)
+	return &s.of.HLC
 }
 
-// Flag implements BodyVisitor.
-func (s *sharedFields) Flag(f BodyField, p *bool) {
-	if f.before == sharedHit {
-		exchange(s, p, &s.f.Hit)
-		return
+func (s *sharedFields) flag(which sharedField) *bool {
+	switch which {
+	case sharedHit:
+		return &s.of.Hit
+	case sharedOlder:
+		return &s.of.Older
+	case sharedVersionOnly:
+		return &s.of.VersionOnly
 	}
-	exchange(s, p, &s.f.Clean)
+	return &s.of.Clean
 }
 
-// Text implements BodyVisitor.
-func (s *sharedFields) Text(f BodyField, p *string) {
+func (s *sharedFields) text(which sharedField, p *string) {
 	switch {
-	case f.before == sharedKey:
-		exchange(s, p, &s.f.Key)
+	case which == sharedKey:
+		exchange(s, p, &s.of.Key)
 	case s.toBody:
-		*p = string(s.f.Record.Value.Data)
+		*p = string(s.of.Record.Value.Data)
 	case *p != "":
-		s.f.Record.Value.Data = []byte(*p)
+		s.of.Record.Value.Data = []byte(*p)
 	}
 }
 
-// Bytes implements BodyVisitor.
-func (s *sharedFields) Bytes(_ BodyField, p *[]byte) { exchange(s, p, &s.f.Record.Value.Data) }
+func (s *sharedFields) names(p *[]string) {
+	if s.toBody {
+		for i := range s.of.Moved {
+			*p = append(*p, s.of.Moved[i].Key)
+		}
+		return
+	}
+	for _, name := range *p {
+		s.of.Moved = append(s.of.Moved, Moved{Key: name})
+	}
+}
 
-// Record implements BodyVisitor.
-func (s *sharedFields) Record(_ BodyField, p *Record) { exchange(s, p, &s.f.Record) }
+func (s *sharedFields) dep(p *Dep) {
+	switch {
+	case !s.toBody:
+		s.of.Deps = []Dep{*p}
+	case len(s.of.Deps) > 0:
+		*p = s.of.Deps[0]
+	}
+}
 
-// Records implements BodyVisitor.
-func (s *sharedFields) Records(_ BodyField, p *[]Moved) { exchange(s, p, &s.f.Moved) }
-
-// Versions implements BodyVisitor.
-func (s *sharedFields) Versions(_ BodyField, p *[]Version) { exchange(s, p, &s.f.Versions) }
-
-// Deps implements BodyVisitor.
-func (s *sharedFields) Deps(_ BodyField, p *[]Dep) { exchange(s, p, &s.f.Deps) }
+// parts copies a list of parts, given as a pointer to it.
+func (s *sharedFields) parts(list any) {
+	switch p := list.(type) {
+	case *[]ShardMark:
+		if s.toBody {
+			*p = decodeMarks(s.of.Versions)
+		} else {
+			s.of.Versions = encodeMarks(*p)
+		}
+	case *[]KeyRange:
+		if s.toBody {
+			*p = rangesOf(s.of.Record)
+		} else {
+			s.of.Record = KeyRanges(*p).record()
+		}
+	case *[]RoundTrip:
+		if s.toBody {
+			*p = decodeRoundTrips(s.of.Latencies)
+		} else {
+			s.of.Latencies = encodeRoundTrips(*p)
+		}
+	}
+}
 
 func exchange[T any](s *sharedFields, body, shared *T) {
 	if s.toBody {
@@ -165,4 +258,19 @@ func exchange[T any](s *sharedFields, body, shared *T) {
 	} else {
 		*shared = *body
 	}
+}
+
+// encodeRoundTrips stores round trips as two numbers each.
+func encodeRoundTrips(trips []RoundTrip) (ms []float64) {
+	for _, r := range trips {
+		ms = append(ms, r.Ms, r.ExpectedMs)
+	}
+	return ms
+}
+
+func decodeRoundTrips(ms []float64) (trips []RoundTrip) {
+	for ; len(ms) >= 2; ms = ms[2:] {
+		trips = append(trips, RoundTrip{ms[0], ms[1]})
+	}
+	return trips
 }

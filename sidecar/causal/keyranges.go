@@ -12,8 +12,24 @@ type KeyRange struct {
 	From, To string
 }
 
+// Visit implements Body.
+func (r *KeyRange) Visit(v BodyVisitor) {
+	v.Text(BodyField{Number: 1, Name: "from", rule: anything}, &r.From)
+	v.Text(BodyField{Number: 2, Name: "to", rule: anything}, &r.To)
+}
+
 // KeyRanges are sorted, and do not touch each other.
 type KeyRanges []KeyRange
+
+// areSorted reports whether they are, and none is empty.
+func (rs KeyRanges) areSorted() bool {
+	for i, r := range rs {
+		if r.isEmpty() || i > 0 && (rs[i-1].To == "" || rs[i-1].To >= r.From) {
+			return false
+		}
+	}
+	return true
+}
 
 // MaxKeyRanges bounds the ranges that a shard tells of, and MaxKeyRangesBytes their size as Encode returns them.
 const MaxKeyRanges, MaxKeyRangesBytes = 256, 1 << 20
@@ -124,11 +140,11 @@ func ParseKeyRanges(b []byte) (rs KeyRanges, err error) {
 	return rs, err
 }
 
-// record returns the ranges in the form in which messages carry them.
+// record returns the ranges in the form in which messages of link protocols 1 and 2 carry them.
 func (rs KeyRanges) record() Record { return Record{Value: Value{Data: rs.Encode()}} }
 
-// rangesOf returns the ranges that a message carries. Whatever a peer sends, they are sorted, and do not touch each
-// other; what cannot be read is all keys.
+// rangesOf returns the ranges that such a message carries. Whatever a peer sends, they are sorted, and do not touch
+// each other; what cannot be read is all keys.
 func rangesOf(r Record) KeyRanges {
 	rs, err := ParseKeyRanges(r.Value.Data)
 	if err != nil {

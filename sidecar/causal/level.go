@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Level is what a read asks for: which version it may return, and what that does to its session. It belongs to an
-// operation; which rings may be read belongs to the deployment (Binding). What the sessions of a sidecar do for each
-// level is in package session, and what a history must show in package history, a file for each.
+// Level is what a read asks for: which version it may return, and what that does to its session. It is not the Level of
+// the API of Kubernetes, which is what a store promises; there, this one is Reads. It belongs to an operation; which
+// rings may be read belongs to the deployment (Binding). What the sessions of a sidecar do for each level is in package
+// session, and what a history must show in package history, a file for each.
 type Level uint8
 
 // The levels.

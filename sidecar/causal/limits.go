@@ -61,33 +61,54 @@ func (m *Message) MaxEncodedSize() int {
 	f := &m.fields
 	n := maxOverheadBytes + len(f.Key) + maxRecordBytes + len(f.Record.Value.Data) + maxDepBytes*len(f.Deps) +
 		(2+maxVersionBytes)*len(f.Versions) +
-		8*len(f.Latencies) + 5*len(f.Exclusions) + m.sizeOfBody().most
+		5*len(f.Exclusions) + m.sizeOfBody().most
 	for i := range f.Vectors {
 		n += maxVectorBytes + 8*len(f.Vectors[i].RV)
-	}
-	for i := range f.Moved {
-		n += maxMovedBytes + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
 	}
 	return n
 }
 
 // FitsMessage reports whether a message is within the bounds that every reader takes.
 func (m *Message) FitsMessage() bool {
-	return m.MaxEncodedSize() <= MaxMessageBytes && m.Deps() <= MaxDeps
+	return m.MaxEncodedSize() <= MaxMessageBytes && m.Lists().Deps <= MaxDeps
 }
 
-// Deps returns the number of dependencies that m lists.
-func (m *Message) Deps() int { return len(m.fields.Deps) + m.sizeOfBody().deps }
+// Lists is what the lists of a message have.
+type Lists struct {
+	Deps    int           // how many dependencies
+	Slot    topology.Slot // the greatest one of the dependencies
+	Longest int           // the length of the longest list of something else
+	Rings   int           // the greatest number of rings in a vector
+}
 
-// GreatestBodySlot returns the greatest slot of the dependencies in the body of m.
-func (m *Message) GreatestBodySlot() topology.Slot { return m.sizeOfBody().slot }
+// Lists returns what the lists of m have.
+func (m *Message) Lists() Lists {
+	l := m.sizeOfBody().Lists
+	l.addDeps(m.fields.Deps)
+	l.addVectors(m.fields.Vectors)
+	l.Longest = max(l.Longest, len(m.fields.Versions))
+	return l
+}
+
+func (l *Lists) addDeps(deps []Dep) {
+	l.Deps += len(deps)
+	for i := range deps {
+		l.Slot = max(l.Slot, deps[i].Slot)
+	}
+}
+
+func (l *Lists) addVectors(entries []VectorEntry) {
+	l.Longest = max(l.Longest, len(entries))
+	for i := range entries {
+		l.Rings = max(l.Rings, len(entries[i].RV))
+	}
+}
 
 // bodySize is a BodyVisitor that measures a body.
 type bodySize struct {
+	Lists
 	most    int // what the encoding takes at most, in bytes
 	payload int // the key and the value
-	deps    int
-	slot    topology.Slot // the greatest one of the dependencies
 }
 
 // maxFieldBytes is what the tag of a field of a body takes at most, and a number or the length of something else.
@@ -121,10 +142,21 @@ func (s *bodySize) Time(BodyField, *HLC) { s.most += maxFieldBytes }
 // Flag implements BodyVisitor.
 func (s *bodySize) Flag(BodyField, *bool) { s.most += maxFieldBytes }
 
+// Float implements BodyVisitor.
+func (s *bodySize) Float(BodyField, *float64) { s.most += maxFieldBytes }
+
 // Text implements BodyVisitor.
 func (s *bodySize) Text(_ BodyField, p *string) {
 	s.most += maxFieldBytes + len(*p)
 	s.payload += len(*p)
+}
+
+// Texts implements BodyVisitor.
+func (s *bodySize) Texts(_ BodyField, p *[]string) {
+	s.Longest = max(s.Longest, len(*p))
+	for _, text := range *p {
+		s.most += maxFieldBytes + len(text)
+	}
 }
 
 // Bytes implements BodyVisitor.
@@ -141,19 +173,46 @@ func (s *bodySize) Record(_ BodyField, p *Record) {
 
 // Records implements BodyVisitor.
 func (s *bodySize) Records(_ BodyField, p *[]Moved) {
+	s.Longest = max(s.Longest, len(*p))
 	for i := range *p {
 		s.most += maxFieldBytes + maxMovedBytes + len((*p)[i].Key) + len((*p)[i].Record.Value.Data)
 	}
 }
 
+// Version implements BodyVisitor.
+func (s *bodySize) Version(BodyField, *Version) { s.most += maxFieldBytes + maxVersionBytes }
+
 // Versions implements BodyVisitor.
-func (s *bodySize) Versions(_ BodyField, p *[]Version) { s.most += len(*p) * (3 + maxVersionBytes) }
+func (s *bodySize) Versions(_ BodyField, p *[]Version) {
+	s.Longest = max(s.Longest, len(*p))
+	s.most += len(*p) * (3 + maxVersionBytes)
+}
+
+// Dep implements BodyVisitor.
+func (s *bodySize) Dep(_ BodyField, p *Dep) {
+	s.Slot = max(s.Slot, p.Slot)
+	s.most += maxFieldBytes + maxDepBytes
+}
 
 // Deps implements BodyVisitor.
 func (s *bodySize) Deps(_ BodyField, p *[]Dep) {
+	s.addDeps(*p)
 	s.most += len(*p) * (1 + maxDepBytes)
-	s.deps += len(*p)
+}
+
+// Vectors implements BodyVisitor.
+func (s *bodySize) Vectors(_ BodyField, p *[]VectorEntry) {
+	s.addVectors(*p)
 	for i := range *p {
-		s.slot = max(s.slot, (*p)[i].Slot)
+		s.most += maxFieldBytes + maxVectorBytes + 8*len((*p)[i].RV)
+	}
+}
+
+// Parts implements BodyVisitor.
+func (s *bodySize) Parts(_ BodyField, l BodyParts) {
+	s.Longest = max(s.Longest, l.Len())
+	for i := range l.Len() {
+		s.most += maxFieldBytes
+		l.At(i).Visit(s)
 	}
 }

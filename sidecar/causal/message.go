@@ -183,13 +183,11 @@ type Fields struct {
 	Cut      HLC
 	Duration int64 // nanoseconds
 
-	Key       string
-	Record    Record
-	Deps      []Dep
-	Versions  []Version
-	Vectors   []VectorEntry
-	Latencies []float64
-	Moved     []Moved
+	Key      string
+	Record   Record
+	Deps     []Dep
+	Versions []Version
+	Vectors  []VectorEntry
 	// Exclusions, in a message of any kind, are those that the sender applies.
 	Exclusions Exclusions
 }

@@ -50,17 +50,27 @@ type PastReply struct {
 
 // Message returns r as a message.
 func (r PastReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPastReply, From: from, To: to,
-		fields: Fields{ID: r.ID, Clean: r.HadData, Epoch: r.Incarnation, HLC: r.Above, Seq: r.Away, Hit: r.HasAll,
-			Map: r.Map, Older: r.Vouches, VersionOnly: r.Accepted, Record: r.Lacks.record()}}
+	return bodyMessage(KindPastReply, from, to, &r)
 }
 
 // PastReply returns the content of a message of KindPastReply.
-func (m *Message) PastReply() PastReply {
-	f := &m.fields
-	return PastReply{ID: f.ID, HadData: f.Clean, Incarnation: f.Epoch, Above: f.HLC, Away: f.Seq, HasAll: f.Hit,
-		Map: f.Map, Vouches: f.Older, Accepted: f.VersionOnly, Lacks: rangesOf(f.Record)}
+func (m *Message) PastReply() PastReply { return bodyOf[PastReply](m) }
+
+// Visit implements Body.
+func (r *PastReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &r.ID)
+	v.Flag(BodyField{Number: 2, Name: "had_data", rule: anything, before: sharedClean}, &r.HadData)
+	visitNumber(v, BodyField{Number: 3, Name: "incarnation", rule: counter, before: sharedEpoch}, &r.Incarnation)
+	v.Time(BodyField{Number: 4, Name: "above", rule: anything, before: sharedHLC}, &r.Above)
+	visitNumber(v, BodyField{Number: 5, Name: "away", rule: coordinatorSet, before: sharedSeq}, &r.Away)
+	v.Flag(BodyField{Number: 6, Name: "has_all", rule: anything, before: sharedHit}, &r.HasAll)
+	visitNumber(v, BodyField{Number: 7, Name: "map", rule: anything, before: sharedMap}, &r.Map)
+	v.Flag(BodyField{Number: 8, Name: "vouches", rule: anything, before: sharedOlder}, &r.Vouches)
+	visitParts(v, BodyField{Number: 9, Name: "lacks", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&r.Lacks))
+	v.Flag(BodyField{Number: 10, Name: "accepted", rule: anything, before: sharedVersionOnly}, &r.Accepted)
 }
+
+func (r *PastReply) slotMap() topology.MapID { return r.Map }
 
 // ShardMark is what a coordinator remembers of the past of a shard, so that the shard cannot come back empty without
 // being noticed.
@@ -76,8 +86,18 @@ type ShardMark struct {
 	Lost uint64
 }
 
-// encodeMarks stores marks in the form of versions: twice the incarnation, plus one if there is data, and the data
-// center and index of the shard. A second version of the same shard is the incarnation that has found its data lost.
+// Visit implements Body.
+func (m *ShardMark) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "dc", rule: aDC}, &m.DC)
+	visitNumber(v, BodyField{Number: 2, Name: "index", rule: shardIndex}, &m.Index)
+	visitNumber(v, BodyField{Number: 3, Name: "incarnation", rule: counter}, &m.Incarnation)
+	v.Flag(BodyField{Number: 4, Name: "has_data", rule: anything}, &m.HasData)
+	visitNumber(v, BodyField{Number: 5, Name: "lost", rule: counter}, &m.Lost)
+}
+
+// encodeMarks stores marks as link protocols 1 and 2 do, in the form of versions: twice the incarnation, plus one if
+// there is data, and the data center and index of the shard. A second version of the same shard is the incarnation that
+// has found its data lost.
 func encodeMarks(marks []ShardMark) (vs []Version) {
 	for _, m := range marks {
 		v := Version{HLC: HLC(m.Incarnation << 1), Origin: topology.Origin(uint32(m.DC)<<16 | uint32(m.Index)&0xffff)}

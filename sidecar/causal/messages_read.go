@@ -175,11 +175,16 @@ type CutNotice struct{ Cut HLC }
 
 // Message returns c as a message.
 func (c CutNotice) Message(from, to topology.Node) Message {
-	return Message{Kind: KindCut, From: from, To: to, fields: Fields{Cut: c.Cut}}
+	return bodyMessage(KindCut, from, to, &c)
 }
 
 // CutNotice returns the content of a message of KindCut.
-func (m *Message) CutNotice() CutNotice { return CutNotice{Cut: m.fields.Cut} }
+func (m *Message) CutNotice() CutNotice { return bodyOf[CutNotice](m) }
+
+// Visit implements Body.
+func (c *CutNotice) Visit(v BodyVisitor) {
+	v.Time(BodyField{Number: 1, Name: "cut", rule: anything, before: sharedCut}, &c.Cut)
+}
 
 // Count asks a middleman how many keys it holds.
 type Count struct{ ID uint64 }
@@ -217,6 +222,8 @@ func (c *CountReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 3, Name: "err", rule: knownErr, before: sharedErr}, &c.Err)
 }
 
+func (c *CountReply) requestID() uint64 { return c.ID }
+
 // Scan asks a middleman for the names of some of the keys that it holds.
 type Scan struct {
 	ID uint64
@@ -235,16 +242,24 @@ type Scan struct {
 }
 
 // Message returns s as a message.
-func (s Scan) Message(from, to topology.Node) Message {
-	return Message{Kind: KindScan, From: from, To: to,
-		fields: Fields{ID: s.ID, Key: s.After, Seq: s.Limit, HLC: s.Seen, Map: s.Map, Record: s.Wanted.record()}}
-}
+func (s Scan) Message(from, to topology.Node) Message { return bodyMessage(KindScan, from, to, &s) }
 
 // Scan returns the content of a message of KindScan.
-func (m *Message) Scan() Scan {
-	return Scan{ID: m.fields.ID, After: m.fields.Key, Limit: m.fields.Seq, Seen: m.fields.HLC, Map: m.fields.Map,
-		Wanted: rangesOf(m.fields.Record)}
+func (m *Message) Scan() Scan { return bodyOf[Scan](m) }
+
+// Visit implements Body.
+func (s *Scan) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &s.ID)
+	v.Text(BodyField{Number: 2, Name: "after", rule: anything, before: sharedKey}, &s.After)
+	visitNumber(v, BodyField{Number: 3, Name: "limit", rule: anything, before: sharedSeq}, &s.Limit)
+	v.Time(BodyField{Number: 4, Name: "seen", rule: anything, before: sharedHLC}, &s.Seen)
+	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &s.Map)
+	visitParts(v, BodyField{Number: 6, Name: "wanted", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&s.Wanted))
 }
+
+func (s *Scan) slotMap() topology.MapID { return s.Map }
+
+func (s *Scan) key() string { return s.After }
 
 // ScanReply answers a Scan. It names every key that was in storage all the time since the Scan with an empty After,
 // once Next is empty, and perhaps others: only a read tells whether a key exists.
@@ -266,34 +281,34 @@ type ScanReply struct {
 
 // Message returns r as a message.
 func (r ScanReply) Message(from, to topology.Node) Message {
-	f := Fields{ID: r.ID, Key: r.Next, Err: r.Err, Map: r.Map, HLC: r.Horizon, Hit: r.TellsHorizon,
-		Record: r.Lacks.record()}
-	if len(r.Keys) > 0 {
-		f.Moved = make([]Moved, len(r.Keys))
-		for i, key := range r.Keys {
-			f.Moved[i].Key = key
-		}
-	}
-	return Message{Kind: KindScanReply, From: from, To: to, fields: f}
+	return bodyMessage(KindScanReply, from, to, &r)
 }
 
 // ScanReply returns the content of a message of KindScanReply.
-func (m *Message) ScanReply() ScanReply {
-	r := ScanReply{ID: m.fields.ID, Next: m.fields.Key, Err: m.fields.Err, Map: m.fields.Map, Horizon: m.fields.HLC,
-		TellsHorizon: m.fields.Hit, Lacks: rangesOf(m.fields.Record)}
-	if len(m.fields.Moved) > 0 {
-		r.Keys = make([]string, len(m.fields.Moved))
-		for i := range m.fields.Moved {
-			r.Keys[i] = m.fields.Moved[i].Key
-		}
-	}
-	return r
+func (m *Message) ScanReply() ScanReply { return bodyOf[ScanReply](m) }
+
+// Visit implements Body.
+func (r *ScanReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &r.ID)
+	v.Texts(BodyField{Number: 2, Name: "keys", rule: anything, before: sharedNames}, &r.Keys)
+	v.Text(BodyField{Number: 3, Name: "next", rule: anything, before: sharedKey}, &r.Next)
+	visitNumber(v, BodyField{Number: 4, Name: "err", rule: knownErr, before: sharedErr}, &r.Err)
+	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &r.Map)
+	v.Time(BodyField{Number: 6, Name: "horizon", rule: anything, before: sharedHLC}, &r.Horizon)
+	v.Flag(BodyField{Number: 7, Name: "tells_horizon", rule: anything, before: sharedHit}, &r.TellsHorizon)
+	visitParts(v, BodyField{Number: 8, Name: "lacks", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&r.Lacks))
 }
+
+func (r *ScanReply) slotMap() topology.MapID { return r.Map }
+
+func (r *ScanReply) key() string { return r.Next }
+
+func (r *ScanReply) requestID() uint64 { return r.ID }
 
 // RequestID returns the id of the request that a reply to a sidecar answers.
 func (m *Message) RequestID() uint64 {
-	if c, ok := m.body.(*CountReply); ok {
-		return c.ID
+	if b, ok := m.body.(interface{ requestID() uint64 }); ok {
+		return b.requestID()
 	}
 	return m.fields.ID
 }

@@ -2,7 +2,6 @@ package causal
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/causalstore/causalstore/topology"
 )
@@ -61,15 +60,22 @@ type DepProbe struct {
 
 // Message returns p as a message.
 func (p DepProbe) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepProbe, From: from, To: to,
-		fields: Fields{ID: p.ID, Epoch: p.Incarnation, Deps: []Dep{p.Dep}, Clean: p.Lane, Map: p.Map}}
+	return bodyMessage(KindDepProbe, from, to, &p)
 }
 
 // DepProbe returns the content of a message of KindDepProbe.
-func (m *Message) DepProbe() DepProbe {
-	return DepProbe{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean,
-		Map: m.fields.Map}
+func (m *Message) DepProbe() DepProbe { return bodyOf[DepProbe](m) }
+
+// Visit implements Body.
+func (p *DepProbe) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: counter, before: sharedID}, &p.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "incarnation", rule: counter, before: sharedEpoch}, &p.Incarnation)
+	v.Dep(BodyField{Number: 3, Name: "dep", rule: dependency, before: sharedDep}, &p.Dep)
+	v.Flag(BodyField{Number: 4, Name: "lane", rule: anything, before: sharedClean}, &p.Lane)
+	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &p.Map)
 }
+
+func (p *DepProbe) slotMap() topology.MapID { return p.Map }
 
 // DepMissing answers a DepProbe: when it arrived, the dependency had never been met in this ring.
 type DepMissing struct {
@@ -82,20 +88,18 @@ type DepMissing struct {
 
 // Message returns d as a message.
 func (d DepMissing) Message(from, to topology.Node) Message {
-	return Message{Kind: KindDepMissing, From: from, To: to,
-		fields: Fields{ID: d.ID, Epoch: d.Incarnation, Deps: []Dep{d.Dep}, Clean: d.Lane}}
+	return bodyMessage(KindDepMissing, from, to, &d)
 }
 
 // DepMissing returns the content of a message of KindDepMissing.
-func (m *Message) DepMissing() DepMissing {
-	return DepMissing{ID: m.fields.ID, Incarnation: m.fields.Epoch, Dep: m.onlyDep(), Lane: m.fields.Clean}
-}
+func (m *Message) DepMissing() DepMissing { return bodyOf[DepMissing](m) }
 
-func (m *Message) onlyDep() Dep {
-	if len(m.fields.Deps) == 0 {
-		return Dep{}
-	}
-	return m.fields.Deps[0]
+// Visit implements Body.
+func (d *DepMissing) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: counter, before: sharedID}, &d.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "incarnation", rule: counter, before: sharedEpoch}, &d.Incarnation)
+	v.Dep(BodyField{Number: 3, Name: "dep", rule: dependency, before: sharedDep}, &d.Dep)
+	v.Flag(BodyField{Number: 4, Name: "lane", rule: anything, before: sharedClean}, &d.Lane)
 }
 
 func (m *Message) onlyVersion() Version {
@@ -152,19 +156,25 @@ type Subscribe struct{}
 
 // Message returns s as a message.
 func (s Subscribe) Message(from, to topology.Node) Message {
-	return Message{Kind: KindSubscribe, From: from, To: to}
+	return bodyMessage(KindSubscribe, from, to, &s)
 }
+
+// Visit implements Body.
+func (s *Subscribe) Visit(BodyVisitor) {}
 
 // Ping asks a middleman for a Pong: to measure the round trip, or to learn its slot map.
 type Ping struct{ ID uint64 }
 
 // Message returns p as a message.
-func (p Ping) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPing, From: from, To: to, fields: Fields{ID: p.ID}}
-}
+func (p Ping) Message(from, to topology.Node) Message { return bodyMessage(KindPing, from, to, &p) }
 
 // Ping returns the content of a message of KindPing.
-func (m *Message) Ping() Ping { return Ping{ID: m.fields.ID} }
+func (m *Message) Ping() Ping { return bodyOf[Ping](m) }
+
+// Visit implements Body.
+func (p *Ping) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &p.ID)
+}
 
 // Pong answers a Ping.
 type Pong struct {
@@ -174,12 +184,18 @@ type Pong struct {
 }
 
 // Message returns p as a message.
-func (p Pong) Message(from, to topology.Node) Message {
-	return Message{Kind: KindPong, From: from, To: to, fields: Fields{ID: p.ID, Map: p.Map}}
-}
+func (p Pong) Message(from, to topology.Node) Message { return bodyMessage(KindPong, from, to, &p) }
 
 // Pong returns the content of a message of KindPong.
-func (m *Message) Pong() Pong { return Pong{ID: m.fields.ID, Map: m.fields.Map} }
+func (m *Message) Pong() Pong { return bodyOf[Pong](m) }
+
+// Visit implements Body.
+func (p *Pong) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &p.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "map", rule: anything, before: sharedMap}, &p.Map)
+}
+
+func (p *Pong) slotMap() topology.MapID { return p.Map }
 
 // Latencies tells the nodes of a data center the round trips to all data centers.
 type Latencies struct{ RoundTrips []RoundTrip }
@@ -195,19 +211,21 @@ type RoundTrip struct {
 
 // Message returns l as a message.
 func (l Latencies) Message(from, to topology.Node) Message {
-	ms := make([]float64, 0, 2*len(l.RoundTrips))
-	for _, r := range l.RoundTrips {
-		ms = append(ms, r.Ms, r.ExpectedMs)
-	}
-	return Message{Kind: KindLatencies, From: from, To: to, fields: Fields{Latencies: ms}}
+	return bodyMessage(KindLatencies, from, to, &l)
 }
 
 // Latencies returns the content of a message of KindLatencies.
-func (m *Message) Latencies() (l Latencies) {
-	for pair := range slices.Chunk(m.fields.Latencies[:len(m.fields.Latencies)&^1], 2) {
-		l.RoundTrips = append(l.RoundTrips, RoundTrip{pair[0], pair[1]})
-	}
-	return l
+func (m *Message) Latencies() Latencies { return bodyOf[Latencies](m) }
+
+// Visit implements Body.
+func (l *Latencies) Visit(v BodyVisitor) {
+	visitParts(v, BodyField{Number: 1, Name: "round_trips", rule: roundTrips, before: sharedLatencies}, &l.RoundTrips)
+}
+
+// Visit implements Body.
+func (r *RoundTrip) Visit(v BodyVisitor) {
+	v.Float(BodyField{Number: 1, Name: "ms", rule: finite}, &r.Ms)
+	v.Float(BodyField{Number: 2, Name: "expected_ms", rule: finite}, &r.ExpectedMs)
 }
 
 // Term is sent by a coordinator that is away to its leader, to join or to confirm that it has left.
@@ -227,14 +245,20 @@ type Term struct {
 
 // Message returns t as a message.
 func (t Term) Message(from, to topology.Node) Message {
-	return Message{Kind: KindTerm, From: from, To: to,
-		fields: Fields{ID: t.ID, Seq: t.Term, HLC: t.UpTo, Clean: t.Join, Hit: t.New, Versions: encodeMarks(t.Shards)}}
+	return bodyMessage(KindTerm, from, to, &t)
 }
 
 // Term returns the content of a message of KindTerm.
-func (m *Message) Term() Term {
-	f := &m.fields
-	return Term{ID: f.ID, Term: f.Seq, UpTo: f.HLC, Join: f.Clean, New: f.Hit, Shards: decodeMarks(f.Versions)}
+func (m *Message) Term() Term { return bodyOf[Term](m) }
+
+// Visit implements Body.
+func (t *Term) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &t.ID)
+	visitNumber(v, BodyField{Number: 2, Name: "term", rule: awayTerm, before: sharedSeq}, &t.Term)
+	v.Time(BodyField{Number: 3, Name: "up_to", rule: anything, before: sharedHLC}, &t.UpTo)
+	v.Flag(BodyField{Number: 4, Name: "join", rule: anything, before: sharedClean}, &t.Join)
+	v.Flag(BodyField{Number: 5, Name: "new", rule: anything, before: sharedHit}, &t.New)
+	visitParts(v, BodyField{Number: 6, Name: "shards", rule: anything, before: sharedMarks}, &t.Shards)
 }
 
 // TermReply is the leader's answer to a Term.

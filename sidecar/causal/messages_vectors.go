@@ -51,13 +51,17 @@ const MaxSealBytes = 16 << 10
 
 // Message returns v as a message.
 func (v SignedVectors) Message(from, to topology.Node) Message {
-	return Message{Kind: KindSignedVectors, From: from, To: to,
-		fields: Fields{Seq: uint64(v.DC), Vectors: v.Entries, Record: Record{Value: Value{Data: v.Seal}}}}
+	return bodyMessage(KindSignedVectors, from, to, &v)
 }
 
 // SignedVectors returns the content of a message of KindSignedVectors.
-func (m *Message) SignedVectors() SignedVectors {
-	return SignedVectors{DC: topology.DC(m.fields.Seq), Entries: m.fields.Vectors, Seal: m.fields.Record.Value.Data}
+func (m *Message) SignedVectors() SignedVectors { return bodyOf[SignedVectors](m) }
+
+// Visit implements Body.
+func (v *SignedVectors) Visit(b BodyVisitor) {
+	visitNumber(b, BodyField{Number: 1, Name: "dc", rule: aDC, before: sharedSeq}, &v.DC)
+	b.Vectors(BodyField{Number: 2, Name: "entries", rule: vectors, before: sharedVectors}, &v.Entries)
+	b.Bytes(BodyField{Number: 3, Name: "seal", rule: anything, before: sharedData}, &v.Seal)
 }
 
 // Statement returns what the seal covers. Every part has a fixed length or is preceded by it, or by whether it is

@@ -289,10 +289,11 @@ type LaneSync struct {
 	// Surpassed, if it is not 0, is a greater incarnation of the middleman, which has lost its data since. Nothing else
 	// is said then: the middleman has to begin again above that.
 	Surpassed uint64
-	// Generation is that of the log, as in PutAfter. Adopting says that it has not got to where it can say more: writes
-	// that it has salvaged are not complete. Or that the log is lost.
+	// Generation is that of the log, as in PutAfter. Recovering says that the log before it is lost, and that the
+	// recovery has not got to where more can be said: writes that were salvaged are not complete. (Nothing of this
+	// concerns the adoption of writes of a silent origin.)
 	Generation uint64
-	Adopting   bool
+	Recovering bool
 	// Reached is what the coordinator remembers of how far the storage of the shard had come. Unsure says that it has
 	// restarted since, and may have forgotten what it had heard last: of writes up to Newest, which it sends again.
 	Reached Reach
@@ -301,20 +302,31 @@ type LaneSync struct {
 
 // Message returns s as a message.
 func (s LaneSync) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLaneSync, From: from, To: to,
-		fields: Fields{Epoch: s.Incarnation, ID: s.Round, HLC: s.Newest, Cut: s.AckedUpTo, Map: s.Map, Seq: s.Away,
-			Session: s.Surpassed, Hash: s.Generation, Hit: s.Adopting, Versions: encodeReach(s.Reached),
-			Clean: s.Unsure}}
+	return bodyMessage(KindLaneSync, from, to, &s)
 }
 
 // LaneSync returns the content of a message of KindLaneSync.
-func (m *Message) LaneSync() LaneSync {
-	return LaneSync{Incarnation: m.fields.Epoch, Round: m.fields.ID, Newest: m.fields.HLC, AckedUpTo: m.fields.Cut,
-		Map: m.fields.Map, Away: m.fields.Seq,
-		Surpassed: m.fields.Session, Generation: m.fields.Hash, Adopting: m.fields.Hit,
-		Reached: decodeReach(m.fields.Versions),
-		Unsure:  m.fields.Clean}
+func (m *Message) LaneSync() LaneSync { return bodyOf[LaneSync](m) }
+
+// Visit implements Body.
+func (s *LaneSync) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "incarnation", rule: counter, before: sharedEpoch}, &s.Incarnation)
+	visitNumber(v, BodyField{Number: 2, Name: "round", rule: anything, before: sharedID}, &s.Round)
+	v.Time(BodyField{Number: 3, Name: "newest", rule: anything, before: sharedHLC}, &s.Newest)
+	v.Time(BodyField{Number: 4, Name: "acked_up_to", rule: anything, before: sharedCut}, &s.AckedUpTo)
+	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &s.Map)
+	visitNumber(v, BodyField{Number: 6, Name: "away", rule: coordinatorSet, before: sharedSeq}, &s.Away)
+	visitNumber(v, BodyField{Number: 7, Name: "surpassed", rule: counter, before: sharedSession}, &s.Surpassed)
+	visitNumber(v, BodyField{Number: 8, Name: "generation", rule: counter, before: sharedHash}, &s.Generation)
+	v.Flag(BodyField{Number: 9, Name: "recovering", rule: anything, before: sharedHit}, &s.Recovering)
+	visitNumber(v, BodyField{Number: 10, Name: "reached_incarnation", rule: counter, before: sharedReachIncarnation},
+		&s.Reached.Incarnation)
+	visitNumber(v, BodyField{Number: 11, Name: "reached_changes", rule: counter, before: sharedReachChanges},
+		&s.Reached.Changes)
+	v.Flag(BodyField{Number: 12, Name: "unsure", rule: anything, before: sharedClean}, &s.Unsure)
 }
+
+func (s *LaneSync) slotMap() topology.MapID { return s.Map }
 
 // LogGet asks a coordinator for a write that is in its log.
 type LogGet struct {
@@ -324,11 +336,19 @@ type LogGet struct {
 
 // Message returns g as a message.
 func (g LogGet) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLogGet, From: from, To: to, fields: Fields{ID: g.ID, Record: Record{Version: g.Version}}}
+	return bodyMessage(KindLogGet, from, to, &g)
 }
 
 // LogGet returns the content of a message of KindLogGet.
-func (m *Message) LogGet() LogGet { return LogGet{ID: m.fields.ID, Version: m.fields.Record.Version} }
+func (m *Message) LogGet() LogGet { return bodyOf[LogGet](m) }
+
+// Visit implements Body.
+func (g *LogGet) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &g.ID)
+	v.Version(BodyField{Number: 2, Name: "version", rule: written, before: sharedVersion}, &g.Version)
+}
+
+func (g *LogGet) speaksOf() Version { return g.Version }
 
 // LogReply answers a LogGet; ErrNotFound once the write is complete.
 type LogReply struct {
@@ -339,10 +359,19 @@ type LogReply struct {
 
 // Message returns r as a message.
 func (r LogReply) Message(from, to topology.Node) Message {
-	return Message{Kind: KindLogReply, From: from, To: to, fields: Fields{ID: r.ID, Record: r.Record, Err: r.Err}}
+	return bodyMessage(KindLogReply, from, to, &r)
 }
 
 // LogReply returns the content of a message of KindLogReply.
-func (m *Message) LogReply() LogReply {
-	return LogReply{ID: m.fields.ID, Record: m.fields.Record, Err: m.fields.Err}
+func (m *Message) LogReply() LogReply { return bodyOf[LogReply](m) }
+
+// Visit implements Body.
+func (r *LogReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &r.ID)
+	v.Record(BodyField{Number: 2, Name: "record", rule: writtenOrNone, before: sharedRecord}, &r.Record)
+	visitNumber(v, BodyField{Number: 3, Name: "err", rule: knownErr, before: sharedErr}, &r.Err)
 }
+
+func (r *LogReply) speaksOf() Version { return r.Record.Version }
+
+func (r *LogReply) requestID() uint64 { return r.ID }

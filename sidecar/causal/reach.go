@@ -102,25 +102,3 @@ func ParseLineage(b []byte) (l Lineage, err error) {
 	}
 	return l, nil
 }
-
-// encodeReach stores a Reach in the form of two versions; of the zero Reach in none.
-func encodeReach(r Reach) []Version {
-	if r == (Reach{}) {
-		return nil
-	}
-	return []Version{{HLC: HLC(r.Incarnation)}, {HLC: HLC(r.Changes)}}
-}
-
-func decodeReach(vs []Version) Reach {
-	if len(vs) != 2 {
-		return Reach{}
-	}
-	return Reach{uint64(vs[0].HLC), uint64(vs[1].HLC)}
-}
-
-// isReach reports whether versions are a Reach that a storage can have.
-func isReach(vs []Version) bool {
-	return len(vs) == 0 || len(vs) == 2 && !slices.ContainsFunc(vs, func(v Version) bool {
-		return v.Origin != 0 || v.HLC > MaxCounter
-	})
-}

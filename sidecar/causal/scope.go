@@ -7,6 +7,10 @@ import "github.com/causalstore/causalstore/topology"
 // SpeaksOnlyOf reports whether every version and every vector in m, beside dependencies, is of an origin. A version
 // that names no write is of every origin.
 func (m *Message) SpeaksOnlyOf(o topology.Origin) bool {
+	if b, ok := m.body.(interface{ speaksOf() Version }); ok {
+		v := b.speaksOf()
+		return v == (Version{}) || v.Origin == o
+	}
 	f := &m.fields
 	if v := f.Record.Version; v != (Version{}) && v.Origin != o {
 		return false

@@ -35,7 +35,7 @@ func Validate(m *Message, t *topology.Topology) (v Validity, field string) {
 	if len(f.Exclusions) > len(t.DCs) {
 		return Invalid, "Exclusions"
 	}
-	if newBody[m.Kind] != nil {
+	if hasBody(m.Kind) {
 		return validateBody(m.body, t)
 	}
 	checks := checksOf[m.Kind]
@@ -117,8 +117,8 @@ func (r rule) judgeNumber(n uint64, f *Fields, t *topology.Topology) Validity {
 			return Valid
 		}
 		last = uint64(len(t.Rings)) - 1
-	case aMap:
-		last = math.MaxUint32
+	case shardIndex:
+		last = math.MaxUint16
 	case coordinatorSet:
 		last = 1<<topology.MaxCoordinators - 1
 	case dcSet:
@@ -161,42 +161,42 @@ func knownUpTo(n, last uint64) Validity {
 func (r rule) holds(f *Fields, t *topology.Topology) bool {
 	last := topology.Origin(t.Origins())
 	switch r {
-	case written:
-		return isWrite(f.Record.Version, last)
-	case writtenOrNone:
-		return f.Record.Version.IsZero() || isWrite(f.Record.Version, last)
-	case readable:
-		return isReadable(f.Record.Version, last)
-	case oneDep:
-		return len(f.Deps) == 1 && areWrites(f.Deps, last)
+	case written, writtenOrNone, readable:
+		return r.holdsOf(f.Record.Version, last)
 	case dependencies:
 		return areWrites(f.Deps, last)
 	case oneVersion:
 		return len(f.Versions) == 1 && isWrite(f.Versions[0], last)
 	case versions:
-		for i := range f.Versions {
-			if !isWrite(f.Versions[i], last) {
-				return false
-			}
-		}
-		return true
-	case shardMarks:
-		return areMarks(f.Versions, t)
-	case reach:
-		return isReach(f.Versions)
+		return areVersions(f.Versions, last)
 	case vectors:
 		return areVectors(f.Vectors, t)
 	case lanes:
 		return areLanes(f.Vectors, last)
-	case roundTrips:
-		return areRoundTrips(f.Latencies, t)
-	case records:
-		for i := range f.Moved {
-			if !isReadable(f.Moved[i].Record.Version, last) {
-				return false
-			}
-		}
-		return true
+	}
+	return false
+}
+
+// holdsOf judges a version.
+func (r rule) holdsOf(v Version, last topology.Origin) bool {
+	switch r {
+	case written:
+		return isWrite(v, last)
+	case writtenOrNone:
+		return v.IsZero() || isWrite(v, last)
+	case readable:
+		return isReadable(v, last)
+	}
+	return false
+}
+
+// holdsOfParts judges a list as a whole. Each part is judged by its own fields besides.
+func (r rule) holdsOfParts(l BodyParts, t *topology.Topology) bool {
+	switch list := l.List().(type) {
+	case *[]RoundTrip:
+		return r == roundTrips && len(*list) <= len(t.DCs)
+	case *[]KeyRange:
+		return r == keyRanges && len(*list) <= MaxKeyRanges && KeyRanges(*list).areSorted()
 	}
 	return false
 }
@@ -211,24 +211,35 @@ func isReadable(v Version, last topology.Origin) bool {
 	return v.IsZero() || v.Origin == droppedOrigin && v.HLC != 0 || isWrite(v, last)
 }
 
-func areWrites(deps []Dep, last topology.Origin) bool {
-	for i := range deps {
-		if d := &deps[i]; !isWrite(d.Version, last) || d.Slot >= topology.Slots {
+func areVersions(vs []Version, last topology.Origin) bool {
+	for i := range vs {
+		if !isWrite(vs[i], last) {
 			return false
 		}
 	}
 	return true
 }
 
-// areMarks reports whether versions are marks of shards that there may be. A mark is one version or two of the same
-// shard.
-func areMarks(vs []Version, t *topology.Topology) bool {
-	for i := range vs {
-		if dc := vs[i].Origin >> 16; int(dc) >= len(t.DCs) || uint64(vs[i].HLC) > MaxCounter {
+func areReadable(records []Moved, last topology.Origin) bool {
+	for i := range records {
+		if !isReadable(records[i].Record.Version, last) {
 			return false
 		}
 	}
 	return true
+}
+
+func areWrites(deps []Dep, last topology.Origin) bool {
+	for i := range deps {
+		if !isDep(&deps[i], last) {
+			return false
+		}
+	}
+	return true
+}
+
+func isDep(d *Dep, last topology.Origin) bool {
+	return isWrite(d.Version, last) && d.Slot < topology.Slots
 }
 
 // areVectors reports whether entries are of origins that there are, each once and in ascending order.
@@ -259,15 +270,4 @@ func areLanes(entries []VectorEntry, last topology.Origin) bool {
 	return true
 }
 
-// areRoundTrips reports whether there are two numbers for each data center, or for fewer.
-func areRoundTrips(ms []float64, t *topology.Topology) bool {
-	if len(ms)%2 != 0 || len(ms) > 2*len(t.DCs) {
-		return false
-	}
-	for _, v := range ms {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

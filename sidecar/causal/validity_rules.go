@@ -19,7 +19,7 @@ const (
 	aDC            // a data center
 	aRing          // a ring
 	aRingOrNone    // a ring, or topology.NoRing
-	aMap           // a topology.MapID in a wider field
+	shardIndex     // the index of a shard
 	coordinatorSet // a bit for each coordinator of a data center
 	dcSet          // a bit for each data center
 	awayTerm       // the term of a coordinator that is away
@@ -30,6 +30,7 @@ const (
 	knownStatus    // a Status
 	knownErr       // an ErrCode
 	knownAdoption  // an AdoptionState
+	finite         // a number that is neither infinite nor none
 
 	// The version of a record. Key and value may be anything.
 	written       // a write
@@ -38,15 +39,14 @@ const (
 
 	// Lists.
 	dependencies // writes, and lanes
-	oneDep       // exactly one of them
+	dependency   // one of them, not in a list
 	versions     // writes
 	oneVersion   // exactly one write
-	shardMarks   // marks of shards, as versions
-	reach        // a Reach, as versions
 	vectors      // vectors of origins
 	lanes        // lanes of a Frontier
-	roundTrips   // two numbers for each data center
 	records      // what a scan of a storage returns
+	roundTrips   // at most one for each data center
+	keyRanges    // sorted, and apart from each other
 
 	numRules
 )
@@ -58,14 +58,14 @@ const MaxCounter = 1 << 62
 // MaxLease bounds the leases of caches, and of near copies.
 const MaxLease = time.Hour
 
-// kindRules are the rules for the fields of one kind, which have the names that they have in Fields.
+// kindRules are the rules for the fields of a kind without a body, which have the names that they have in Fields.
 type kindRules struct {
 	Status, Err, Ring, Clean, Hit, VersionOnly, Older, Map rule
 	ID, Session, Seq, Epoch, Hash, HLC, Cut, Duration      rule
-	Key, Record, Deps, Versions, Vectors, Latencies, Moved rule
+	Key, Record, Deps, Versions, Vectors                   rule
 }
 
-// rules are those of all kinds. Exclusions are checked in messages of every kind.
+// rules are those of all kinds without a body. Exclusions are checked in messages of every kind.
 var rules = [NumKinds]kindRules{
 	KindGet: {ID: anything, Key: anything, Cut: anything, Older: anything, HLC: anything, Hash: anything,
 		VersionOnly: anything, Record: readable,
@@ -89,37 +89,15 @@ var rules = [NumKinds]kindRules{
 		Clean: anything, Map: anything, Epoch: counter, Session: anything},
 	KindPutAck: {Versions: versions, Epoch: counter, Seq: counter, Hash: counter},
 	KindStable: {HLC: anything, Versions: versions},
-	KindLaneSync: {Epoch: counter, ID: anything, HLC: anything, Cut: anything, Map: anything, Seq: coordinatorSet,
-		Session: counter, Hash: counter,
-		Hit: anything, Versions: reach, Clean: anything},
-	KindLogGet:   {ID: anything, Record: written},
-	KindLogReply: {ID: anything, Record: writtenOrNone, Err: knownErr},
 
-	KindDepCheck:   {Versions: oneVersion, Seq: aSlot},
-	KindDepStatus:  {Versions: oneVersion, Ring: aRing, Clean: anything, Hit: anything},
-	KindFrontier:   {Vectors: lanes, Map: anything},
-	KindDepProbe:   {ID: counter, Epoch: counter, Deps: oneDep, Clean: anything, Map: anything},
-	KindDepMissing: {ID: counter, Epoch: counter, Deps: oneDep, Clean: anything},
+	KindDepCheck:  {Versions: oneVersion, Seq: aSlot},
+	KindDepStatus: {Versions: oneVersion, Ring: aRing, Clean: anything, Hit: anything},
+	KindFrontier:  {Vectors: lanes, Map: anything},
 
 	KindLease:         {ID: anything, Epoch: counter, Seq: counter},
 	KindLeaseGrant:    {ID: anything, Duration: leaseLength, Epoch: counter, Seq: counter},
 	KindInvalidate:    {Hash: anything, HLC: anything, Epoch: counter, Seq: counter},
 	KindInvalidateAck: {Epoch: counter, Seq: counter},
 
-	KindVectors:       {Vectors: vectors, Seq: coordinatorSet, HLC: anything, ID: dcSet, Epoch: coordinatorSet},
-	KindSignedVectors: {Seq: aDC, Vectors: vectors, Record: anything},
-	KindSubscribe:     {},
-	KindPing:          {ID: anything},
-	KindPong:          {ID: anything, Map: anything},
-	KindLatencies:     {Latencies: roundTrips},
-	KindTerm: {ID: anything, Seq: awayTerm, HLC: anything, Clean: anything, Hit: anything,
-		Versions: shardMarks},
-	KindPastReply: {ID: anything, Clean: anything, Epoch: counter, HLC: anything, Seq: coordinatorSet, Hit: anything,
-		Map: anything, Older: anything, VersionOnly: anything,
-		Record: anything},
-
-	KindCut:  {Cut: anything},
-	KindScan: {ID: anything, Key: anything, Seq: anything, HLC: anything, Map: anything, Record: anything},
-	KindScanReply: {ID: anything, Key: anything, Err: knownErr, Map: anything, HLC: anything, Hit: anything,
-		Moved: anything, Record: anything},
+	KindVectors: {Vectors: vectors, Seq: coordinatorSet, HLC: anything, ID: dcSet, Epoch: coordinatorSet},
 }

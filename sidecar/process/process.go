@@ -1,5 +1,6 @@
 // Package process runs one part of a deployment (a sidecar, coordinator, middleman or cache) as a process of its own,
-// joined to the others by gRPC.
+// joined to the others by gRPC: flags, configuration, HTTP, signals. Another package, sidecar/causal/process, is a pure
+// state machine: in which order a part uses its storage.
 //
 // A process serves HTTP from the start: /healthz reports liveness, /readyz readiness, and /metrics metrics. It reads
 // its configuration again when the file changes: it applies changes of addresses, the log level, the users of

@@ -72,9 +72,20 @@ func (b *recorder) all() []causal.Message {
 
 func (b *recorder) seqs() (seqs []uint64) {
 	for _, m := range b.all() {
-		seqs = append(seqs, m.Put().Seq)
+		seqs = append(seqs, seqOf(&m))
 	}
 	return seqs
+}
+
+// seqOf returns the number that put, numbered or answer has given a message.
+func seqOf(m *causal.Message) uint64 {
+	switch m.Kind {
+	case causal.KindLaneSync:
+		return m.LaneSync().Away
+	case causal.KindPastReply:
+		return m.PastReply().Away
+	}
+	return m.Put().Seq
 }
 
 func same[T any](t testing.TB, what string, got, want T, options ...cmp.Option) {

@@ -55,8 +55,8 @@ type outbox struct {
 	// renews.
 	lacksAnswers bool
 	account      *account // pays for what is queued and being sent; nil if nobody does
-	// bodies says that the peer is known to speak a link protocol with bodies of messages.
-	bodies bool
+	// protocol is the link protocol that the peer is known to speak.
+	protocol uint32
 }
 
 type outboxState uint8
@@ -68,7 +68,8 @@ const (
 )
 
 func newOutbox(count *counters, limit int, lastUsed *atomic.Int64) *outbox {
-	o := &outbox{count: count, limit: limit, lastUsed: lastUsed, wake: make(chan struct{}, 1)}
+	o := &outbox{count: count, limit: limit, lastUsed: lastUsed, wake: make(chan struct{}, 1),
+		protocol: wire.MinProtocol}
 	o.touch()
 	return o
 }
@@ -77,7 +78,7 @@ func newOutbox(count *counters, limit int, lastUsed *atomic.Int64) *outbox {
 func (o *outbox) speak(protocol uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.bodies = protocol >= wire.BodyProtocol
+	o.protocol = protocol
 }
 
 // charge makes an account pay for what is queued.
@@ -135,7 +136,7 @@ func (o *outbox) add(m *causal.Message) DropReason {
 	}
 	f := o.frameFor(m.Kind)
 	before := len(f.batch.Buf)
-	f.batch.WithoutBodies = !o.bodies
+	f.batch.Protocol = o.protocol
 	f.batch.Add(m)
 	f.kinds = append(f.kinds, m.Kind)
 	o.grow(len(f.batch.Buf) - before)
@@ -282,7 +283,7 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 	if o.state == outboxOpen {
 		o.state = outboxBroken
 	}
-	o.bodies = false // the next process at this address may be of another version
+	o.protocol = wire.MinProtocol // the next process at this address may be of another version
 	for _, f := range o.frames {
 		o.countLost(f)
 		puts = append(puts, f.puts()...)

@@ -374,7 +374,7 @@ func TestARestartedMiddlemanGetsAgainWhatIsInFlight(t *testing.T) {
 	h.step(causal.PutAck{Incarnation: 8, Changes: 5}.Message(shardsA, h.cfg.Self))
 	hello.Map++
 	sent = h.step(hello.Message(shardsA, h.cfg.Self))
-	want := causal.LaneSync{Incarnation: 8, Map: hello.Map, Adopting: true,
+	want := causal.LaneSync{Incarnation: 8, Map: hello.Map, Recovering: true,
 		Reached: causal.Reach{Incarnation: 8, Changes: 5}}
 	if len(sent) != 1 || sent[0].Kind != causal.KindLaneSync || sent[0].LaneSync() != want {
 		t.Errorf("a middleman of another slot map is answered %+v", sent)

@@ -261,7 +261,7 @@ func (c *Coordinator) handleLaneHello(now causal.Now, m *causal.Message) {
 		Generation: c.log.durable.Generation,
 		Reached:    c.reachOf(l, h.Incarnation), Unsure: c.isUnsureOf(l)}
 	if c.isRecovering() { // what the lost log had sent, and the middleman has forgotten, is not known
-		reply.Adopting = true
+		reply.Recovering = true
 		c.Send(reply.Message(c.cfg.Self, l.mm))
 		return
 	}

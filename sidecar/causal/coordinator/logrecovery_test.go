@@ -85,7 +85,7 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	}
 	for _, m := range ofKind(h.step(causal.LaneHello{Incarnation: 8, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
 		h.cfg.Self)), causal.KindLaneSync) {
-		if !m.LaneSync().Adopting {
+		if !m.LaneSync().Recovering {
 			t.Errorf("a shard is told how far its lane was sent: %v", m)
 		}
 	}
@@ -147,7 +147,7 @@ func TestALogThatIsGivenUpBeginsWithWhatShardsHold(t *testing.T) {
 	h.restart(h.now)
 	for _, m := range ofKind(h.step(causal.LaneHello{Incarnation: 9, Map: h.cfg.Topology.Map(0)}.Message(shardsA,
 		h.cfg.Self)), causal.KindLaneSync) {
-		if !m.LaneSync().Adopting {
+		if !m.LaneSync().Recovering {
 			t.Errorf("a shard is told how far its lane was sent while writes are incomplete: %+v", m.LaneSync())
 		}
 	}

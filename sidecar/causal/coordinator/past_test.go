@@ -76,7 +76,7 @@ func TestALogThatOthersKnowOfIsNotStartedAnew(t *testing.T) {
 			for _, slots := range []topology.MapID{h.cfg.Topology.Map(0), 77} { // 77: its ring is being resharded
 				hello := causal.LaneHello{Incarnation: 2, Map: slots, Lost: lost}
 				sent := h.step(hello.Message(shardsA, h.cfg.Self))
-				if len(sent) > 1 || (len(sent) == 1) == lost || len(sent) == 1 && !sent[0].LaneSync().Adopting {
+				if len(sent) > 1 || (len(sent) == 1) == lost || len(sent) == 1 && !sent[0].LaneSync().Recovering {
 					t.Errorf("a shard with slot map %d, lost %v, is told that its lane is empty: %v", slots, lost, sent)
 				}
 			}

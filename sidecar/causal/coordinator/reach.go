@@ -42,7 +42,7 @@ func (c *Coordinator) reachOf(l *lane, incarnation uint64) causal.Reach {
 //     under that map;
 //   - a log that is lost remembers nothing, and knows nothing of what was sent. The shard is not to wait for it.
 func (c *Coordinator) answerWithReach(shard topology.Node, l *lane, h *causal.LaneHello) {
-	answer := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Adopting: true}
+	answer := causal.LaneSync{Incarnation: h.Incarnation, Round: h.Round, Map: h.Map, Recovering: true}
 	switch {
 	case h.Lost, int(shard.DC) >= len(c.cfg.Topology.DCs):
 		return // a shard that has lost its data asks until it is answered in full

@@ -1,7 +1,7 @@
-// Package keystate is the only place that arbitrates: which of several values of a key a reader gets, what of it is
-// unstable, what a write makes of the value in storage, and for which readers a copy is good. Middlemen, caches, near
-// copies and sessions ask it, and compare no versions of values themselves. What values become when they meet is said
-// by package value.
+// Package keystate arbitrates for all parts: which of several values of a key a reader gets, what of it is unstable,
+// what a write makes of the value in storage, and for which readers a copy is good. Middlemen, caches, near copies and
+// sessions ask it, and compare no versions to choose between values. It asks package value what two values become when
+// they meet: that is where versions of registers are compared.
 //
 // For a register all of it comes down to one comparison of versions, without an allocation.
 package keystate

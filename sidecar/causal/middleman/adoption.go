@@ -19,6 +19,7 @@ type adoption struct {
 	silence   *silence
 	fences    *fences
 	lanes     *lanes
+	deps      *dependencies
 	frontiers *frontiers
 	writes    *writes
 	staged    *stagedPuts
@@ -28,14 +29,8 @@ type adoption struct {
 
 // adoptionHost is what an adoption asks of its middleman.
 type adoptionHost interface {
-	isClean(v causal.Version, slot topology.Slot) bool
+	dependents
 	noteComplete(now causal.Now, v causal.Version)
-	noteLaneProgress(now causal.Now, o topology.Origin)
-	// A put waits for writes and lanes, and is written and acknowledged once it does not any more.
-	awaitWrite(now causal.Now, p *put, dep causal.Dep)
-	awaitLane(p *put, dep causal.Dep)
-	depProcessed(now causal.Now, p *put)
-	depClean(now causal.Now, p *put)
 }
 
 // step handles a message from an adopter. A shard that has lost its data takes no part before it has them again: what
@@ -100,11 +95,11 @@ func (a *adoption) stageAdopted(now causal.Now, w *causal.AdoptPut) {
 	a.writes.stage(a.writes.get(v), p)
 	a.staged.add(p)
 	for _, d := range w.Deps {
-		a.host.awaitWrite(now, p, d)
+		a.deps.await(now, p, d)
 	}
 	if a.cfg.Broken.Has(causal.AdoptMovesLane) {
 		a.lanes.of(v.Origin).receive(v.HLC, 0, 0)
-		a.host.noteLaneProgress(now, v.Origin)
+		a.frontiers.noteProgress(now, v.Origin)
 	}
 }
 
@@ -119,7 +114,7 @@ func (a *adoption) followLanes(now causal.Now, p *put, w *causal.PutAfter) {
 	}
 	for _, d := range w.Deps.Lanes() {
 		writes.AddLane(d)
-		a.host.awaitLane(p, d)
+		a.frontiers.await(p, d)
 	}
 	if !p.submitted {
 		p.deps = writes

@@ -187,7 +187,7 @@ func TestALostStorageTakesPutsOnceItKnowsWhichLogsWereGivenUp(t *testing.T) {
 		t.Fatal("a put is taken before the generation of its log is known")
 	}
 	r.hold = func(op StorageOp) bool { return op.Kind == StorageFence }
-	adopting := func(s *causal.LaneSync) { s.Generation, s.Adopting = 5, true }
+	adopting := func(s *causal.LaneSync) { s.Generation, s.Recovering = 5, true }
 	r.answerHellos(bothCoordinators[:1], adopting)
 	r.put("k", record(version(11)), func(a *causal.PutAfter) { a.Generation = 5 })
 	if _, stored := r.records["k"]; stored {
@@ -203,7 +203,7 @@ func TestALostStorageTakesPutsOnceItKnowsWhichLogsWereGivenUp(t *testing.T) {
 		t.Errorf("a put of the log that has begun is not taken: %v", r.records)
 	}
 	r.wait(time.Second)
-	r.answerHellos(bothCoordinators, func(s *causal.LaneSync) { s.Generation, s.Adopting = 5, true })
+	r.answerHellos(bothCoordinators, func(s *causal.LaneSync) { s.Generation, s.Recovering = 5, true })
 	r.wait(time.Second)
 	if p, _ := r.m.Backfill(); p.Stage != "asking" {
 		t.Errorf("a coordinator that adopts writes counts as having answered: %+v", p)

@@ -12,8 +12,23 @@ import (
 // Dependencies on single writes (PROTOCOL MM-1): the shard that owns the write's slot is asked for
 // that very write, and answers when it is processed and when it is clean.
 
+// dependents is told when what a put waits for is there.
+type dependents interface {
+	// isClean reports whether a write is clean in this ring, or does not matter.
+	isClean(v causal.Version, slot topology.Slot) bool
+	// depProcessed says that one of the dependencies of p is processed, or received; depClean that one is clean.
+	depProcessed(now causal.Now, p *put)
+	depClean(now causal.Now, p *put)
+}
+
 // dependencies are the writes that puts of this shard wait for, and the writes of this shard that others wait for.
 type dependencies struct {
+	*shared
+	host      dependents
+	writes    *writes
+	exclusion *exclusion
+	faults    *faultState
+
 	awaited    map[causal.Version]*dependency
 	unresolved []*dependency // in the order in which the checks are repeated; clean ones are removed at the next tick
 	watchers   map[causal.Version][]watcher
@@ -60,27 +75,29 @@ type watcher struct {
 	holder        causal.Holder
 }
 
-func newDependencies(ownerOf func(topology.Node) string) dependencies {
-	return dependencies{awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{},
+func newDependencies(s *shared, host dependents, ws *writes, x *exclusion, faults *faultState) dependencies {
+	ownerOf := s.cfg.OwnerOf
+	return dependencies{shared: s, host: host, writes: ws, exclusion: x, faults: faults,
+		awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{},
 		ofSidecars: causal.Quota{Total: maxWatches, Each: maxWatchesOfOne, OwnerOf: ownerOf},
 		ofParts:    causal.Quota{Total: math.MaxInt, Each: maxWatchesOfPart}}
 }
 
-// awaitWrite makes p wait for a single write. What counts is that very write: that the key holds this version or a
+// await makes p wait for a single write. What counts is that very write: that the key holds this version or a
 // greater one says nothing about the dependencies of the smaller one (PROTOCOL MM-1).
-func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
-	if m.isClean(dep.Version, dep.Slot) {
+func (ds *dependencies) await(now causal.Now, p *put, dep causal.Dep) {
+	if ds.host.isClean(dep.Version, dep.Slot) {
 		return
 	}
-	d := m.deps.awaited[dep.Version]
+	d := ds.awaited[dep.Version]
 	if d == nil {
 		d = &dependency{version: dep.Version, slot: dep.Slot}
-		m.deps.awaited[dep.Version] = d
-		m.deps.unresolved = append(m.deps.unresolved, d)
-		if m.owns(dep.Slot) {
-			d.processed = m.writes.isProcessed(dep.Version)
+		ds.awaited[dep.Version] = d
+		ds.unresolved = append(ds.unresolved, d)
+		if ds.owns(dep.Slot) {
+			d.processed = ds.writes.isProcessed(dep.Version)
 		} else {
-			m.sendDepCheck(now, d)
+			ds.ask(now, d)
 		}
 	}
 	if !d.processed {
@@ -93,168 +110,182 @@ func (m *Middleman) awaitWrite(now causal.Now, p *put, dep causal.Dep) {
 	p.uncleanDeps++
 }
 
-func (m *Middleman) sendDepCheck(now causal.Now, d *dependency) {
+func (ds *dependencies) ask(now causal.Now, d *dependency) {
 	d.checkedAt = now.Mono
-	m.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(m.cfg.Self, m.cfg.Topology.Owner(m.ring, d.slot)))
-	m.exclusion.askOtherRings(d)
+	to := ds.cfg.Topology.Owner(ds.ring, d.slot)
+	ds.Send(causal.DepCheck{Version: d.version, Slot: d.slot}.Message(ds.cfg.Self, to))
+	ds.exclusion.askOtherRings(d)
 }
 
-func (m *Middleman) retryDepChecks(now causal.Now) {
-	m.deps.unresolved = slices.DeleteFunc(m.deps.unresolved, func(d *dependency) bool { return d.clean })
+func (ds *dependencies) tick(now causal.Now) {
+	ds.unresolved = slices.DeleteFunc(ds.unresolved, func(d *dependency) bool { return d.clean })
 	sent := 0
-	for _, d := range m.deps.unresolved {
-		if !m.owns(d.slot) && (d.checkedAt == 0 || now.Mono-d.checkedAt >= int64(m.cfg.DepRetryInterval)) {
+	for _, d := range ds.unresolved {
+		if !ds.owns(d.slot) && (d.checkedAt == 0 || now.Mono-d.checkedAt >= int64(ds.cfg.DepRetryInterval)) {
 			if sent++; sent > maxDepChecks {
 				return
 			}
-			m.sendDepCheck(now, d)
+			ds.ask(now, d)
 		}
 	}
 }
 
-// repeatDepChecks makes what a shard was asked for be asked for again.
-func (m *Middleman) repeatDepChecks(now causal.Now, shard topology.Node) {
-	for _, d := range m.deps.unresolved {
-		if !d.clean && shard == m.cfg.Topology.Owner(m.ring, d.slot) {
+// askAgain makes what a shard was asked for be asked for again.
+func (ds *dependencies) askAgain(now causal.Now, shard topology.Node) {
+	for _, d := range ds.unresolved {
+		if !d.clean && shard == ds.cfg.Topology.Owner(ds.ring, d.slot) {
 			d.checkedAt = 0
 		}
 	}
-	m.retryDepChecks(now)
+	ds.tick(now)
 }
 
-// resolveDep releases the puts that wait for v: it is processed in this ring and, if clean, also acknowledged.
-func (m *Middleman) resolveDep(now causal.Now, v causal.Version, clean bool) {
-	d := m.deps.awaited[v]
+// resolve releases the puts that wait for v: it is processed in this ring and, if clean, also acknowledged.
+func (ds *dependencies) resolve(now causal.Now, v causal.Version, clean bool) {
+	d := ds.awaited[v]
 	if d == nil {
 		return
 	}
 	if !d.processed {
 		d.processed = true
 		for _, p := range d.puts {
-			m.depProcessed(now, p)
+			ds.host.depProcessed(now, p)
 		}
 	}
 	if clean && !d.clean {
 		d.clean = true
-		delete(m.deps.awaited, v)
+		delete(ds.awaited, v)
 		for _, p := range d.puts {
-			m.depClean(now, p)
+			ds.host.depClean(now, p)
 		}
 		d.puts = nil
 	}
 }
 
-// resolveDeps resolves every dependency that RV now covers.
-func (m *Middleman) resolveDeps(now causal.Now, isProcessed func(causal.Version) bool) {
-	for _, d := range m.deps.unresolved {
+// resolveProcessed resolves every dependency that RV now covers.
+func (ds *dependencies) resolveProcessed(now causal.Now, isProcessed func(causal.Version) bool) {
+	for _, d := range ds.unresolved {
 		if !d.clean && isProcessed(d.version) {
-			m.resolveDep(now, d.version, true)
+			ds.resolve(now, d.version, true)
 		}
 	}
 }
 
-// checkDep answers with what is known now; the rest follows when it happens.
-func (m *Middleman) checkDep(now causal.Now, from topology.Node, c causal.DepCheck) {
-	if !m.owns(c.Slot) {
+// answer answers with what is known now; the rest follows when it happens.
+func (ds *dependencies) answer(now causal.Now, from topology.Node, c causal.DepCheck) {
+	if !ds.owns(c.Slot) {
 		return // the sender will learn who owns it
 	}
-	if m.isClean(c.Version, c.Slot) || m.cfg.Broken.Has(causal.DepByGreater) &&
-		m.faults.holdsGreater(c.Slot, c.Version) {
-		m.sendDepStatus(from, c.Version, true)
+	if ds.host.isClean(c.Version, c.Slot) || ds.cfg.Broken.Has(causal.DepByGreater) &&
+		ds.faults.holdsGreater(c.Slot, c.Version) {
+		ds.sendStatus(from, c.Version, true)
 		return
 	}
-	processed := m.writes.isProcessed(c.Version)
+	processed := ds.writes.isProcessed(c.Version)
 	if processed {
-		m.sendDepStatus(from, c.Version, false)
+		ds.sendStatus(from, c.Version, false)
 	}
-	m.deps.watch(c.Version, watcher{node: from, toldProcessed: processed, askedAt: now.Mono})
+	ds.watch(c.Version, watcher{node: from, toldProcessed: processed, askedAt: now.Mono})
 }
 
 // watch adds a watcher of v, or replaces the one of the same node. Without room it does nothing: who asks again is told
 // what is known then.
-func (d *dependencies) watch(v causal.Version, w watcher) {
-	ws := d.watchers[v]
+func (ds *dependencies) watch(v causal.Version, w watcher) {
+	ws := ds.watchers[v]
 	if i := slices.IndexFunc(ws, func(old watcher) bool { return old.node == w.node }); i >= 0 {
 		w.holder = ws[i].holder
 		ws[i] = w
 		return
 	}
 	var ok bool
-	if w.holder, ok = d.quotaOf(w.node).Take(w.node); !ok {
+	if w.holder, ok = ds.quotaOf(w.node).Take(w.node); !ok {
 		return
 	}
 	if ws == nil {
-		d.watched = append(d.watched, v)
+		ds.watched = append(ds.watched, v)
 	}
-	d.watchers[v] = append(ws, w)
+	ds.watchers[v] = append(ws, w)
 }
 
 // notifyWatchers answers the nodes that asked for v.
-func (m *Middleman) notifyWatchers(v causal.Version, clean bool) {
-	ws := m.deps.watchers[v]
+func (ds *dependencies) notifyWatchers(v causal.Version, clean bool) {
+	ws := ds.watchers[v]
 	for i := range ws {
 		if clean || !ws[i].toldProcessed {
 			ws[i].toldProcessed = true
-			m.sendDepStatus(ws[i].node, v, clean)
+			ds.sendStatus(ws[i].node, v, clean)
 		}
 	}
 	if clean {
-		m.deps.unwatch(v)
+		ds.unwatch(v)
 	}
 }
 
-func (d *dependencies) quotaOf(n topology.Node) *causal.Quota {
+func (ds *dependencies) quotaOf(n topology.Node) *causal.Quota {
 	if n.Part == topology.Sidecar {
-		return &d.ofSidecars
+		return &ds.ofSidecars
 	}
-	return &d.ofParts
+	return &ds.ofParts
 }
 
 // unwatch forgets the watchers of v.
-func (d *dependencies) unwatch(v causal.Version) {
-	for _, w := range d.watchers[v] {
-		d.quotaOf(w.node).Release(w.holder, 1)
+func (ds *dependencies) unwatch(v causal.Version) {
+	for _, w := range ds.watchers[v] {
+		ds.quotaOf(w.node).Release(w.holder, 1)
 	}
-	delete(d.watchers, v)
+	delete(ds.watchers, v)
 }
 
 // expireWatches forgets who has not asked again: a sidecar that has stopped, or one that asks for writes that nobody
 // will ever make.
-func (d *dependencies) expireWatches(now causal.Now) {
-	if now.Mono-d.expiredAt < int64(watchExpiryInterval) {
+func (ds *dependencies) expireWatches(now causal.Now) {
+	if now.Mono-ds.expiredAt < int64(watchExpiryInterval) {
 		return
 	}
-	d.expiredAt = now.Mono
-	d.watched = slices.DeleteFunc(d.watched, func(v causal.Version) bool {
-		ws := d.watchers[v]
+	ds.expiredAt = now.Mono
+	ds.watched = slices.DeleteFunc(ds.watched, func(v causal.Version) bool {
+		ws := ds.watchers[v]
 		if ws == nil {
 			return true
 		}
 		kept := slices.DeleteFunc(ws, func(w watcher) bool {
 			late := now.Mono-w.askedAt > int64(watchTTL)
 			if late {
-				d.quotaOf(w.node).Release(w.holder, 1)
+				ds.quotaOf(w.node).Release(w.holder, 1)
 			}
 			return late
 		})
-		if d.watchers[v] = kept; len(kept) == 0 {
-			delete(d.watchers, v)
+		if ds.watchers[v] = kept; len(kept) == 0 {
+			delete(ds.watchers, v)
 		}
 		return len(kept) == 0
 	})
 }
 
 // notifyWatchersOf answers the nodes that asked for writes that RV now covers.
-func (m *Middleman) notifyWatchersOf(isProcessed func(causal.Version) bool) {
-	for _, v := range m.deps.watched {
+func (ds *dependencies) notifyWatchersOf(isProcessed func(causal.Version) bool) {
+	for _, v := range ds.watched {
 		if isProcessed(v) {
-			m.notifyWatchers(v, true)
+			ds.notifyWatchers(v, true)
 		}
 	}
-	m.deps.watched = slices.DeleteFunc(m.deps.watched, func(v causal.Version) bool { return m.deps.watchers[v] == nil })
+	ds.watched = slices.DeleteFunc(ds.watched, func(v causal.Version) bool { return ds.watchers[v] == nil })
 }
 
-func (m *Middleman) sendDepStatus(to topology.Node, v causal.Version, clean bool) {
-	m.Send(causal.DepStatus{Version: v, Ring: m.ring, Clean: clean,
-		Complete: m.known.Complete(v) || m.writes.find(v).isMarkedComplete()}.Message(m.cfg.Self, to))
+func (ds *dependencies) sendStatus(to topology.Node, v causal.Version, clean bool) {
+	ds.Send(causal.DepStatus{Version: v, Ring: ds.ring, Clean: clean,
+		Complete: ds.known.Complete(v) || ds.writes.find(v).isMarkedComplete()}.Message(ds.cfg.Self, to))
+}
+
+// takeStatus takes a shard's answer to a DepCheck. It counts only from the shard that owns the slot; that of another
+// ring only if it was asked for and the write is complete.
+func (ds *dependencies) takeStatus(now causal.Now, from topology.Node, s causal.DepStatus) {
+	d := ds.awaited[s.Version]
+	switch {
+	case d == nil, int(s.Ring) >= len(ds.cfg.Topology.Rings), from != ds.cfg.Topology.Owner(s.Ring, d.slot):
+	case s.Ring == ds.ring:
+		ds.resolve(now, s.Version, s.Clean)
+	case s.Complete && ds.exclusion.isExcluded(d.slot):
+		ds.resolve(now, s.Version, true)
+	}
 }

@@ -65,16 +65,3 @@ func (m *Middleman) Exclusions() causal.Exclusions { return m.exclusion.active }
 
 // ApplyExclusions makes further exclusions durable, and then applies them.
 func (m *Middleman) ApplyExclusions(x causal.Exclusions) { m.exclusion.apply(x) }
-
-// takeDepStatus takes a shard's answer to a DepCheck. It counts only from the shard that owns the slot; that of another
-// ring only if it was asked for and the write is complete.
-func (m *Middleman) takeDepStatus(now causal.Now, from topology.Node, s causal.DepStatus) {
-	d := m.deps.awaited[s.Version]
-	switch {
-	case d == nil, int(s.Ring) >= len(m.cfg.Topology.Rings), from != m.cfg.Topology.Owner(s.Ring, d.slot):
-	case s.Ring == m.ring:
-		m.resolveDep(now, s.Version, s.Clean)
-	case s.Complete && m.exclusion.isExcluded(d.slot):
-		m.resolveDep(now, s.Version, true)
-	}
-}

@@ -40,6 +40,11 @@ type laneWait struct {
 
 // frontiers are those of all lanes of the ring, this shard's included.
 type frontiers struct {
+	*shared
+	host   dependents
+	lanes  *lanes
+	writes *writes
+
 	byLane  map[frontierKey]*frontier
 	ordered []*frontier
 	peers   []topology.Node // the other shards of the ring
@@ -56,10 +61,10 @@ const (
 	quietFrontierInterval = 2 * time.Second
 )
 
-func newFrontiers(t *topology.Topology, self topology.Node) frontiers {
-	fs := frontiers{byLane: map[frontierKey]*frontier{}}
-	for _, n := range t.RingMiddlemen(t.RingOf(self.DC)) {
-		if n != self {
+func newFrontiers(s *shared, host dependents, ls *lanes, ws *writes) frontiers {
+	fs := frontiers{shared: s, host: host, lanes: ls, writes: ws, byLane: map[frontierKey]*frontier{}}
+	for _, n := range s.cfg.Topology.RingMiddlemen(s.ring) {
+		if n != s.cfg.Self {
 			fs.peers = append(fs.peers, n)
 		}
 	}
@@ -77,17 +82,17 @@ func (fs *frontiers) of(shard topology.Node, o topology.Origin) *frontier {
 	return f
 }
 
-// awaitLane makes p wait for the lane of its origin to another shard: until received, to be written; until clean, to be
+// await makes p wait for the lane of its origin to another shard: until received, to be written; until clean, to be
 // acknowledged.
-func (m *Middleman) awaitLane(p *put, dep causal.Dep) {
+func (fs *frontiers) await(p *put, dep causal.Dep) {
 	v := dep.Version
-	f := m.frontiers.of(m.cfg.Topology.Owner(m.ring, dep.Slot), v.Origin)
-	rv := m.known.RV(m.ring, v.Origin)
-	if v.HLC > max(f.received, rv) && !m.cfg.Broken.Has(causal.IgnoreLanes) {
+	f := fs.of(fs.cfg.Topology.Owner(fs.ring, dep.Slot), v.Origin)
+	rv := fs.known.RV(fs.ring, v.Origin)
+	if v.HLC > max(f.received, rv) && !fs.cfg.Broken.Has(causal.IgnoreLanes) {
 		f.awaitReceived = insertLaneWait(f.awaitReceived, laneWait{v.HLC, p})
 		p.unprocessedDeps++
 	}
-	if v.HLC > max(f.clean, rv) && !m.cfg.Broken.Has(causal.IgnoreLanesClean) {
+	if v.HLC > max(f.clean, rv) && !fs.cfg.Broken.Has(causal.IgnoreLanesClean) {
 		f.awaitClean = insertLaneWait(f.awaitClean, laneWait{v.HLC, p})
 		p.uncleanDeps++
 	}
@@ -101,83 +106,81 @@ func insertLaneWait(ws []laneWait, w laneWait) []laneWait {
 	return slices.Insert(ws, i, w)
 }
 
-// raiseFrontier raises a frontier, and releases the puts that waited for it.
-func (m *Middleman) raiseFrontier(now causal.Now, f *frontier, received, clean causal.HLC) {
+// raise raises a frontier, and releases the puts that waited for it.
+func (fs *frontiers) raise(now causal.Now, f *frontier, received, clean causal.HLC) {
 	f.received, f.clean = max(f.received, received), max(f.clean, clean)
 	for len(f.awaitReceived) > 0 && f.awaitReceived[0].hlc <= f.received {
 		p := f.awaitReceived[0].put
 		f.awaitReceived = f.awaitReceived[1:]
-		m.depProcessed(now, p)
+		fs.host.depProcessed(now, p)
 	}
 	for len(f.awaitClean) > 0 && f.awaitClean[0].hlc <= f.clean {
 		p := f.awaitClean[0].put
 		f.awaitClean = f.awaitClean[1:]
-		m.depClean(now, p)
+		fs.host.depClean(now, p)
 	}
 }
 
-// raiseFrontiers raises every frontier to RV.
-func (m *Middleman) raiseFrontiers(now causal.Now) {
-	for _, f := range m.frontiers.ordered {
-		if rv := m.known.RV(m.ring, f.key.origin); rv > f.clean {
-			m.raiseFrontier(now, f, rv, rv)
+// raiseToRV raises every frontier to RV.
+func (fs *frontiers) raiseToRV(now causal.Now) {
+	for _, f := range fs.ordered {
+		if rv := fs.known.RV(fs.ring, f.key.origin); rv > f.clean {
+			fs.raise(now, f, rv, rv)
 		}
 	}
 }
 
-// noteLaneProgress releases the puts that wait for a lane to this shard, and lets the peers be told.
-func (m *Middleman) noteLaneProgress(now causal.Now, o topology.Origin) {
-	l := m.lanes.of(o)
-	f := m.frontiers.of(m.cfg.Self, o)
+// noteProgress releases the puts that wait for a lane to this shard, and lets the peers be told.
+func (fs *frontiers) noteProgress(now causal.Now, o topology.Origin) {
+	l := fs.lanes.of(o)
+	f := fs.of(fs.cfg.Self, o)
 	if l.received > f.received || l.clean > f.clean {
-		m.frontiers.changed = true
-		m.raiseFrontier(now, f, l.received, l.clean)
+		fs.changed = true
+		fs.raise(now, f, l.received, l.clean)
 	}
 }
 
-// mergeFrontier takes the frontier of another shard.
-func (m *Middleman) mergeFrontier(now causal.Now, from topology.Node, f causal.Frontier) {
-	if !m.usesSlotMap(f.Map) || !m.cfg.Topology.Runs(from) {
+// merge takes the frontier of another shard.
+func (fs *frontiers) merge(now causal.Now, from topology.Node, f causal.Frontier) {
+	if !fs.usesSlotMap(f.Map) || !fs.cfg.Topology.Runs(from) {
 		return
 	}
-	limit := m.timeLimit(now)
+	limit := fs.timeLimit(now)
 	for p := range f.Lanes() {
-		if m.lanes.of(p.Origin) != nil {
-			m.raiseFrontier(now, m.frontiers.of(from, p.Origin), min(p.Received, limit), min(p.Clean, limit))
+		if fs.lanes.of(p.Origin) != nil {
+			fs.raise(now, fs.of(from, p.Origin), min(p.Received, limit), min(p.Clean, limit))
 		}
 	}
 }
 
-// nextFrontiers returns when the frontiers are to be sent next.
-func (m *Middleman) nextFrontiers() int64 {
-	fs := &m.frontiers
+// nextTick returns when the frontiers are to be sent next.
+func (fs *frontiers) nextTick() int64 {
 	switch {
 	case len(fs.peers) == 0:
 		return causal.Never
 	case fs.changed:
 		return 0
-	case m.writes.pending == 0 && fs.sentAt-fs.changedAt >= int64(quietFrontierInterval):
+	case fs.writes.pending == 0 && fs.sentAt-fs.changedAt >= int64(quietFrontierInterval):
 		return fs.sentAt + int64(quietFrontierInterval)
 	}
 	return fs.sentAt + int64(frontierInterval)
 }
 
-// sendFrontiers tells the other shards of the ring how far the lanes to this one have come.
-func (m *Middleman) sendFrontiers(now causal.Now) {
-	fs := &m.frontiers
-	if now.Mono < m.nextFrontiers() {
+// tick tells the other shards of the ring how far the lanes to this one have come.
+func (fs *frontiers) tick(now causal.Now) {
+	if now.Mono < fs.nextTick() {
 		return
 	}
 	if fs.changed {
 		fs.changedAt = now.Mono
 	}
 	fs.changed, fs.sentAt = false, now.Mono
-	msg := causal.Frontier{Map: m.slotMap()}
-	m.lanes.addTo(&msg)
+	msg := causal.Frontier{Map: fs.slotMap()}
+	fs.lanes.addTo(&msg)
 	if msg.Empty() {
 		return
 	}
 	for _, n := range fs.peers {
-		m.Send(msg.Message(m.cfg.Self, n))
+		fs.Send(msg.Message(fs.cfg.Self, n))
 	}
 }

@@ -62,11 +62,11 @@ func (m *Middleman) syncLane(now causal.Now, from topology.Node, s causal.LaneSy
 	}
 	o := m.cfg.Topology.OriginOf(from)
 	m.history.compare(now, o, from, &s)
-	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Adopting {
+	if m.backfill != nil && !m.backfill.admit(now, o, s.Generation) || s.Recovering {
 		return // it is asked again
 	}
 	m.lanes.of(o).sync(s.Newest, min(s.AckedUpTo, m.timeLimit(now)))
-	m.noteLaneProgress(now, o)
+	m.frontiers.noteProgress(now, o)
 	if from != m.cfg.Topology.Leader(from.DC) {
 		return // only the leader knows who is away
 	}

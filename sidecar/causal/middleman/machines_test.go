@@ -109,23 +109,116 @@ func TestABackfillTakesNoPutsOfAnOriginBeforeItsFenceIsDurable(t *testing.T) {
 	}
 }
 
-// adoptionFake hosts an adoption. It counts what puts were released from.
-type adoptionFake struct{ processed, clean, complete int }
+// hostFake hosts machines. It counts what puts were released from.
+type hostFake struct{ processed, clean, complete int }
 
-func (h *adoptionFake) isClean(causal.Version, topology.Slot) bool    { return false }
-func (h *adoptionFake) noteComplete(causal.Now, causal.Version)       { h.complete++ }
-func (h *adoptionFake) noteLaneProgress(causal.Now, topology.Origin)  {}
-func (h *adoptionFake) awaitWrite(_ causal.Now, p *put, _ causal.Dep) { p.unprocessedDeps++ }
-func (h *adoptionFake) awaitLane(p *put, _ causal.Dep)                { p.uncleanDeps++ }
-func (h *adoptionFake) depProcessed(_ causal.Now, p *put)             { p.unprocessedDeps--; h.processed++ }
-func (h *adoptionFake) depClean(_ causal.Now, p *put)                 { p.uncleanDeps--; h.clean++ }
+func (h *hostFake) isClean(causal.Version, topology.Slot) bool { return false }
+func (h *hostFake) noteComplete(causal.Now, causal.Version)    { h.complete++ }
+func (h *hostFake) read(causal.Now, readRequest)               {}
+func (h *hostFake) depProcessed(_ causal.Now, p *put)          { p.unprocessedDeps--; h.processed++ }
+func (h *hostFake) depClean(_ causal.Now, p *put)              { p.uncleanDeps--; h.clean++ }
+
+func TestAWriteIsAskedForOnceForAllPutsThatWaitForIt(t *testing.T) {
+	s, now := newParts(t)
+	host, ws := &hostFake{}, newWrites()
+	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &faultState{})
+	v := causal.Version{HLC: 3, Origin: 2}
+	dep := causal.Dep{Version: v, Slot: foreignSlot(s)}
+	one, two := &put{}, &put{}
+	ds.await(now, one, dep)
+	ds.await(now, two, dep)
+	if sent := s.Take(nil); len(sent) != 1 || sent[0].DepCheck().Version != v || sent[0].To != peer {
+		t.Fatalf("asked with %+v", sent)
+	}
+	ds.tick(now)
+	if sent := s.Take(nil); len(sent) != 0 {
+		t.Errorf("it is asked again at once: %+v", sent)
+	}
+	now.Mono += int64(s.cfg.DepRetryInterval)
+	ds.tick(now)
+	if sent := s.Take(nil); len(sent) != 1 {
+		t.Errorf("it is asked %d times when the answer is late", len(sent))
+	}
+	ds.takeStatus(now, coordinator, causal.DepStatus{Version: v, Ring: s.ring, Clean: true})
+	if host.processed != 0 {
+		t.Error("a part that does not own the slot answers for it")
+	}
+	ds.takeStatus(now, peer, causal.DepStatus{Version: v, Ring: s.ring})
+	if host.processed != 2 || host.clean != 0 {
+		t.Errorf("processed: %d and %d are released", host.processed, host.clean)
+	}
+	ds.takeStatus(now, peer, causal.DepStatus{Version: v, Ring: s.ring, Clean: true})
+	if host.processed != 2 || host.clean != 2 || one.uncleanDeps+two.uncleanDeps != 0 {
+		t.Errorf("clean: %d and %d are released", host.processed, host.clean)
+	}
+	if ds.tick(now); len(ds.unresolved)+len(ds.awaited) != 0 {
+		t.Error("it is still waited for")
+	}
+}
+
+func TestAPutWaitsForALaneUntilItIsReceivedAndThenUntilItIsClean(t *testing.T) {
+	s, now := newParts(t)
+	host, ls, ws := &hostFake{}, newLanes(s.cfg.Topology, true), newWrites()
+	fs := newFrontiers(s, host, &ls, &ws)
+	p := &put{}
+	fs.await(p, causal.Dep{Version: version(5), Slot: foreignSlot(s)})
+	if p.unprocessedDeps != 1 || p.uncleanDeps != 1 {
+		t.Fatalf("it waits for %d and %d", p.unprocessedDeps, p.uncleanDeps)
+	}
+	for _, step := range []struct {
+		received, clean   causal.HLC
+		processed, isFree int
+	}{{4, 4, 0, 0}, {5, 4, 1, 0}, {5, 5, 1, 1}} {
+		f := causal.Frontier{Map: s.slotMap()}
+		f.Add(causal.LaneProgress{Origin: 1, Received: step.received, Clean: step.clean})
+		if fs.merge(now, peer, f); host.processed != step.processed || host.clean != step.isFree {
+			t.Errorf("received up to %d and clean up to %d: %d and %d are released", step.received, step.clean,
+				host.processed, host.clean)
+		}
+	}
+}
+
+func TestAProbeIsAnsweredOnlyIfTheLaneHasCertainlyNotComeSoFar(t *testing.T) {
+	for name, c := range map[string]struct {
+		fresh    bool
+		received causal.HLC
+		answers  int
+	}{
+		"it has not":                          {true, 4, 1},
+		"it has":                              {true, 5, 0},
+		"not since a restart, perhaps before": {false, 4, 0},
+	} {
+		s, now := newParts(t)
+		host, ls, ws := &hostFake{}, newLanes(s.cfg.Topology, c.fresh), newWrites()
+		ls.of(1).receive(c.received, 0, 0)
+		staged := newStagedPuts(nil)
+		ps := depProbes{shared: s, host: host, staged: &staged, lanes: &ls, writes: &ws}
+		probe := causal.DepProbe{ID: 7, Incarnation: 2, Lane: true, Map: s.slotMap(),
+			Dep: causal.Dep{Version: version(5), Slot: topology.SlotOf(keyOf(s))}}
+		ps.answer(now, peer, probe)
+		sent := s.Take(nil)
+		if len(sent) != c.answers || len(sent) == 1 && sent[0].DepMissing().ID != 7 {
+			t.Errorf("%s: answered with %+v", name, sent)
+		}
+	}
+}
+
+// foreignSlot returns a slot of the other shard of the ring.
+func foreignSlot(s *shared) topology.Slot {
+	for slot := topology.Slot(0); ; slot++ {
+		if !s.owns(slot) {
+			return slot
+		}
+	}
+}
 
 func TestAnAdoptedPutWaitsForTheWordOfItsAdopterInPlaceOfLanes(t *testing.T) {
 	s, now := newParts(t)
-	host, l, f := &adoptionFake{}, newSilence(s, now), fences{shared: s}
+	host, l, f := &hostFake{}, newSilence(s, now), fences{shared: s}
 	ls, ws := newLanes(s.cfg.Topology, true), newWrites()
-	fs, staged := newFrontiers(s.cfg.Topology, self), newStagedPuts(nil)
-	a := adoption{shared: s, host: host, silence: &l, fences: &f, lanes: &ls, frontiers: &fs, writes: &ws,
+	fs, staged := newFrontiers(s, host, &ls, &ws), newStagedPuts(nil)
+	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &faultState{})
+	a := adoption{shared: s, host: host, silence: &l, fences: &f, lanes: &ls, deps: &ds, frontiers: &fs, writes: &ws,
 		staged: &staged, retained: newRetainedPuts()}
 	v := version(20)
 	put := causal.AdoptPut{Key: keyOf(s), Record: record(v), Map: s.slotMap(),

@@ -19,9 +19,7 @@ type Middleman struct {
 	shared
 
 	writes      writes
-	deps        dependencies
 	lanes       lanes
-	frontiers   frontiers
 	staged      stagedPuts
 	acks        ackBatches
 	copies      copies
@@ -31,6 +29,9 @@ type Middleman struct {
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
 
 	// Machines of their own, which the middleman hosts.
+	deps      dependencies
+	frontiers frontiers
+	probes    depProbes
 	history   ownHistory
 	fences    fences
 	recovery  logRecovery
@@ -66,10 +67,9 @@ func New(cfg Config, now causal.Now) *Middleman {
 	t := cfg.Topology
 	m := &Middleman{
 		shared: newShared(cfg),
-		writes: newWrites(), deps: newDependencies(cfg.OwnerOf),
-		scans: causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
-		frontiers: newFrontiers(t, cfg.Self),
-		staged:    newStagedPuts(cfg.OwnerOf), acks: newAckBatches(),
+		writes: newWrites(),
+		scans:  causal.Quota{Total: maxScans, Each: maxScansOfOne, OwnerOf: cfg.OwnerOf}, lanes: newLanes(t, cfg.Fresh),
+		staged: newStagedPuts(cfg.OwnerOf), acks: newAckBatches(),
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
@@ -99,8 +99,12 @@ func (m *Middleman) host(now causal.Now) {
 	m.recovery = newLogRecovery(s, &m.fences, &m.writes, &m.tombstones)
 	m.exclusion = exclusion{shared: s}
 	m.silence = newSilence(s, now)
+	m.deps = newDependencies(s, m, &m.writes, &m.exclusion, &m.faults)
+	m.frontiers = newFrontiers(s, m, &m.lanes, &m.writes)
+	m.probes = depProbes{shared: s, host: m, staged: &m.staged, deps: &m.deps, frontiers: &m.frontiers,
+		lanes: &m.lanes, writes: &m.writes}
 	m.adoption = adoption{shared: s, host: m, silence: &m.silence, fences: &m.fences, lanes: &m.lanes,
-		frontiers: &m.frontiers, writes: &m.writes, staged: &m.staged, retained: newRetainedPuts()}
+		deps: &m.deps, frontiers: &m.frontiers, writes: &m.writes, staged: &m.staged, retained: newRetainedPuts()}
 }
 
 // Step handles one message.
@@ -115,19 +119,19 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 	case causal.KindPutAfter:
 		m.putAfter(now, msg.From, msg.PutAfter())
 	case causal.KindDepCheck:
-		m.checkDep(now, msg.From, msg.DepCheck())
+		m.deps.answer(now, msg.From, msg.DepCheck())
 	case causal.KindDepStatus:
-		m.takeDepStatus(now, msg.From, msg.DepStatus())
+		m.deps.takeStatus(now, msg.From, msg.DepStatus())
 	case causal.KindDepProbe:
-		m.answerProbe(now, msg.From, msg.DepProbe())
+		m.probes.answer(now, msg.From, msg.DepProbe())
 	case causal.KindDepMissing:
-		m.noteMissing(now, msg.From, msg.DepMissing())
+		m.probes.noteMissing(now, msg.From, msg.DepMissing())
 	case causal.KindStable:
 		m.markComplete(now, msg.StableMarks())
 	case causal.KindLaneSync:
 		m.syncLane(now, msg.From, msg.LaneSync())
 	case causal.KindFrontier:
-		m.mergeFrontier(now, msg.From, msg.Frontier())
+		m.frontiers.merge(now, msg.From, msg.Frontier())
 	case causal.KindVectors:
 		m.mergeVectors(now, msg.Vectors().Entries)
 	case causal.KindStreamOpen:
@@ -165,10 +169,10 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.requestStreams()
 	m.expireLeases(now)
 	m.releaseForeignLeaseWaits(now)
-	m.retryDepChecks(now)
-	m.sendProbes(now)
+	m.deps.tick(now)
+	m.probes.tick(now)
 	m.sendLaneHellos(now)
-	m.sendFrontiers(now)
+	m.frontiers.tick(now)
 	m.history.check(now)
 	m.history.tick(now)
 	m.retryWrites()
@@ -207,7 +211,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
 		m.history.reportAgain(now, n)
 	case topology.Middleman:
-		m.repeatDepChecks(now, n)
+		m.deps.askAgain(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
 	}
 }
@@ -219,7 +223,7 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	}
 	next := min(m.lanes.nextHello(), m.history.nextTick())
 	if m.lanes.hasReceived() {
-		next = min(next, m.nextFrontiers())
+		next = min(next, m.frontiers.nextTick())
 	}
 	if m.writes.processed+m.writes.complete+m.adoption.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
 		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {

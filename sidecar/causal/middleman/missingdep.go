@@ -29,120 +29,140 @@ const (
 	probeInterval = 50 * time.Millisecond
 )
 
-// cannotBeSeen reports whether a dependency of p was missing at some time after a question arrived.
-func (m *Middleman) cannotBeSeen(p *put, since uint64) bool {
-	return p.missingAsOf > since || p.missingAsOf > 0 && m.cfg.Broken.Has(causal.MissingLongAgo)
+// depProbes probes for what staged puts lack, and answers the probes of other shards. What is known of a put, and who
+// waits for it, is at the put.
+type depProbes struct {
+	*shared
+	host      probesHost
+	staged    *stagedPuts
+	deps      *dependencies
+	frontiers *frontiers
+	lanes     *lanes
+	writes    *writes
 }
 
-// sendProbes probes for the puts that questions wait for.
-func (m *Middleman) sendProbes(now causal.Now) {
-	questioned := m.staged.questioned
-	m.staged.questioned = nil
+// probesHost is what depProbes ask of their middleman.
+type probesHost interface {
+	isClean(v causal.Version, slot topology.Slot) bool
+	// read reads again for a question that need not wait any more.
+	read(now causal.Now, r readRequest)
+}
+
+// cannotBeSeen reports whether a dependency of p was missing at some time after a question arrived.
+func (ps *depProbes) cannotBeSeen(p *put, since uint64) bool {
+	return p.missingAsOf > since || p.missingAsOf > 0 && ps.cfg.Broken.Has(causal.MissingLongAgo)
+}
+
+// tick probes for the puts that questions wait for.
+func (ps *depProbes) tick(now causal.Now) {
+	questioned := ps.staged.questioned
+	ps.staged.questioned = nil
 	for _, p := range questioned {
 		if len(p.questions) == 0 {
 			p.isQuestioned = false
 			continue
 		}
-		m.staged.questioned = append(m.staged.questioned, p)
+		ps.staged.questioned = append(ps.staged.questioned, p)
 		if now.Mono >= p.probeAt {
 			p.probeAt = now.Mono + int64(probeInterval)
-			m.probe(now, p)
+			ps.probe(now, p)
 		}
 	}
 }
 
 // probe asks the shards of the unmet dependencies of p whether they are missing. One of them suffices.
-func (m *Middleman) probe(now causal.Now, p *put) {
-	m.staged.lastProbe++
+func (ps *depProbes) probe(now causal.Now, p *put) {
+	ps.staged.lastProbe++
 	for _, d := range p.deps.Writes() {
-		if w := m.deps.awaited[d.Version]; w != nil && !w.processed {
-			m.sendProbe(now, d, false)
+		if w := ps.deps.awaited[d.Version]; w != nil && !w.processed {
+			ps.send(now, d, false)
 		}
 	}
 	for _, d := range p.deps.Lanes() {
 		o := d.Version.Origin
-		f := m.frontiers.of(m.cfg.Topology.Owner(m.ring, d.Slot), o)
-		if d.Version.HLC > max(f.received, m.known.RV(m.ring, o)) {
-			m.sendProbe(now, d, true)
+		f := ps.frontiers.of(ps.cfg.Topology.Owner(ps.ring, d.Slot), o)
+		if d.Version.HLC > max(f.received, ps.known.RV(ps.ring, o)) {
+			ps.send(now, d, true)
 		}
 	}
 }
 
-func (m *Middleman) sendProbe(now causal.Now, d causal.Dep, lane bool) {
-	p := causal.DepProbe{ID: m.staged.lastProbe, Incarnation: m.cfg.Incarnation, Dep: d, Lane: lane, Map: m.slotMap()}
-	if to := m.cfg.Topology.Owner(m.ring, d.Slot); to != m.cfg.Self {
-		m.Send(p.Message(m.cfg.Self, to))
+func (ps *depProbes) send(now causal.Now, d causal.Dep, lane bool) {
+	p := causal.DepProbe{ID: ps.staged.lastProbe, Incarnation: ps.cfg.Incarnation, Dep: d, Lane: lane,
+		Map: ps.slotMap()}
+	if to := ps.cfg.Topology.Owner(ps.ring, d.Slot); to != ps.cfg.Self {
+		ps.Send(p.Message(ps.cfg.Self, to))
 	} else {
-		m.answerProbe(now, m.cfg.Self, p)
+		ps.answer(now, ps.cfg.Self, p)
 	}
 }
 
-// answerProbe answers if the dependency has certainly never been met here, before a restart either. A write that is
+// answer answers if the dependency has certainly never been met here, before a restart either. A write that is
 // staged itself has not been processed if one of its own dependencies is missing.
-func (m *Middleman) answerProbe(now causal.Now, from topology.Node, p causal.DepProbe) {
+func (ps *depProbes) answer(now causal.Now, from topology.Node, p causal.DepProbe) {
 	v := p.Dep.Version
-	if !m.usesSlotMap(p.Map) || !m.owns(p.Dep.Slot) {
+	if !ps.usesSlotMap(p.Map) || !ps.owns(p.Dep.Slot) {
 		return
 	}
-	q := m.writes.pendingPut(v)
+	q := ps.writes.pendingPut(v)
 	switch {
 	case p.Lane || q == nil:
-		if !m.isClean(v, p.Dep.Slot) && !m.writes.isProcessed(v) && m.neverReceived(v) {
-			m.replyMissing(now, from, p)
+		if !ps.host.isClean(v, p.Dep.Slot) && !ps.writes.isProcessed(v) && ps.neverReceived(v) {
+			ps.reply(now, from, p)
 		}
 	case q.unprocessedDeps > 0: // who gets no answer asks again
-		m.staged.park(q, from, question{probe: &p, asker: from, since: m.staged.lastProbe, parkedAt: now.Mono},
+		ps.staged.park(q, from, question{probe: &p, asker: from, since: ps.staged.lastProbe, parkedAt: now.Mono},
 			now.Mono)
 	}
 }
 
 // neverReceived reports whether the lane of v has certainly never been received up to v. After a restart this is known
 // only when the coordinator itself has told how far it had sent the lane, and all of that is here again.
-func (m *Middleman) neverReceived(v causal.Version) bool {
-	l := m.lanes.of(v.Origin)
-	if l == nil || v.HLC <= max(l.received, m.known.RV(m.ring, v.Origin)) {
+func (ps *depProbes) neverReceived(v causal.Version) bool {
+	l := ps.lanes.of(v.Origin)
+	if l == nil || v.HLC <= max(l.received, ps.known.RV(ps.ring, v.Origin)) {
 		return false
 	}
-	return l.isInStep() || m.cfg.Broken.Has(causal.MissingUnsynced)
+	return l.isInStep() || ps.cfg.Broken.Has(causal.MissingUnsynced)
 }
 
-func (m *Middleman) replyMissing(now causal.Now, to topology.Node, p causal.DepProbe) {
+func (ps *depProbes) reply(now causal.Now, to topology.Node, p causal.DepProbe) {
 	d := causal.DepMissing{ID: p.ID, Incarnation: p.Incarnation, Dep: p.Dep, Lane: p.Lane}
-	if to != m.cfg.Self {
-		m.Send(d.Message(m.cfg.Self, to))
+	if to != ps.cfg.Self {
+		ps.Send(d.Message(ps.cfg.Self, to))
 	} else {
-		m.noteMissing(now, to, d)
+		ps.noteMissing(now, to, d)
 	}
 }
 
 // noteMissing notes that the staged puts that wait for a dependency cannot be seen by who asked before the probe was
 // sent.
-func (m *Middleman) noteMissing(now causal.Now, from topology.Node, d causal.DepMissing) {
+func (ps *depProbes) noteMissing(now causal.Now, from topology.Node, d causal.DepMissing) {
 	v := d.Dep.Version
-	if d.Incarnation != m.cfg.Incarnation || from != m.cfg.Topology.Owner(m.ring, d.Dep.Slot) {
+	if d.Incarnation != ps.cfg.Incarnation || from != ps.cfg.Topology.Owner(ps.ring, d.Dep.Slot) {
 		return
 	}
 	var lacking []*put
 	if d.Lane {
-		for _, w := range m.frontiers.of(from, v.Origin).awaitReceived {
-			if w.hlc >= v.HLC && (!w.put.adopted || m.cfg.Broken.Has(causal.AdoptPassesStaged)) {
+		for _, w := range ps.frontiers.of(from, v.Origin).awaitReceived {
+			if w.hlc >= v.HLC && (!w.put.adopted || ps.cfg.Broken.Has(causal.AdoptPassesStaged)) {
 				// lanes do not say what precedes it
 				lacking = append(lacking, w.put)
 			}
 		}
-	} else if w := m.deps.awaited[v]; w != nil && !w.processed {
+	} else if w := ps.deps.awaited[v]; w != nil && !w.processed {
 		lacking = append(lacking, w.puts...)
 	}
 	for _, p := range lacking {
 		if p.missingAsOf < d.ID {
 			p.missingAsOf = d.ID
-			m.releaseQuestions(now, p)
+			ps.release(now, p)
 		}
 	}
 }
 
-// releaseQuestions answers the questions at p that arrived before one of its dependencies was missing.
-func (m *Middleman) releaseQuestions(now causal.Now, p *put) {
+// release answers the questions at p that arrived before one of its dependencies was missing.
+func (ps *depProbes) release(now causal.Now, p *put) {
 	questions := p.questions
 	p.questions = nil
 	for i := range questions {
@@ -151,11 +171,11 @@ func (m *Middleman) releaseQuestions(now causal.Now, p *put) {
 			p.questions = append(p.questions, *q)
 			continue
 		}
-		m.staged.unpark(*q)
+		ps.staged.unpark(*q)
 		if q.probe != nil {
-			m.replyMissing(now, q.asker, *q.probe)
+			ps.reply(now, q.asker, *q.probe)
 		} else {
-			m.read(now, q.read)
+			ps.host.read(now, q.read)
 		}
 	}
 }

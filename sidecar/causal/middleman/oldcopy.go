@@ -53,7 +53,7 @@ func newOwnHistory(s *shared, ls *lanes, now causal.Now) ownHistory {
 
 // compare takes what the coordinator of an origin remembers of the storage.
 func (h *ownHistory) compare(now causal.Now, o topology.Origin, from topology.Node, s *causal.LaneSync) {
-	h.heard[o], h.unsure[o], h.anyHeard = true, s.Unsure && !s.Adopting, true
+	h.heard[o], h.unsure[o], h.anyHeard = true, s.Unsure && !s.Recovering, true
 	if r := s.Reached; !h.cfg.Lineage.Holds(r) && !h.isOld && !h.cfg.Broken.Has(causal.ServeOldCopy) {
 		h.isOld, h.remembers, h.reminder = true, s.Reached, from
 	}

@@ -90,14 +90,14 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 		}
 		l.markClean(v.HLC)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo)
-		m.noteLaneProgress(now, v.Origin)
+		m.frontiers.noteProgress(now, v.Origin)
 		return
 	}
 	if p := m.writes.pendingPut(v); p != nil {
 		p.coordinator = from
 		m.adoption.followLanes(now, p, &a)
 		l.receive(v.HLC, a.Previous, a.AckedUpTo) // its place in the lane may have been forgotten
-		m.noteLaneProgress(now, v.Origin)
+		m.frontiers.noteProgress(now, v.Origin)
 		return
 	}
 	p := &put{key: a.Key, record: a.Record, coordinator: from, deps: a.Deps}
@@ -108,16 +108,16 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	m.writes.stage(m.writes.get(v), p)
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)
-	m.noteLaneProgress(now, v.Origin)
+	m.frontiers.noteProgress(now, v.Origin)
 	if m.cfg.Broken.Has(causal.LoserSkipsDeps) && v.Less(m.faults.latest[p.key]) {
 		m.write(now, p)
 		return
 	}
 	for _, d := range a.Deps.Writes() {
-		m.awaitWrite(now, p, d)
+		m.deps.await(now, p, d)
 	}
 	for _, d := range a.Deps.Lanes() {
-		m.awaitLane(p, d)
+		m.frontiers.await(p, d)
 	}
 	if p.unprocessedDeps == 0 {
 		m.write(now, p)
@@ -178,8 +178,8 @@ func (m *Middleman) markProcessed(now causal.Now, p *put, superseded bool) {
 		m.stats.Superseded++
 	}
 	m.invalidate(now, p, superseded)
-	m.resolveDep(now, v, false)
-	m.notifyWatchers(v, false)
+	m.deps.resolve(now, v, false)
+	m.deps.notifyWatchers(v, false)
 	m.advanceLaneIfConfirmed(now, p)
 	m.acknowledgeIfClean(now, p)
 }
@@ -191,7 +191,7 @@ func (m *Middleman) advanceLaneIfConfirmed(now causal.Now, p *put) {
 	}
 	v := p.record.Version
 	if m.lanes.of(v.Origin).markClean(v.HLC) {
-		m.noteLaneProgress(now, v.Origin)
+		m.frontiers.noteProgress(now, v.Origin)
 	}
 }
 

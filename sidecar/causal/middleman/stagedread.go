@@ -172,7 +172,7 @@ func (m *Middleman) deferRead(now causal.Now, r *readRequest) bool {
 // awaitedPut returns a staged put at or below upTo that a read must wait for, or nil.
 func (m *Middleman) awaitedPut(r *readRequest, upTo causal.HLC) *put {
 	for p := m.staged.byKey[r.key]; p != nil; p = p.next {
-		if p.record.Version.HLC <= upTo && !m.cannotBeSeen(p, r.since) {
+		if p.record.Version.HLC <= upTo && !m.probes.cannotBeSeen(p, r.since) {
 			return p
 		}
 	}

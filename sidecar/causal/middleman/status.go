@@ -49,8 +49,8 @@ func (m *Middleman) isCovered(v causal.Version, slot topology.Slot) bool {
 // markClean records that v is clean, and tells everyone who waits for that. w is what is known of it.
 func (m *Middleman) markClean(now causal.Now, v causal.Version, w *write) {
 	w.markClean()
-	m.resolveDep(now, v, true)
-	m.notifyWatchers(v, true)
+	m.deps.resolve(now, v, true)
+	m.deps.notifyWatchers(v, true)
 }
 
 // markComplete records the writes that a coordinator reports as complete.
@@ -82,7 +82,7 @@ func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
 		return
 	}
 	isProcessed := func(v causal.Version) bool { return m.known.ProcessedIn(m.ring, v) }
-	m.resolveDeps(now, isProcessed)
-	m.raiseFrontiers(now)
-	m.notifyWatchersOf(isProcessed)
+	m.deps.resolveProcessed(now, isProcessed)
+	m.frontiers.raiseToRV(now)
+	m.deps.notifyWatchersOf(isProcessed)
 }

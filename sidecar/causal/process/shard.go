@@ -1,5 +1,6 @@
 // Package process is what a process of the store does around its machines: in which order it reads and writes its
-// storage, and what has to be durable before what. It decides; its driver carries out. Package node drives it with
+// storage, and what has to be durable before what. (Another package, sidecar/process, is the program: it has the flags,
+// the configuration and the HTTP of a process.) It decides; its driver carries out. Package node drives it with
 // goroutines and real storages, and the simulator with simulated ones, which delay, fail and crash.
 //
 // Failure model: what a change wrote is durable when Done says so without an error. Until then, and after an error, it

@@ -115,7 +115,7 @@ func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
 		s.sendScan(now, c)
 		return
 	}
-	keys := withoutKeys(r.Keys, next.own)
+	keys := withoutKeys(slices.Clone(r.Keys), next.own) // nobody changes what is in a message
 	if !s.cfg.Broken.Has(causal.ScanWithoutOwn) {
 		keys = append(keys, c.ownKeys...)
 		next.own = append(next.own, c.ownKeys...)

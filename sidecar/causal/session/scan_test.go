@@ -63,6 +63,21 @@ func TestAScanNamesAnOwnWriteWithOnePageOfAShard(t *testing.T) {
 	}
 }
 
+// Who else gets the message reads the same list.
+func TestAScanDoesNotChangeTheReply(t *testing.T) {
+	r := newRig(t)
+	r.write("k", "v", ownVersion(10))
+	id := r.start(Op{Kind: OpScan})
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: []string{"a"}, Next: "b"})
+	first := r.mustResult(id)
+	r.start(Op{Kind: OpScan, Scan: first.Scan})
+	keys := []string{"b", "k", "b", "l"}
+	r.replyScan(r.request(causal.KindScan), causal.ScanReply{Keys: keys})
+	if !slices.Equal(keys, []string{"b", "k", "b", "l"}) {
+		t.Errorf("the list of the reply became %q", keys)
+	}
+}
+
 // A write that completes while the shard is asked is in no list of own writes when the reply is here, and the shard may
 // have been asked before it had the write.
 func TestAScanNamesAnOwnWriteThatCompletesMeanwhile(t *testing.T) {

@@ -35,10 +35,13 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 		m.SetBody(b)
 	}
 	switch k {
-	case causal.KindPutReply, causal.KindLogReply, causal.KindPutAfter:
+	case causal.KindPutReply, causal.KindPutAfter:
 		f.Record.Version = causal.Version{HLC: 5, Origin: t.OriginOf(from)}
+	case causal.KindLogReply:
+		return causal.LogReply{Record: causal.Record{Version: causal.Version{HLC: 5,
+			Origin: t.OriginOf(from)}}}.Message(from, to)
 	case causal.KindLogGet:
-		f.Record.Version = causal.Version{HLC: 5, Origin: t.OriginOf(to)}
+		return causal.LogGet{Version: causal.Version{HLC: 5, Origin: t.OriginOf(to)}}.Message(from, to)
 	case causal.KindComplete, causal.KindStable:
 		f.Versions = []causal.Version{{HLC: 5, Origin: t.OriginOf(from)}}
 	case causal.KindPutAck:
@@ -52,8 +55,10 @@ func honest(k causal.Kind, from, to topology.Node, t *topology.Topology) causal.
 		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: topology.Origin(t.Origins())}}}
 	case causal.KindDepCheck, causal.KindDepStatus:
 		f.Versions = []causal.Version{{HLC: 5, Origin: 1}}
-	case causal.KindDepProbe, causal.KindDepMissing:
-		f.Deps = []causal.Dep{{Version: causal.Version{HLC: 5, Origin: 1}}}
+	case causal.KindDepProbe:
+		return causal.DepProbe{Dep: causal.Dep{Version: causal.Version{HLC: 5, Origin: 1}}}.Message(from, to)
+	case causal.KindDepMissing:
+		return causal.DepMissing{Dep: causal.Dep{Version: causal.Version{HLC: 5, Origin: 1}}}.Message(from, to)
 	case causal.KindAdoptPut:
 		return causal.AdoptPut{Record: causal.Record{Version: causal.Version{HLC: 5, Origin: 1}}}.Message(from, to)
 	case causal.KindAdoptQuery:
@@ -156,6 +161,8 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 				switch r.Content {
 				case OriginSender, OriginReceiver, OriginsSender, OriginsNamed:
 					switch {
+					case m.Body() != nil:
+						speakOf(m.Body(), foreign)
 					case len(f.Versions) > 0:
 						f.Versions = append(f.Versions, causal.Version{HLC: 6, Origin: foreign})
 					case len(f.Vectors) > 0:
@@ -180,6 +187,20 @@ func TestNobodySpeaksForOthers(t *testing.T) {
 			t.Errorf("%s was not checked", c)
 		}
 	}
+}
+
+// speakOf makes the versions and vectors of a body be of an origin.
+func speakOf(b causal.Body, o topology.Origin) {
+	b.Visit(causal.VisitorFunc(func(_ causal.BodyField, p any) {
+		switch p := p.(type) {
+		case *causal.Version:
+			p.Origin = o
+		case *causal.Record:
+			p.Version.Origin = o
+		case *[]causal.VectorEntry:
+			(*p)[0].Last = o
+		}
+	}))
 }
 
 // A leader speaks for its own data center, and passes on what others have signed.

@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"pgregory.net/rapid"
 
@@ -17,47 +20,57 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// bodyFiller is a causal.BodyVisitor that gives each field a value that is not zero, or only the one with a number.
-type bodyFiller struct {
-	only   int32 // 0: each
-	fields int
-}
-
-func (b *bodyFiller) skips(f causal.BodyField) bool {
-	b.fields++
-	return b.only != 0 && b.only != f.Number
-}
-
-func (b *bodyFiller) Number(f causal.BodyField, _ uint64) (uint64, bool) {
-	if b.skips(f) {
-		return 0, false
+// filledBody returns a body of a kind in which each field has a value that is not zero, or only the one with a number,
+// and how many there are.
+func filledBody(k causal.Kind, only int32) (b causal.Body, fields int) {
+	if b = causal.NewBody(k); b == nil {
+		return nil, 0
 	}
-	return min(f.Max, 1<<40) - 3, true
+	b.Visit(causal.VisitorFunc(func(f causal.BodyField, p any) {
+		fields++
+		if only != 0 && only != f.Number {
+			return
+		}
+		switch p := p.(type) {
+		case *uint64:
+			*p = min(f.Max, 1<<40) - 3
+		case causal.BodyParts:
+			fillParts(p.List())
+		default:
+			fillAll(reflect.ValueOf(p).Elem())
+		}
+	}))
+	return b, fields
 }
 
-func (b *bodyFiller) Time(f causal.BodyField, p *causal.HLC)        { fillField(b, f, p) }
-func (b *bodyFiller) Flag(f causal.BodyField, p *bool)              { fillField(b, f, p) }
-func (b *bodyFiller) Text(f causal.BodyField, p *string)            { fillField(b, f, p) }
-func (b *bodyFiller) Bytes(f causal.BodyField, p *[]byte)           { fillField(b, f, p) }
-func (b *bodyFiller) Record(f causal.BodyField, p *causal.Record)   { fillField(b, f, p) }
-func (b *bodyFiller) Records(f causal.BodyField, p *[]causal.Moved) { fillField(b, f, p) }
-func (b *bodyFiller) Versions(f causal.BodyField, p *[]causal.Version) {
-	fillField(b, f, p)
+// shared returns m without the fields of its body that were added since its kind has one.
+func shared(m causal.Message) causal.Message {
+	b := causal.NewBody(m.Kind)
+	reflect.ValueOf(b).Elem().Set(reflect.ValueOf(m.Body()).Elem())
+	b.Visit(causal.VisitorFunc(func(f causal.BodyField, p any) {
+		if f.IsShared() {
+			return
+		}
+		if parts, ok := p.(causal.BodyParts); ok {
+			p = parts.List()
+		}
+		reflect.ValueOf(p).Elem().SetZero()
+	}))
+	m.SetBody(b)
+	return m
 }
-func (b *bodyFiller) Deps(f causal.BodyField, p *[]causal.Dep) { fillField(b, f, p) }
 
-func fillField[T any](b *bodyFiller, f causal.BodyField, p *T) {
-	if !b.skips(f) {
-		fillAll(reflect.ValueOf(p).Elem())
+// fillParts sets a list of parts, given as a pointer to it, to one that link protocol 1 has a form for.
+func fillParts(list any) {
+	switch list := list.(type) {
+	case *[]causal.ShardMark:
+		*list = []causal.ShardMark{{DC: 1, Index: 2, Incarnation: 1 << 60, HasData: true, Lost: 5},
+			{DC: 1, Index: math.MaxUint16, Incarnation: 6, HasData: true, Lost: 7}}
+	case *[]causal.KeyRange:
+		*list = []causal.KeyRange{{From: "a", To: "b\xff"}, {From: "c", To: "d"}}
+	default:
+		fillAll(reflect.ValueOf(list).Elem())
 	}
-}
-
-// filledBody returns a body of a kind with all fields, or one of them, and how many there are.
-func filledBody(k causal.Kind, only int32) (causal.Body, int) {
-	b := causal.NewBody(k)
-	f := bodyFiller{only: only}
-	b.Visit(&f)
-	return b, f.fields
 }
 
 // eachBody calls f with a message of each kind that has a body: with all fields, and with each of them alone.
@@ -77,19 +90,23 @@ func eachBody(f func(name string, m causal.Message)) {
 	}
 }
 
-func TestEveryBodySurvivesWithAndWithoutABodyOnTheWire(t *testing.T) {
+func TestEveryBodySurvivesInEachLinkProtocol(t *testing.T) {
 	tried := 0
 	eachBody(func(name string, want causal.Message) {
 		tried++
-		for _, without := range []bool{false, true} {
-			b := Batch{WithoutBodies: without}
+		for protocol := uint32(MinProtocol); protocol <= Protocol; protocol++ {
+			b := Batch{Protocol: protocol}
 			b.Add(&want)
 			got, _, err := DecodeFrame(b.Buf, nil)
 			if err != nil {
-				t.Fatalf("%s, without bodies %v: %v", name, without, err)
+				t.Fatalf("%s, protocol %d: %v", name, protocol, err)
+			}
+			want := want
+			if protocol < causal.BodySince(want.Kind) {
+				want = shared(want)
 			}
 			if diff := cmp.Diff(want, got[0], exported); diff != "" {
-				t.Errorf("%s, without bodies %v (-sent +received):\n%s", name, without, diff)
+				t.Errorf("%s, protocol %d (-sent +received):\n%s", name, protocol, diff)
 			}
 			if size, most := len(Append(nil, &want)), want.MaxEncodedSize(); size > most {
 				t.Errorf("%s: %d bytes are more than the bound of %d", name, size, most)
@@ -101,38 +118,48 @@ func TestEveryBodySurvivesWithAndWithoutABodyOnTheWire(t *testing.T) {
 	}
 }
 
-// In testdata are messages of all kinds that simulated parts of the last version with link protocol 1 have sent.
-func TestMessagesOfProtocol1AreReadAndWritten(t *testing.T) {
-	b, err := os.ReadFile("testdata/protocol-1.messages")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds := map[causal.Kind]bool{}
-	for len(b) > 0 {
-		size, n := binary.Uvarint(b)
-		recorded := b[n : n+int(size)]
-		b = b[n+int(size):]
-		var m, again causal.Message
-		if err := Decode(recorded, &m); err != nil {
+// In testdata are messages of all kinds that simulated parts have sent: as the last version with link protocol 1, and
+// the last one with link protocol 2, encodes them.
+func TestMessagesOfEarlierProtocolsAreReadAndWritten(t *testing.T) {
+	for protocol := uint32(MinProtocol); protocol < Protocol; protocol++ {
+		b, err := os.ReadFile(fmt.Sprintf("testdata/protocol-%d.messages", protocol))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if (m.Body() != nil) != (causal.NewBody(m.Kind) != nil) {
-			t.Fatalf("%s: its body is %v", m.Kind, m.Body())
+		kinds := map[causal.Kind]bool{}
+		for len(b) > 0 {
+			size, n := binary.Uvarint(b)
+			recorded := b[n : n+int(size)]
+			b = b[n+int(size):]
+			var m, again causal.Message
+			if err := Decode(recorded, &m); err != nil {
+				t.Fatal(err)
+			}
+			if (m.Body() != nil) != (causal.NewBody(m.Kind) != nil) {
+				t.Fatalf("%s: its body is %v", m.Kind, m.Body())
+			}
+			kinds[m.Kind] = true
+			if got := appendFor(protocol, &m); !bytes.Equal(got, recorded) {
+				t.Errorf("protocol %d: %s is written as %x; it was %x", protocol, m.Kind, got, recorded)
+			}
+			if err := Decode(Append(nil, &m), &again); err != nil || !cmp.Equal(m, again, exported) {
+				t.Errorf("%s with a body, %v (-sent +received):\n%s", m.Kind, err, cmp.Diff(m, again, exported))
+			}
 		}
-		kinds[m.Kind] = true
-		shared := m.WithoutBody()
-		if got := Append(nil, &shared); !bytes.Equal(got, recorded) {
-			t.Errorf("%s is written as %x; it was %x", m.Kind, got, recorded)
-		}
-		if err := Decode(Append(nil, &m), &again); err != nil || !cmp.Equal(m, again, exported) {
-			t.Errorf("%s with a body, %v (-sent +received):\n%s", m.Kind, err, cmp.Diff(m, again, exported))
+		for k := causal.KindNone + 1; k < causal.KindAdoptState+1; k++ {
+			if !kinds[k] {
+				t.Errorf("no message of kind %s was recorded with protocol %d", k, protocol)
+			}
 		}
 	}
-	for k := causal.KindNone + 1; k < causal.KindAdoptState+1; k++ {
-		if !kinds[k] {
-			t.Errorf("no message of kind %s was recorded", k)
-		}
+}
+
+// appendFor returns a message as a frame for a reader with a link protocol has it.
+func appendFor(protocol uint32, m *causal.Message) []byte {
+	if m.Body() != nil && causal.BodySince(m.Kind) > protocol {
+		return appendWithoutBody(nil, m, topology.Node{}, topology.Node{})
 	}
+	return Append(nil, m)
 }
 
 func TestAnOrdinaryProtobufReaderUnderstandsBodiesByTheSchemaFile(t *testing.T) {
@@ -158,31 +185,24 @@ func TestAnOrdinaryProtobufReaderUnderstandsBodiesByTheSchemaFile(t *testing.T) 
 			continue
 		}
 		complete(t, got.Get(f).Message(), k.String())
-		names := bodyNames{of: map[int32]string{}}
-		b.Visit(&names)
-		for n, name := range names.of {
-			if f := f.Message().Fields().ByNumber(protowire.Number(n)); f == nil || string(f.Name()) != name {
-				t.Errorf("field %d of %s is %q, and %v in wire.proto", n, k, name, f)
-			}
-		}
+		checkNames(t, k.String(), b, f.Message())
 	}
 }
 
-// bodyNames is a causal.BodyVisitor that collects the names of fields by number.
-type bodyNames struct{ of map[int32]string }
-
-func (b *bodyNames) Number(f causal.BodyField, _ uint64) (uint64, bool) {
-	b.of[f.Number] = f.Name
-	return 0, false
+// checkNames asserts that fields of a body, and of its parts, have the names that wire.proto gives them.
+func checkNames(t *testing.T, where string, b causal.Body, message protoreflect.MessageDescriptor) {
+	t.Helper()
+	b.Visit(causal.VisitorFunc(func(f causal.BodyField, p any) {
+		field := message.Fields().ByNumber(protowire.Number(f.Number))
+		if field == nil || string(field.Name()) != f.Name {
+			t.Errorf("field %d of %s is %q, and %v in wire.proto", f.Number, where, f.Name, field)
+			return
+		}
+		if parts, ok := p.(causal.BodyParts); ok {
+			checkNames(t, where+"."+f.Name, parts.At(0), field.Message())
+		}
+	}))
 }
-func (b *bodyNames) Time(f causal.BodyField, _ *causal.HLC)           { b.of[f.Number] = f.Name }
-func (b *bodyNames) Flag(f causal.BodyField, _ *bool)                 { b.of[f.Number] = f.Name }
-func (b *bodyNames) Text(f causal.BodyField, _ *string)               { b.of[f.Number] = f.Name }
-func (b *bodyNames) Bytes(f causal.BodyField, _ *[]byte)              { b.of[f.Number] = f.Name }
-func (b *bodyNames) Record(f causal.BodyField, _ *causal.Record)      { b.of[f.Number] = f.Name }
-func (b *bodyNames) Records(f causal.BodyField, _ *[]causal.Moved)    { b.of[f.Number] = f.Name }
-func (b *bodyNames) Versions(f causal.BodyField, _ *[]causal.Version) { b.of[f.Number] = f.Name }
-func (b *bodyNames) Deps(f causal.BodyField, _ *[]causal.Dep)         { b.of[f.Number] = f.Name }
 
 func TestNoBodyIsLargerThanTheLargest(t *testing.T) {
 	for k := causal.KindNone; k < causal.NumKinds; k++ {
@@ -213,7 +233,12 @@ func TestACheckOfABodyRefusesWhatAReaderWould(t *testing.T) {
 	for name, m := range map[string]causal.Message{
 		"dependencies": causal.AdoptPut{Deps: make([]causal.Dep, causal.MaxDeps+1)}.Message(node, node),
 		"slot":         causal.AdoptPut{Deps: []causal.Dep{{Slot: topology.Slots}}}.Message(node, node),
+		"one slot":     causal.DepProbe{Dep: causal.Dep{Slot: topology.Slots}}.Message(node, node),
 		"size":         causal.GroupMessage{Body: make([]byte, MaxMessage)}.Message(node, node),
+		"names":        causal.ScanReply{Keys: make([]string, MaxList+1)}.Message(node, node),
+		"parts":        causal.Latencies{RoundTrips: make([]causal.RoundTrip, MaxList+1)}.Message(node, node),
+		"rings": causal.SignedVectors{Entries: []causal.VectorEntry{
+			{RV: make([]causal.HLC, topology.MaxRings+1)}}}.Message(node, node),
 	} {
 		if Check(&m) == nil {
 			t.Errorf("%s: not refused", name)
@@ -225,33 +250,46 @@ func TestACheckOfABodyRefusesWhatAReaderWould(t *testing.T) {
 	}
 }
 
-// drawBody is a causal.BodyVisitor that draws the fields of a body.
-type drawBody struct{ t *rapid.T }
-
-func (d drawBody) Number(f causal.BodyField, _ uint64) (uint64, bool) {
-	return rapid.Uint64Max(f.Max).Draw(d.t, f.Name), true
-}
-func (d drawBody) Time(f causal.BodyField, p *causal.HLC) {
-	*p = causal.HLC(rapid.Uint64().Draw(d.t, f.Name))
-}
-func (d drawBody) Flag(f causal.BodyField, p *bool) { *p = rapid.Bool().Draw(d.t, f.Name) }
-func (d drawBody) Text(f causal.BodyField, p *string) {
-	*p = string(rapid.SliceOf(rapid.Byte()).Draw(d.t, f.Name))
-}
-func (d drawBody) Bytes(f causal.BodyField, p *[]byte) { *p = list(d.t, f.Name, rapid.Byte(), 300) }
-func (d drawBody) Record(f causal.BodyField, p *causal.Record) {
-	*p = causal.Record{Version: version().Draw(d.t, f.Name)}
-}
-func (d drawBody) Records(f causal.BodyField, p *[]causal.Moved) {
-	for _, v := range list(d.t, f.Name, version(), 5) {
-		*p = append(*p, causal.Moved{Key: "k", Record: causal.Record{Version: v}})
-	}
-}
-func (d drawBody) Versions(f causal.BodyField, p *[]causal.Version) {
-	*p = list(d.t, f.Name, version(), 20)
-}
-func (d drawBody) Deps(f causal.BodyField, p *[]causal.Dep) {
-	for _, v := range list(d.t, f.Name, version(), 20) {
-		*p = append(*p, causal.Dep{Version: v, Slot: topology.Slots - 1})
+// drawBody returns a visitor that draws the fields of a body.
+func drawBody(t *rapid.T) causal.VisitorFunc {
+	return func(f causal.BodyField, p any) {
+		switch p := p.(type) {
+		case *uint64:
+			*p = rapid.Uint64Max(f.Max).Draw(t, f.Name)
+		case *causal.HLC:
+			*p = causal.HLC(rapid.Uint64().Draw(t, f.Name))
+		case *bool:
+			*p = rapid.Bool().Draw(t, f.Name)
+		case *float64:
+			*p = rapid.Float64().Draw(t, f.Name)
+		case *string:
+			*p = string(rapid.SliceOf(rapid.Byte()).Draw(t, f.Name))
+		case *[]string:
+			*p = list(t, f.Name, rapid.String(), 5)
+		case *[]byte:
+			*p = list(t, f.Name, rapid.Byte(), 300)
+		case *causal.Record:
+			*p = causal.Record{Version: version().Draw(t, f.Name)}
+		case *[]causal.Moved:
+			for _, v := range list(t, f.Name, version(), 5) {
+				*p = append(*p, causal.Moved{Key: "k", Record: causal.Record{Version: v}})
+			}
+		case *causal.Version:
+			*p = version().Draw(t, f.Name)
+		case *[]causal.Version:
+			*p = list(t, f.Name, version(), 20)
+		case *causal.Dep:
+			*p = causal.Dep{Version: version().Draw(t, f.Name), Slot: topology.Slots - 1}
+		case *[]causal.Dep:
+			for _, v := range list(t, f.Name, version(), 20) {
+				*p = append(*p, causal.Dep{Version: v, Slot: topology.Slots - 1})
+			}
+		case *[]causal.VectorEntry:
+			*p = list(t, f.Name, vector(), 5)
+		case causal.BodyParts:
+			for range rapid.IntRange(0, 5).Draw(t, f.Name) {
+				p.Add().Visit(drawBody(t))
+			}
+		}
 	}
 }

@@ -24,10 +24,15 @@ type cursor struct {
 // takeRoom takes room for n elements of a list, or fails.
 func takeRoom[T any](c *cursor, n int) bool {
 	var element T
+	return c.takeBytes(n * int(unsafe.Sizeof(element)))
+}
+
+// takeBytes takes room for elements that take n bytes, or fails.
+func (c *cursor) takeBytes(n int) bool {
 	if !c.bounded {
 		return true
 	}
-	if c.listRoom -= n * int(unsafe.Sizeof(element)); c.listRoom < 0 {
+	if c.listRoom -= n; c.listRoom < 0 {
 		c.fail(errors.New("lists of more elements than a frame of its size may have"))
 		return false
 	}
@@ -149,20 +154,25 @@ func (c *cursor) countRun() int {
 	}
 }
 
-// grow allocates room for the elements of a repeated field, and fails if there are more than limit. Parts send all
+// grow allocates room for the elements of a repeated field, and fails if there are more than limit.
+func grow[T any](c *cursor, list []T, limit int) []T {
+	more := c.more(len(list), cap(list), limit)
+	if more == 0 || !takeRoom[T](c, more) {
+		return list
+	}
+	return append(make([]T, 0, len(list)+more), list...)
+}
+
+// more returns for how many more elements a list needs room, and fails if there are more than limit. Parts send all
 // elements of a field one behind the other, so that there is room for all. A list that others interrupt gets twice the
 // room each time, which counts though it may stay empty.
-func grow[T any](c *cursor, list []T, limit int) []T {
-	if len(list) >= limit {
+func (c *cursor) more(has, room, limit int) int {
+	if has >= limit {
 		c.fail(fmt.Errorf("more than %d elements", limit))
-		return list
+		return 0
 	}
-	if len(list) < cap(list) {
-		return list
+	if has < room {
+		return 0
 	}
-	size := min(max(len(list)+c.countRun(), 2*len(list)), limit)
-	if !takeRoom[T](c, size-len(list)) {
-		return list
-	}
-	return append(make([]T, 0, size), list...)
+	return min(max(has+c.countRun(), 2*has), limit) - has
 }

@@ -105,6 +105,7 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, listRoom int) (le
 		return listRoom, fmt.Errorf("message: %d bytes exceed the limit of %d", len(b), MaxMessage)
 	}
 	f := m.Fields()
+	var former causal.Former
 	c := cursor{what: "message", b: b, listRoom: listRoom, bounded: true}
 	bodyOf := causal.KindNone // the kind whose body was read
 	for c.next() {
@@ -144,12 +145,12 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, listRoom int) (le
 			f.Vectors = grow(&c, f.Vectors, MaxList)
 			f.Vectors = append(f.Vectors, c.vector())
 		case fLatencies:
-			f.Latencies = c.floats(f.Latencies)
+			former.Latencies = c.floats(former.Latencies)
 		case fExclusions:
 			f.Exclusions = c.exclusions(f.Exclusions)
 		case fMoved:
-			f.Moved = grow(&c, f.Moved, MaxList)
-			f.Moved = append(f.Moved, c.moved())
+			former.Moved = grow(&c, former.Moved, MaxList)
+			former.Moved = append(former.Moved, c.moved())
 		default:
 			if c.num > fBody && c.num < fBody+protowire.Number(causal.NumKinds) {
 				if bodyOf != causal.KindNone {
@@ -168,7 +169,7 @@ func decodeMessage(b []byte, m *causal.Message, room *depRoom, listRoom int) (le
 	if c.err == nil && bodyOf != causal.KindNone && bodyOf != m.Kind {
 		return c.listRoom, fmt.Errorf("message: of kind %s with the body of kind %s", m.Kind, bodyOf)
 	}
-	m.MakeBody() // of a process that speaks link protocol 1
+	m.MakeBody(former) // of a process that does not know that the kind has a body
 	return c.listRoom, c.err
 }
 

@@ -18,23 +18,23 @@ func Append(dst []byte, m *causal.Message) []byte {
 // Batch builds a frame one message at a time, in Buf. The zero Batch is empty.
 type Batch struct {
 	Buf []byte
-	// WithoutBodies says that the reader speaks link protocol 1 only.
-	WithoutBodies bool
+	// Protocol is the link protocol of the reader; 0: the newest one.
+	Protocol uint32
 	// from and to are those of the last message. Most frames are between two nodes and encode them once.
 	from, to topology.Node
 }
 
 // Add appends m to the frame.
 func (b *Batch) Add(m *causal.Message) {
-	if b.WithoutBodies && m.Body() != nil {
-		shared := m.WithoutBody()
-		m = &shared
-	}
 	size := EstimateSize(m)
 	dst := slices.Grow(b.Buf, size+16)
 	dst = protowire.AppendTag(dst, fFrameMessages, protowire.BytesType)
 	dst, start := openBytes(dst, size)
-	dst = appendMessage(dst, m, b.from, b.to)
+	if b.Protocol != 0 && m.Body() != nil && causal.BodySince(m.Kind) > b.Protocol {
+		dst = appendWithoutBody(dst, m, b.from, b.to)
+	} else {
+		dst = appendMessage(dst, m, b.from, b.to)
+	}
 	b.Buf = closeBytes(dst, start, size)
 	b.from, b.to = m.From, m.To
 }
@@ -60,7 +60,23 @@ func closeBytes(dst []byte, start, guess int) []byte {
 }
 
 func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte {
-	f := m.Fields()
+	dst = appendFields(appendHead(dst, m, from, to), m.Fields())
+	dst = appendExclusions(dst, m.Fields().Exclusions)
+	if b := m.Body(); b != nil {
+		dst = appendBody(dst, m.Kind, b)
+	}
+	return dst
+}
+
+// appendWithoutBody appends a message for a reader that does not know that its kind has a body.
+func appendWithoutBody(dst []byte, m *causal.Message, from, to topology.Node) []byte {
+	s := m.Shared()
+	dst = appendFormer(appendFields(appendHead(dst, m, from, to), &s.Fields), &s.Former)
+	return appendExclusions(dst, s.Exclusions)
+}
+
+// appendHead appends the kind and the route of a message.
+func appendHead(dst []byte, m *causal.Message, from, to topology.Node) []byte {
 	dst = appendUint(dst, fKind, uint64(m.Kind))
 	if m.From != from {
 		dst = appendRoute(dst, fFrom, m.From)
@@ -68,6 +84,10 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	if m.To != to {
 		dst = appendRoute(dst, fTo, m.To)
 	}
+	return dst
+}
+
+func appendFields(dst []byte, f *causal.Fields) []byte {
 	dst = appendUint(dst, fID, f.ID)
 	dst = appendUint(dst, fSession, f.Session)
 	dst = appendUint(dst, fSeq, f.Seq)
@@ -94,8 +114,13 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 	dst = appendFixed(dst, fCut, uint64(f.Cut))
 	dst = appendUint(dst, fDuration, protowire.EncodeZigZag(f.Duration))
 	for i := range f.Vectors {
-		dst = appendVector(dst, &f.Vectors[i])
+		dst = appendVector(dst, fVectors, &f.Vectors[i])
 	}
+	dst = appendBool(dst, fOlder, f.Older)
+	return appendUint(dst, fMap, uint64(f.Map))
+}
+
+func appendFormer(dst []byte, f *causal.Former) []byte {
 	if len(f.Latencies) > 0 {
 		dst = protowire.AppendTag(dst, fLatencies, protowire.BytesType)
 		dst = protowire.AppendVarint(dst, uint64(8*len(f.Latencies)))
@@ -103,14 +128,8 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 			dst = protowire.AppendFixed64(dst, math.Float64bits(l))
 		}
 	}
-	dst = appendBool(dst, fOlder, f.Older)
-	dst = appendUint(dst, fMap, uint64(f.Map))
 	for i := range f.Moved {
 		dst = appendMoved(dst, fMoved, &f.Moved[i])
-	}
-	dst = appendExclusions(dst, f.Exclusions)
-	if b := m.Body(); b != nil {
-		dst = appendBody(dst, m.Kind, b)
 	}
 	return dst
 }
@@ -206,13 +225,13 @@ func appendDep(dst []byte, num protowire.Number, d *causal.Dep) []byte {
 	return appendUint(dst, fDepSlot, uint64(d.Slot))
 }
 
-func appendVector(dst []byte, e *causal.VectorEntry) []byte {
+func appendVector(dst []byte, num protowire.Number, e *causal.VectorEntry) []byte {
 	size := sizeUint(uint64(e.Origin)) + sizeFixed(uint64(e.SV)) + sizeUint(uint64(e.Last)) +
 		sizeFixed(uint64(e.Settled))
 	if n := len(e.RV); n > 0 {
 		size += 1 + protowire.SizeBytes(8*n)
 	}
-	dst = protowire.AppendTag(dst, fVectors, protowire.BytesType)
+	dst = protowire.AppendTag(dst, num, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(size))
 	dst = appendUint(dst, fVectorOrigin, uint64(e.Origin))
 	dst = appendFixed(dst, fVectorSV, uint64(e.SV))

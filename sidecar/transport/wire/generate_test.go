@@ -117,19 +117,23 @@ func list[T any](t *rapid.T, label string, elem *rapid.Generator[T], limit int) 
 	return l
 }
 
-func message() *rapid.Generator[causal.Message] {
-	dep := rapid.Custom(func(t *rapid.T) causal.Dep {
-		return causal.Dep{Version: version().Draw(t, "version"),
-			Slot: topology.Slot(rapid.Uint16Max(topology.Slots-1).Draw(t, "slot"))}
-	})
+func vector() *rapid.Generator[causal.VectorEntry] {
 	hlc := rapid.Map(rapid.Uint64(), func(v uint64) causal.HLC { return causal.HLC(v) })
-	vector := rapid.Custom(func(t *rapid.T) causal.VectorEntry {
+	return rapid.Custom(func(t *rapid.T) causal.VectorEntry {
 		return causal.VectorEntry{
 			Origin: topology.Origin(rapid.Uint32().Draw(t, "origin")), SV: hlc.Draw(t, "sv"),
 			RV: list(t, "rv", hlc, topology.MaxRings), Last: topology.Origin(rapid.Uint32().Draw(t, "last")),
 			Settled: hlc.Draw(t, "settled"),
 		}
 	})
+}
+
+func message() *rapid.Generator[causal.Message] {
+	dep := rapid.Custom(func(t *rapid.T) causal.Dep {
+		return causal.Dep{Version: version().Draw(t, "version"),
+			Slot: topology.Slot(rapid.Uint16Max(topology.Slots-1).Draw(t, "slot"))}
+	})
+	hlc := rapid.Map(rapid.Uint64(), func(v uint64) causal.HLC { return causal.HLC(v) })
 	return rapid.Custom(func(t *rapid.T) causal.Message {
 		m := causal.Message{
 			Kind: causal.Kind(rapid.Uint8().Draw(t, "kind")),
@@ -137,7 +141,7 @@ func message() *rapid.Generator[causal.Message] {
 			To:   node().Draw(t, "to"),
 		}
 		if b := causal.NewBody(m.Kind); b != nil {
-			b.Visit(drawBody{t})
+			b.Visit(drawBody(t))
 			m.SetBody(b)
 			return m
 		}
@@ -163,10 +167,9 @@ func message() *rapid.Generator[causal.Message] {
 				ExpireAtMs: rapid.Int64().Draw(t, "expire"),
 				Tombstone:  rapid.Bool().Draw(t, "tombstone"),
 			}},
-			Deps:      list(t, "deps", dep, 20),
-			Versions:  list(t, "versions", version(), 20),
-			Vectors:   list(t, "vectors", vector, 5),
-			Latencies: list(t, "latencies", rapid.Float64(), 10),
+			Deps:     list(t, "deps", dep, 20),
+			Versions: list(t, "versions", version(), 20),
+			Vectors:  list(t, "vectors", vector(), 5),
 		}
 		return m
 	})

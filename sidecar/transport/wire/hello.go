@@ -14,10 +14,8 @@ import (
 // The version of the link protocol, and the oldest compatible one. A new field that readers may ignore needs no new
 // version.
 const (
-	Protocol    = 2
+	Protocol    = 3
 	MinProtocol = 1
-	// BodyProtocol is the first one in which messages of some kinds have bodies of their own.
-	BodyProtocol = 2
 )
 
 // MaxNodes bounds the nodes of one process. MaxProcessName and MaxVersion bound texts, in bytes.

@@ -90,7 +90,7 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 			Roots{1, 2}), announcement), frame); err != nil {
 		t.Fatal(err)
 	}
-	skip := []string{"hello"}
+	skip := []string{"hello", "former_latencies", "former_moved"}
 	for fields, i := file.Messages().ByName("Message").Fields(), 0; i < fields.Len(); i++ {
 		if fields.Get(i).Number() > fBody {
 			skip = append(skip, string(fields.Get(i).Name()))
@@ -116,10 +116,6 @@ func TestAnOrdinaryProtobufReaderUnderstandsFramesByTheSchemaFile(t *testing.T) 
 	if got := get(get(m, "record").Message(), "expire_at_ms").Int(); got != want.Fields().Record.Value.ExpireAtMs {
 		t.Errorf("expire_at_ms %d", got)
 	}
-	if got := get(m, "latencies").List().Get(1).Float(); got != want.Fields().Latencies[1] {
-		t.Errorf("latencies[1] %f", got)
-	}
-
 	var back causal.Message
 	b, err := proto.Marshal(m.Interface())
 	if err != nil {

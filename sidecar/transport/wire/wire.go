@@ -115,13 +115,9 @@ const (
 // EstimateSize returns the approximate encoded size of m in bytes. It is cheap.
 func EstimateSize(m *causal.Message) int {
 	f := m.Fields()
-	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 8*len(f.Latencies) +
-		2*len(f.Exclusions)
+	n := 40 + len(f.Key) + len(f.Record.Value.Data) + 16*len(f.Deps) + 14*len(f.Versions) + 2*len(f.Exclusions)
 	for i := range f.Vectors {
 		n += 24 + 8*len(f.Vectors[i].RV)
-	}
-	for i := range f.Moved {
-		n += 40 + len(f.Moved[i].Key) + len(f.Moved[i].Record.Value.Data)
 	}
 	if m.Body() != nil {
 		n += m.BodySize()
@@ -132,34 +128,21 @@ func EstimateSize(m *causal.Message) int {
 // Check returns an error if a reader would refuse m. Senders call it first, because one such message makes the reader
 // refuse the whole frame.
 func Check(m *causal.Message) error {
-	f := m.Fields()
+	l := m.Lists()
 	switch {
 	case m.MaxEncodedSize() > MaxMessage:
 		return fmt.Errorf("%s of up to %d bytes exceeds the limit of %d", m.Kind, m.MaxEncodedSize(), MaxMessage)
-	case m.Deps() > causal.MaxDeps:
-		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, m.Deps(), causal.MaxDeps)
-	case len(f.Versions) > MaxList || len(f.Vectors) > MaxList || len(f.Moved) > MaxList:
-		return fmt.Errorf("%s lists %d versions, %d vectors, %d records; at most %d of each fit", m.Kind,
-			len(f.Versions), len(f.Vectors), len(f.Moved), MaxList)
-	case len(f.Exclusions) > MaxDCs:
-		return fmt.Errorf("%s lists exclusions of %d data centers; at most %d fit", m.Kind, len(f.Exclusions), MaxDCs)
-	case len(f.Latencies) > MaxDCs:
-		return fmt.Errorf("%s lists %d latencies; at most %d fit", m.Kind, len(f.Latencies), MaxDCs)
-	}
-	for i := range f.Deps {
-		if f.Deps[i].Slot >= topology.Slots {
-			return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, f.Deps[i].Slot,
-				topology.Slots-1)
-		}
-	}
-	if slot := m.GreatestBodySlot(); slot >= topology.Slots {
-		return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, slot, topology.Slots-1)
-	}
-	for i := range f.Vectors {
-		if len(f.Vectors[i].RV) > topology.MaxRings {
-			return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, len(f.Vectors[i].RV),
-				topology.MaxRings)
-		}
+	case l.Deps > causal.MaxDeps:
+		return fmt.Errorf("%s lists %d deps; at most %d fit", m.Kind, l.Deps, causal.MaxDeps)
+	case l.Longest > MaxList:
+		return fmt.Errorf("%s has a list of %d elements; at most %d fit", m.Kind, l.Longest, MaxList)
+	case len(m.Fields().Exclusions) > MaxDCs:
+		return fmt.Errorf("%s lists exclusions of %d data centers; at most %d fit", m.Kind,
+			len(m.Fields().Exclusions), MaxDCs)
+	case l.Slot >= topology.Slots:
+		return fmt.Errorf("%s has a dependency in slot %d; slots end at %d", m.Kind, l.Slot, topology.Slots-1)
+	case l.Rings > topology.MaxRings:
+		return fmt.Errorf("%s has a vector over %d rings; there are at most %d", m.Kind, l.Rings, topology.MaxRings)
 	}
 	return nil
 }

@@ -239,6 +239,9 @@ func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"messages": bytes.Repeat([]byte{fFrameMessages<<3 | 2, 0}, MaxBatch),
 		"bodies":   bytes.Repeat(appendRaw(appendUint(nil, fKind, uint64(causal.KindAdoptHeld))), MaxBatch),
+		"names":    appendRaw(inBody(causal.KindScanReply, 2)),
+		"parts":    appendRaw(inBody(causal.KindLatencies, 1)),
+		"ranges":   appendRaw(inBody(causal.KindScan, 6)),
 		"records":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fMoved, protowire.BytesType), 0), 1<<20)),
 		"vectors":  appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVectors, protowire.BytesType), 0), 1<<20)),
 		"versions": appendRaw(bytes.Repeat(append(protowire.AppendTag(nil, fVersions, protowire.BytesType), 0), 1<<20)),
@@ -275,6 +278,13 @@ func TestWhatADecodedFrameTakesIsBoundedByItsSize(t *testing.T) {
 	}
 }
 
+// inBody returns a message with a body that has many empty elements of a field.
+func inBody(k causal.Kind, field protowire.Number) []byte {
+	body := bytes.Repeat(append(protowire.AppendTag(nil, field, protowire.BytesType), 0), 1<<20)
+	return protowire.AppendBytes(protowire.AppendTag(appendUint(nil, fKind, uint64(k)),
+		fBody+protowire.Number(k), protowire.BytesType), body)
+}
+
 // appendRaw returns a frame of one message.
 func appendRaw(message []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, fFrameMessages, protowire.BytesType), message)
@@ -293,7 +303,7 @@ func TestListsOfTheShortestElementsThatPartsSendAreRead(t *testing.T) {
 			var b Batch
 			b.Add(&m)
 			got, _, err := DecodeFrame(b.Buf, nil)
-			if err != nil || len(got[0].Fields().Moved)+len(got[0].Pulled().Moved) != n {
+			if err != nil || len(got[0].ScanReply().Keys)+len(got[0].Pulled().Moved) != n {
 				t.Errorf("%s with %d names: %v", m.Kind, n, err)
 			}
 		}
@@ -302,12 +312,11 @@ func TestListsOfTheShortestElementsThatPartsSendAreRead(t *testing.T) {
 
 func TestCheckRefusesWhatAReaderWould(t *testing.T) {
 	for name, f := range map[string]causal.Fields{
-		"value":     {Record: causal.Record{Value: causal.Value{Data: make([]byte, MaxMessage)}}},
-		"deps":      {Deps: make([]causal.Dep, causal.MaxDeps+1)},
-		"versions":  {Versions: make([]causal.Version, MaxList+1)},
-		"slot":      {Deps: []causal.Dep{{Slot: topology.Slots}}},
-		"rings":     {Vectors: []causal.VectorEntry{{RV: make([]causal.HLC, topology.MaxRings+1)}}},
-		"latencies": {Latencies: make([]float64, MaxDCs+1)},
+		"value":    {Record: causal.Record{Value: causal.Value{Data: make([]byte, MaxMessage)}}},
+		"deps":     {Deps: make([]causal.Dep, causal.MaxDeps+1)},
+		"versions": {Versions: make([]causal.Version, MaxList+1)},
+		"slot":     {Deps: []causal.Dep{{Slot: topology.Slots}}},
+		"rings":    {Vectors: []causal.VectorEntry{{RV: make([]causal.HLC, topology.MaxRings+1)}}},
 	} {
 		if m := withFields(f); Check(&m) == nil {
 			t.Errorf("%s: not refused", name)
@@ -351,8 +360,6 @@ func TestTheBoundOfTheSizeOfAMessageHoldsForTheGreatestFields(t *testing.T) {
 	lists := map[string]causal.Fields{
 		"none": {}, "deps": {Deps: slices.Repeat([]causal.Dep{{Version: rec.Version, Slot: topology.Slots - 1}}, n)},
 		"versions":   {Versions: slices.Repeat([]causal.Version{rec.Version}, n)},
-		"moved":      {Moved: slices.Repeat([]causal.Moved{{Key: "k", Record: rec}}, n)},
-		"latencies":  {Latencies: slices.Repeat([]float64{1}, n)},
 		"exclusions": {Exclusions: slices.Repeat([]uint32{math.MaxUint32}, n)},
 		"vectors": {
 			Vectors: slices.Repeat([]causal.VectorEntry{{Origin: math.MaxUint32, Last: math.MaxUint32,
@@ -362,8 +369,7 @@ func TestTheBoundOfTheSizeOfAMessageHoldsForTheGreatestFields(t *testing.T) {
 	for name, list := range lists {
 		m := greatest()
 		f := m.Fields()
-		f.Deps, f.Versions, f.Moved, f.Latencies, f.Exclusions, f.Vectors = list.Deps, list.Versions, list.Moved,
-			list.Latencies, list.Exclusions, list.Vectors
+		f.Deps, f.Versions, f.Exclusions, f.Vectors = list.Deps, list.Versions, list.Exclusions, list.Vectors
 		size, bound := len(Append(nil, &m)), m.MaxEncodedSize()
 		if size > bound || bound > size+200+16*n {
 			t.Errorf("%s: %d bytes, and the bound is %d", name, size, bound)
@@ -377,17 +383,32 @@ func TestEveryMessageWithAGreatestRecordFits(t *testing.T) {
 	rec.Value.Data, rec.Value.Tombstone = make([]byte, causal.MaxValueBytes), false
 	deps := slices.Repeat([]causal.Dep{{Version: rec.Version, Slot: topology.Slots - 1}}, causal.MaxDeps)
 	const room = 3 << 20
-	for name, f := range map[string]causal.Fields{
-		"a put, a put-after, and what an adopter collects and puts": {Key: key, Record: rec, Deps: deps},
-		"a reply, a fill": {Key: key, Record: rec},
-		"a page of up to 1 MiB more": {Key: key, Moved: []causal.Moved{{Key: key, Record: rec},
-			{Record: causal.Record{Value: causal.Value{Data: make([]byte, 1<<20-256)}}}}},
+	node, most := greatest().From, uint64(math.MaxUint64)
+	page := []causal.Moved{{Key: key, Record: rec},
+		{Record: causal.Record{Value: causal.Value{Data: make([]byte, 1<<20-256)}}}}
+	var list causal.DepList
+	for _, d := range deps {
+		list.AddWrite(d)
+	}
+	put, reply := greatest(), greatest()
+	put.Fields().Key, put.Fields().Record, put.Fields().Deps = key, rec, deps
+	reply.Fields().Key, reply.Fields().Record = key, rec
+	for name, m := range map[string]causal.Message{
+		"a put, a put-after": put,
+		"a reply, a fill":    reply,
+		"what an adopter collects": causal.AdoptHeld{ID: most, Key: key, Record: rec, Deps: list,
+			Previous: math.MaxUint64, Map: math.MaxUint32}.Message(node, node),
+		"what an adopter puts": causal.AdoptPut{Key: key, Record: rec, Deps: deps}.Message(node, node),
+		"a page of up to 1 MiB more, of a resharding": causal.Pulled{TakerLife: most, GiverLife: most, List: most,
+			First: most, Moved: page}.Message(node, node),
+		"a page of a lost log": causal.Salvaged{ID: most, Generation: most, After: key, Next: key,
+			Records: page[:1]}.Message(node, node),
 	} {
-		m := greatest()
-		g := m.Fields()
-		g.Key, g.Record, g.Deps, g.Moved = f.Key, f.Record, f.Deps, f.Moved
-		if size := len(Append(nil, &m)); size > MaxMessage-room || Check(&m) != nil {
-			t.Errorf("%s: it takes %d bytes, and should leave %d of %d: %v", name, size, room, MaxMessage, Check(&m))
+		for protocol := uint32(MinProtocol); protocol <= Protocol; protocol++ {
+			if size := len(appendFor(protocol, &m)); size > MaxMessage-room || Check(&m) != nil {
+				t.Errorf("%s: with protocol %d it takes %d bytes, and should leave %d of %d: %v", name, protocol, size,
+					room, MaxMessage, Check(&m))
+			}
 		}
 	}
 }
@@ -406,6 +427,17 @@ func TestWhatEarlierVersionsAcceptedStillFits(t *testing.T) {
 
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add(appendBatch(nil, []causal.Message{full(), withFields(causal.Fields{ID: 1})}))
+	for k := causal.KindNone; k < causal.NumKinds; k++ {
+		if b, _ := filledBody(k, 0); b != nil {
+			m := causal.Message{Kind: k}
+			m.SetBody(b)
+			for protocol := uint32(MinProtocol); protocol <= Protocol; protocol++ {
+				frame := Batch{Protocol: protocol}
+				frame.Add(&m)
+				f.Add(frame.Buf)
+			}
+		}
+	}
 	announced := Announcement{causal.Leadership{Epoch: 1, Life: 2}, 3}
 	f.Add(AppendHello(nil, &Hello{Protocol: 1, Process: "a", Nodes: []topology.Node{{Part: 1, Member: 1}},
 		Announcement: announced}))
