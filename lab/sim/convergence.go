@@ -50,7 +50,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	if w.lostWrites {
 		return nil
 	}
-	violations := append(append(w.compareRings(), w.compareMembers()...), w.checkCounts()...)
+	violations := slices.Concat(w.compareRings(), w.compareMembers(), w.checkCounts(), w.checkRest())
 	if wl.scaler.divided != nil { // sessions may have seen what is lost
 		return append(violations, wl.checkKept()...)
 	}

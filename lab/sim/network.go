@@ -59,6 +59,7 @@ func (n *network) heal() {
 func (n *network) send(from *node, m *causal.Message) {
 	n.sent++
 	n.keepSigned(m)
+	n.w.claims.observe(m)
 	for _, h := range n.holds {
 		if !h.sealed && h.match(m) {
 			if !h.lossy {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -48,7 +49,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
 		w.steps, w.net.sent
 	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
-	o.Violations = append(o.Violations, w.refused...)
+	o.Violations = slices.Concat(o.Violations, w.refused, w.claims.found)
 	for _, v := range o.Report.Violations {
 		o.Violations = append(o.Violations, v.String())
 	}

@@ -118,6 +118,7 @@ type World struct {
 	nodes     map[topology.Node]*node
 	order     []*node
 	net       network
+	claims    *claims
 	links     coordinatorLinks
 	batch     []causal.Message
 	ops       []middleman.StorageOp
@@ -156,6 +157,7 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 		w.types = tallyTypes(set.Broken)
 	}
 	w.net.init(w)
+	w.claims = newClaims(w)
 	w.links.init(w)
 	t.Nodes(func(id topology.Node) {
 		for _, m := range w.processesOf(id) {

@@ -13,3 +13,18 @@ func (cs *Counts) Compare(what string, counted, is int) {
 		*cs = append(*cs, fmt.Sprintf("%s: %d are counted, and there are %d", what, counted, is))
 	}
 }
+
+// CheckEmpty notes what is left of something that ends with its cause, when nothing is under way: it would be kept, or
+// repeated, for ever.
+func (cs *Counts) CheckEmpty(what string, left int) {
+	if left != 0 {
+		*cs = append(*cs, fmt.Sprintf("%s: %d are left, and nothing is under way", what, left))
+	}
+}
+
+// CheckEnded is CheckEmpty for something of which there is one.
+func (cs *Counts) CheckEnded(what string, isThere bool) {
+	if isThere {
+		cs.CheckEmpty(what, 1)
+	}
+}

@@ -63,6 +63,7 @@ func (w *world) checkLead(h *host, e *group.Event) {
 		w.violate("%s serves with a log up to %d, and %d was committed", h.id(), e.Position, c.top)
 		return
 	}
+	w.checkKept(h)
 	if w.external {
 		return // what is in the log is seen when it is applied to the storage
 	}
@@ -81,6 +82,7 @@ func (w *world) checkLead(h *host, e *group.Event) {
 
 // checkCommitted checks records that a primary has reported as committed.
 func (w *world) checkCommitted(h *host, records []group.Positioned) {
+	w.checkDurable(h, records)
 	for _, r := range records {
 		w.Commits++
 		if problem := h.checker().note(r.Position, string(r.Data)); problem != "" {
@@ -94,6 +96,7 @@ func (w *world) checkLease(h *host) {
 	if h.g == nil || !h.g.HoldsLease(h.clock()) {
 		return
 	}
+	w.checkGrants(h)
 	for _, other := range w.hosts {
 		if other != h && other.g != nil && other.g.Status().Role == group.Serving && !h.isAfter(other) {
 			w.violate("%s serves although %s holds a lease", other.id(), h.id())

@@ -53,7 +53,7 @@ type host struct {
 }
 
 func (h *host) clock() causal.Now {
-	return causal.Now{Mono: int64(float64(h.w.now)*(1+h.drift)) + int64(time.Second)}
+	return causal.Now{Mono: int64(float64(h.w.now)*(1+h.drift)) + h.bootedAt()}
 }
 
 func (h *host) id() group.ID { return group.ID{Name: h.name, Volume: h.disk.volume} }

@@ -1,6 +1,10 @@
 package cache
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"fmt"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
 
 // CheckCounts compares what is counted with what there is.
 func (c *Cache) CheckCounts() (counts causal.Counts) {
@@ -26,4 +30,21 @@ func (c *Cache) CheckCounts() (counts causal.Counts) {
 	}
 	counts.Compare("bytes of entries", c.bytes, bytes)
 	return counts
+}
+
+// CheckRest returns what is left of the past while nothing is under way, and has been for longer than any lease of near
+// copies.
+func (c *Cache) CheckRest() (left causal.Counts) {
+	left.CheckEmpty("flights by key", len(c.flights.byKey))
+	left.CheckEmpty("flights by id", len(c.flights.byID))
+	left.CheckEmpty("flights in order", len(c.flights.order))
+	for _, s := range c.order {
+		left.CheckEmpty(fmt.Sprintf("confirmations of near copies from %s", s.mm), len(s.nearWaits))
+		left.CheckEnded(fmt.Sprintf("a stream from %s that waits for near copies", s.mm), s.reopening)
+		for _, n := range s.near {
+			left.CheckEnded(fmt.Sprintf("near stream %d to %s without a lease", n.id, n.to), n.leaseUntil == 0)
+			left.CheckEnded(fmt.Sprintf("a wait for %s", n.to), n.waitsSince != 0)
+		}
+	}
+	return left
 }

@@ -52,6 +52,17 @@ func (c *Cache) Copies(now causal.Now, key string) (versions []causal.Version) {
 	return versions
 }
 
+// AnswersWithout returns a version that the cache would give to a reader of a key whose cut has the write v, although it
+// is older than that; false: there is none. The simulator asks.
+func (c *Cache) AnswersWithout(now causal.Now, key string, v causal.Version) (causal.Version, bool) {
+	for e, _ := c.entries.Peek(topology.Hash(key)); e != nil; e = e.older {
+		if e.key == key && e.isValid(now) && !c.awaitsCompletion(e) && e.Lacks(v) {
+			return e.Record.Version, true
+		}
+	}
+	return causal.Version{}, false
+}
+
 // find returns the entry that answers a get, or nil.
 func (c *Cache) find(now causal.Now, hash uint64, g *causal.Get) *entry {
 	e, _ := c.entries.Peek(hash)

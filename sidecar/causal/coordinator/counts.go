@@ -35,3 +35,19 @@ func (c *Coordinator) CheckCounts() (counts causal.Counts) {
 	counts.Compare("bytes of adopted writes", c.adopter.bytes, bytes)
 	return counts
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (c *Coordinator) CheckRest() (left causal.Counts) {
+	left.CheckEmpty("writes", len(c.writes))
+	left.CheckEmpty("incomplete writes", len(c.incomplete))
+	left.CheckEmpty("puts that are not durable", len(c.undurable.queue)-c.undurable.head)
+	left.CheckEmpty("completions that are not told", len(c.completed))
+	left.CheckEnded("an inquiry into the past", c.past.active)
+	for _, l := range c.laneOrder {
+		left.CheckEmpty(fmt.Sprintf("writes for %s", l.mm), len(l.queue)-l.head)
+		left.CheckEmpty(fmt.Sprintf("stable marks for %s", l.mm), len(l.stableMarks))
+	}
+	left.CheckEmpty("adoptions", len(c.adopter.inProgress()))
+	left.CheckEmpty("bytes of adopted writes", c.adopter.bytes)
+	return left
+}

@@ -1,6 +1,9 @@
 package group
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // R has records of P's session that Q, the next primary, does not have. Q begins in front of them: what R acknowledges
 // is what it has of Q, and not what it had of P.
@@ -68,5 +71,36 @@ func TestAMemberTakesNothingForCommittedThatThePrimaryHasNotSent(t *testing.T) {
 	r.g.Step(b.now, &Message{From: q.id, To: r.id, Body: f})
 	if r.g.log.last() != common+5 || r.g.commit > common {
 		t.Errorf("R has committed %d of %d, and has got %d from Q", r.g.commit, r.g.log.last(), common)
+	}
+}
+
+// P appends all the time, and the disk of Q is always a record behind: what is durable there is acknowledged meanwhile,
+// and not only when P stops.
+func TestAMemberAcknowledgesWhileMoreRecordsCome(t *testing.T) {
+	b := pq(t)
+	p, q := b.members["p"], b.members["q"]
+	q.sent = nil
+	before := p.g.commit
+	const records = 20
+	for i := range records {
+		b.append("p", fmt.Sprint("r", i))
+		b.sync("p")
+		for _, m := range p.sent {
+			if m.To == q.id {
+				q.g.Step(b.now, &m)
+			}
+		}
+		p.sent = nil
+		if q.collect(b.now); i > 0 {
+			b.syncUpTo(q, fmt.Sprint("r", i-1))
+			q.collect(b.now)
+		}
+		for j := range q.sent {
+			p.g.Step(b.now, &q.sent[j])
+		}
+		q.sent = nil
+	}
+	if got := p.g.commit - before; got < records-2 {
+		t.Errorf("%d of %d records are committed, though Q has made all but the last durable", got, records)
 	}
 }

@@ -261,3 +261,60 @@ func TestAPrimaryWhoseStartTakesLongLooksAtTheRegisterBeforeItServes(t *testing.
 		t.Error("P does not serve without the register")
 	}
 }
+
+// A group is given up by itself only if every volume that it may ever have had is known to be gone, and a new one is in
+// its place.
+func TestAGroupIsGivenUpByItselfOnlyIfAllVolumesAreNew(t *testing.T) {
+	self := ID{"p", 1}
+	for name, c := range map[string]struct {
+		change func(g *Group)
+		want   bool
+	}{
+		"all are":                 {func(*Group) {}, true},
+		"Q is fresh":              {func(g *Group) { g.answers[0].Answer = &Answer{Fresh: true} }, true},
+		"Q has something":         {func(g *Group) { g.answers[0].Answer = &Answer{} }, false},
+		"Q is silent":             {func(g *Group) { g.answers = g.answers[1:] }, false},
+		"R, a member, is silent":  {func(g *Group) { g.answers = g.answers[:1] }, false},
+		"R has something":         {func(g *Group) { g.answers[1].Answer = &Answer{} }, false},
+		"not all are lost":        {func(g *Group) { g.lost = false }, false},
+		"this one has records":    {func(g *Group) { g.log.append(Record{Stamp: Stamp{1, 1}}, 1) }, false},
+		"another one is to do it": {func(g *Group) { g.desired.Names = []string{"q", "p"} }, false},
+		"nobody is to":            {func(g *Group) { g.desired.Names = nil }, false},
+		"its storage has something": {func(g *Group) {
+			g.opts.External = true
+		}, false},
+		"its storage is empty": {func(g *Group) {
+			g.opts.External, g.opts.Blank = true, true
+		}, true},
+	} {
+		g := &Group{opts: DefaultOptions(self), self: self, lost: true, desired: Desired{Names: []string{"p", "q"}}}
+		// R is a member, and is not to be one any more
+		g.state.Config = Config{Group: 7, Epoch: 3, Members: []ID{{"p", 71}, {"q", 72}, {"r", 73}}, Primary: ID{"r", 73}}
+		g.answers = []answer{{ID{"q", 2}, &Answer{Blank: true}}, {ID{"r", 3}, &Answer{Blank: true}}}
+		c.change(g)
+		if got := g.hasOnlyNewVolumes(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// P is paused for long. That it has not heard of Q, and that Q has made no progress, is not Q's fault.
+func TestAPrimaryThatWasPausedDropsNobody(t *testing.T) {
+	for _, lacks := range []bool{false, true} {
+		b := pq(t)
+		p, q := b.members["p"], b.members["q"]
+		if lacks {
+			b.append("p", "x") // Q has not got it yet
+			b.sync("p")
+		}
+		b.now.Mono += 2 * int64(p.g.opts.SilentAfter)
+		p.g.Tick(b.now)
+		if peer := p.g.findPeer(q.id); peer == nil || p.g.isSilent(b.now, peer) {
+			t.Errorf("Q lacks a record: %v; it counts as silent", lacks)
+		}
+		b.pass(time.Second, "p", "q")
+		if c := p.g.state.Config; !c.Has(q.id) || p.g.commit != p.g.log.last() {
+			t.Errorf("Q lacks a record: %v; the members are %v", lacks, c.Members)
+		}
+	}
+}

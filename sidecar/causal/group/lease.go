@@ -28,6 +28,25 @@ func (g *Group) Leadership(now causal.Now) causal.Leadership {
 		Life: g.lead.session.Life<<volumeBits | g.self.Volume&(1<<volumeBits-1)}
 }
 
+// LeaseEnd returns until when this member holds the lease by what others have granted so far; 0: it holds none. The
+// simulator asks.
+func (g *Group) LeaseEnd(now causal.Now) int64 {
+	if !g.HoldsLease(now) {
+		return 0
+	}
+	end := causal.Never
+	for _, id := range g.required() {
+		if p := g.findPeer(id); p != nil {
+			end = min(end, p.grantedUntil)
+		}
+	}
+	return end
+}
+
+// Promised returns until when this member serves nothing in place of a primary that it has granted a lease; false while
+// it does nothing at all. The simulator asks.
+func (g *Group) Promised() (until int64, known bool) { return g.grantUntil, g.ready() }
+
 // hasGrants reports whether the grants of all others that could become the primary hold.
 func (g *Group) hasGrants(now causal.Now) bool {
 	for _, id := range g.required() {

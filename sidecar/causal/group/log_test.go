@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -116,15 +117,27 @@ func TestTheDiskHoldsWhatTheLogHolds(t *testing.T) {
 }
 
 func TestADiskThatLacksEntriesIsRefused(t *testing.T) {
-	entries := []Entry{{Index: 1, Kind: EntryState}, {Index: 2, Kind: EntryRecord, Position: 1},
-		{Index: 3, Kind: EntryRecord, Position: 2}}
-	var image Image
-	for _, e := range []Entry{entries[0], entries[2]} {
-		if err := image.Apply(&e); err != nil {
-			return
+	state := Entry{Index: 1, Kind: EntryState}
+	for what, entries := range map[string][]Entry{
+		"in between": {state, {Index: 3, Kind: EntryRecord, Position: 2}},
+		"record 5, with which the log begins": {state, {Index: 2, Kind: EntryBase, Position: 5},
+			{Index: 3, Kind: EntryRecord, Position: 6}},
+		"the state": {{Index: 1, Kind: EntryRecord, Position: 1}},
+		"all before record 5, and from where the log begins": {{Index: 8, Kind: EntryRecord, Position: 5},
+			{Index: 9, Kind: EntryState}},
+	} {
+		var image Image
+		var err error
+		for i := 0; i < len(entries) && err == nil; i++ {
+			err = image.Apply(&entries[i])
+		}
+		if err == nil {
+			err = image.Check()
+		}
+		if !errors.Is(err, ErrGap) {
+			t.Errorf("missing is %s: %v", what, err)
 		}
 	}
-	t.Error("an entry is missing, and nothing was noticed")
 }
 
 // The other log goes on behind what this one has: it has collected what they have in common.

@@ -17,6 +17,12 @@ func (c *Copy) IsNewest() bool { return c.Next == 0 }
 // IsAt reports whether it is the value at a cut.
 func (c *Copy) IsAt(cut causal.HLC) bool { return c.Answers(cut, cut) }
 
+// Lacks reports whether a reader whose cut has a write of the key, v, would get the copy, although it is older. A value
+// that merges is not judged.
+func (c *Copy) Lacks(v causal.Version) bool {
+	return !c.Record.Value.Merges() && c.Record.Version.Less(v) && c.IsAt(v.HLC)
+}
+
 // Answers reports whether it has everything up to from, and nothing above upTo.
 func (c *Copy) Answers(from, upTo causal.HLC) bool {
 	return c.Record.Version.HLC <= upTo && (c.Next == 0 || from < c.Next)

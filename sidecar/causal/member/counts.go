@@ -21,3 +21,19 @@ func (s *Storage) CheckCounts() causal.Counts {
 	counts.Compare("bytes of changes that wait", s.proposed.waitingBytes, waiting)
 	return counts
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (m *Coordinator) CheckRest() (left causal.Counts) {
+	if c := m.Serving(); c != nil {
+		left = c.CheckRest()
+	}
+	return left
+}
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (s *Storage) CheckRest() (left causal.Counts) {
+	left.CheckEmpty("changes that are not applied", len(s.proposed.list))
+	left.CheckEmpty("changes that are not reported as done", len(s.proposed.done))
+	left.CheckEnded("a copy of the storage of another member", s.copying != nil)
+	return left
+}

@@ -108,3 +108,32 @@ func oneIf(b bool) int {
 	}
 	return 0
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (m *Middleman) CheckRest() (left causal.Counts) {
+	left.CheckEmpty("pending puts", m.writes.pending)
+	left.CheckEmpty("keys with staged puts", len(m.staged.byKey))
+	left.CheckEmpty("puts with questions", len(m.staged.questioned))
+	left.CheckEmpty("awaited dependencies", len(m.deps.awaited))
+	left.CheckEmpty("unresolved dependencies", len(m.deps.unresolved))
+	left.CheckEmpty("acknowledgements", len(m.acks.order))
+	left.CheckEmpty("keys with invalidations", len(m.copies.invalidating))
+	left.CheckEmpty("puts that wait for leases of others", len(m.copies.awaitForeignLeases))
+	left.CheckEmpty("keys with tasks", len(m.tasks.byKey))
+	left.CheckEmpty("requests to storage", len(m.tasks.requests))
+	left.CheckEmpty("requests to storage that are repeated", len(m.tasks.retries))
+	left.CheckEmpty("bytes that are about to be replaced", m.tasks.replacedBytes)
+	left.CheckEmpty("bytes of scans", m.scans.Held())
+	left.CheckEmpty("bytes of puts that are retained for adopters", m.adoption.retained.bytes)
+	for o, l := range m.lanes.byOrigin {
+		left.CheckEmpty(fmt.Sprintf("writes of origin %d that are not clean", o), len(l.unclean))
+	}
+	for _, f := range m.frontiers.ordered {
+		left.CheckEmpty(fmt.Sprintf("waits for %v to be received", f.key), len(f.awaitReceived))
+		left.CheckEmpty(fmt.Sprintf("waits for %v to be clean", f.key), len(f.awaitClean))
+	}
+	for _, s := range m.streams.ordered {
+		left.CheckEmpty(fmt.Sprintf("invalidations at %s", s.cache), len(s.pending))
+	}
+	return left
+}

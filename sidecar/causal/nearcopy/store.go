@@ -126,6 +126,15 @@ func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*
 	return &e.Record, true
 }
 
+// AnswersWithout is that of a cache, for near copies.
+func (s *Store) AnswersWithout(now causal.Now, key string, v causal.Version) (causal.Version, bool) {
+	e, _ := s.entries.Peek(topology.Hash(key))
+	if e == nil || e.key != key || !e.from.isLeased(now) || !e.Lacks(v) {
+		return causal.Version{}, false
+	}
+	return e.Record.Version, true
+}
+
 // isCurrent reports whether a copy is the newest version at or below a cut; with a cut of 0, the newest of all.
 func (s *Store) isCurrent(e *entry, cut causal.HLC) bool {
 	switch {

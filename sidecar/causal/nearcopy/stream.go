@@ -189,3 +189,13 @@ func (s *Store) NextTick() int64 {
 	}
 	return next
 }
+
+// WithoutLease returns how many near streams were never granted a lease.
+func (s *Store) WithoutLease() (n int) {
+	for _, st := range s.order {
+		if st.leaseUntil == 0 {
+			n++
+		}
+	}
+	return n
+}

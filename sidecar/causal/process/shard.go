@@ -290,3 +290,19 @@ func (p *Shard) settle() {
 	p.marks.release()
 	p.beginWrite()
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (p *Shard) CheckRest() (left causal.Counts) {
+	left.CheckEmpty("writes that wait", len(p.writes.queue))
+	left.CheckEnded("a change of the storage", p.writes.underWay)
+	left.CheckEnded("a change of marks", p.marks.changing)
+	left.CheckEnded("what waits for a change of marks", p.marks.waiting != nil)
+	left.CheckEmpty("effects", len(p.running))
+	left.CheckEmpty("tasks", len(p.tasks))
+	left.CheckEmpty("requests of a mover", len(p.moves))
+	left.CheckEnded("a start", p.starting || p.draining || p.busy)
+	if p.serving != nil {
+		left = append(left, p.serving.CheckRest()...)
+	}
+	return left
+}

@@ -45,3 +45,19 @@ func (s *Sidecar) CheckCounts() (counts causal.Counts) {
 	}
 	return counts
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (s *Sidecar) CheckRest() (left causal.Counts) {
+	for _, c := range s.calls {
+		left.CheckEnded(fmt.Sprintf("operation %d", c.op.ID), !c.finished)
+	}
+	left.CheckEmpty("blocked operations", len(s.blocked))
+	left.CheckEmpty("results", len(s.results))
+	left.CheckEmpty("pipelines that may go on", len(s.leftPipelines))
+	left.CheckEmpty("near streams without a lease", s.near.WithoutLease())
+	for id, ss := range s.sessions {
+		left.CheckEmpty(fmt.Sprintf("restrictions of session %d", id), len(ss.restrictions.list))
+		left.CheckEmpty(fmt.Sprintf("incomplete writes of session %d", id), len(ss.own.incomplete))
+	}
+	return left
+}

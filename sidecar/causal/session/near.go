@@ -52,3 +52,8 @@ func (s *Sidecar) answerNear(now causal.Now, op *Op) bool {
 func NearOutcome(v causal.Version) Outcome {
 	return Outcome{Version: v, Source: SourceNear, Status: causal.Stable, Ring: topology.NoRing}
 }
+
+// AnswersWithout is that of a cache, for the near copies of this sidecar.
+func (s *Sidecar) AnswersWithout(now causal.Now, key string, v causal.Version) (causal.Version, bool) {
+	return s.near.AnswersWithout(now, key, v)
+}
