@@ -81,6 +81,8 @@ var newBody = [NumKinds]func() Body{
 	KindAdoptPut:    func() Body { return &AdoptPut{} },
 	KindAdoptStep:   func() Body { return &AdoptStep{} },
 	KindAdoptState:  func() Body { return &AdoptStatus{} },
+	KindHomeRead:    func() Body { return &HomeRead{} },
+	KindHomeReply:   func() Body { return &HomeReply{} },
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

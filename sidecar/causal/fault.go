@@ -190,6 +190,20 @@ const (
 	DeltaLost
 	DeltaDoubled
 	DeltaOvertakes
+	HomePublishesEarly
+	HomeForgetsShown
+	HomeForgetsEarly
+	HomeUnconditional
+	HomeForgetsMark
+	HomeUnseen
+	HomeWithoutDeps
+	HomeWithoutPast
+	HomeSkipsPast
+	LocalFromMemory
+	LocalUnregistered
+	LocalBaseUnchecked
+	LocalPastDropped
+	LocalUnbound
 	faultEnd
 )
 
@@ -198,7 +212,7 @@ type Faults [(maxFaults + 63) / 64]uint64
 
 // maxFaults is how many faults a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 192
+	maxFaults = 255
 	_         = uint(maxFaults - faultEnd)
 )
 

@@ -292,8 +292,11 @@ func (m *Message) ScanReply() ScanReply {
 
 // RequestID returns the id of the request that a reply to a sidecar answers.
 func (m *Message) RequestID() uint64 {
-	if c, ok := m.body.(*CountReply); ok {
-		return c.ID
+	switch b := m.body.(type) {
+	case *CountReply:
+		return b.ID
+	case *HomeReply:
+		return b.ID
 	}
 	return m.fields.ID
 }

@@ -63,6 +63,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	for _, a := range answers {
 		c.restoreAnswer(now, a, 0)
 	}
+	c.home.restore(complete)
 	for i := range replay {
 		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
@@ -104,8 +105,11 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 			w.deps = append(w.deps, d)
 		}
 	}
-	c.flattenDeps(w, r.OwnDeps)
+	c.flattenDeps(w, r.OwnDeps, r.FollowsAll)
 	c.add(w)
+	c.noteInLanes(w)
+	c.home.accept(w, w.rec.Version.HLC-1) // what is in its past is not known, but it has smaller timestamps
+	c.home.publish(w)
 	if !c.isRecovering() {
 		c.release(w)
 	}
@@ -114,12 +118,12 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 }
 
 // logWrite returns the log record of a write that directly follows own, which are of this origin.
-func logWrite(w *write, p *causal.Put, own []causal.Dep) LogRecord {
+func logWrite(w *write, p *causal.Put, own []causal.Dep, followsAll bool) LogRecord {
 	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into
 	// it.
 	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq,
 		Unanswered: min(p.Unanswered, p.Seq),
-		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
+		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own, FollowsAll: followsAll}}
 }
 
 func (l *logState) append(r LogRecord) {
@@ -142,6 +146,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			break
 		}
 		w.durable = true
+		c.home.publish(w)
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
 		}

@@ -109,6 +109,9 @@ func appendMessage(dst []byte, m *causal.Message, from, to topology.Node) []byte
 		dst = appendMoved(dst, fMoved, &f.Moved[i])
 	}
 	dst = appendExclusions(dst, f.Exclusions)
+	dst = appendFixed(dst, fLocal, uint64(f.Local))
+	dst = appendFixed(dst, fForeign, uint64(f.Foreign))
+	dst = appendFixed(dst, fReadFrom, uint64(f.From))
 	if b := m.Body(); b != nil {
 		dst = appendBody(dst, m.Kind, b)
 	}
