@@ -43,6 +43,7 @@ type localFlags struct {
 	cache, wan    bool
 	nearBytes     int
 	members       int
+	sidecars      int
 	etcd          []string
 	host          string
 	port          int
@@ -60,7 +61,7 @@ func NewLocalCommand() *cobra.Command {
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
 		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN
-between the data centers, and one Redis port per data center. The protocol, durable logs and storage
+between the data centers, and a Redis port for each sidecar, of which each data center has one. The protocol, durable logs and storage
 are those of production; only the network between the parts is emulated.
 
 While it runs, its admin address serves a page for browsers, accepts faults and shows the state:
@@ -74,6 +75,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		Example: `  causalstore local
   causalstore local --storage redis --data-dir ./data
   causalstore local --members 2                         # each coordinator's log and each shard on two disks
+  causalstore local --sidecars 2                        # two Redis ports in each data center
   causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -96,13 +98,16 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	fs.IntVar(&f.members, "members", 0,
 		"members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the "+
 			"topology says, or 1)")
+	fs.IntVar(&f.sidecars, "sidecars", 1, fmt.Sprintf(
+		"sidecars of each data center, 1 to %d, each with a Redis port of its own", local.MaxSidecars))
 	fs.StringSliceVar(&f.etcd, "etcd", nil,
 		"host:port of the servers of an etcd for the configurations of groups with several members (default a file "+
 			"in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
 	fs.IntVar(&f.port, "port", 7001,
-		"Redis port of the first data center; the others use the next ports; 0 chooses free ports")
+		"Redis port of the first data center; the others use the next ports, then their second sidecars do, and so "+
+			"on; 0 chooses free ports")
 	fs.IntVar(&f.adminPort, "admin-port", 7000, "port of the admin address; 0 chooses a free port")
 	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
 		"file to write the addresses to, as JSON, once the deployment is ready for clients")
@@ -115,7 +120,10 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 // options validates the flags and converts them.
 func (f *localFlags) options() (local.Options, error) {
 	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, NearBytes: f.nearBytes, WAN: f.wan,
-		Host: f.host, Port: f.port, Topology: topology.Default()}
+		Host: f.host, Port: f.port, Sidecars: f.sidecars, Topology: topology.Default()}
+	if f.sidecars < 1 || f.sidecars > local.MaxSidecars {
+		return o, fmt.Errorf("--sidecars %d: use 1 to %d", f.sidecars, local.MaxSidecars)
+	}
 	var err error
 	if f.topology != "" {
 		if o.Topology, err = topology.Load(f.topology); err != nil {
@@ -275,7 +283,7 @@ func printEndpoints(out io.Writer, ends local.Endpoints, took time.Duration) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DATA CENTER\tRING\tREDIS")
 	for _, e := range ends.DataCenters {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Ring, e.RESP)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Ring, strings.Join(e.Sidecars, "  "))
 	}
 	_ = w.Flush() // to a terminal
 	if len(ends.DataCenters) > 0 {
