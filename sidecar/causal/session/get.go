@@ -54,7 +54,7 @@ func (s *Sidecar) locate(now causal.Now, c *call) {
 	ss := c.session
 	if w := ss.own.newest[c.op.Key]; w != nil {
 		own := w.record()
-		newest := keystate.Hides(&own, ss.seen) || s.cfg.Broken.Has(causal.OwnUnchecked)
+		newest := keystate.Hides(&own, max(ss.seen, ss.local)) || s.cfg.Broken.Has(causal.OwnUnchecked)
 		if newest && (!w.complete || c.level.overlays(s, now)) {
 			s.serveOwnWrite(now, c, w)
 			return

@@ -171,7 +171,9 @@ func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) boo
 	if !s.cfg.Broken.Has(causal.LocalUnbound) && !ss.own.contains(v) && !s.bindTo(now, ss, r.Deps) {
 		return false
 	}
-	if !r.Complete && !s.stability.Complete(v) {
+	if r.Complete || s.stability.Complete(v) {
+		ss.localDone = max(ss.localDone, v.HLC)
+	} else {
 		ss.local = max(ss.local, v.HLC)
 		s.activate(ss)
 	}
@@ -202,9 +204,12 @@ func (s *Sidecar) bindTo(now causal.Now, ss *session, deps []causal.Dep) bool {
 	return true
 }
 
-// leaveHome makes what a session has read at the home a restriction, before an operation that does not ask the home:
-// only rings that have all of it may answer.
+// leaveHome prepares an operation that does not ask the home: what the session has read there becomes a part of its past
+// as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer.
 func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
+	ss.seen = max(ss.seen, ss.localDone)
+	ss.past.raise(ss.localDone)
+	ss.localDone = 0
 	if ss.local == 0 {
 		return
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // homeKeys is what an MGET asks of the home of its keys. First it asks for all of them, in one request, so that what
@@ -28,6 +29,7 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	s.dropRequests(m.round.requests)
 	clear(m.round.requests)
 	s.forgetReplies(m)
+	m.ring, m.phase, m.rounds, m.failed = topology.NoRing, mgetCollects, 0, false
 	n := len(c.op.Keys)
 	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n), pending: n,
 		retryAt: now.Mono + int64(homeRetry)}

@@ -145,6 +145,10 @@ func (s *Sidecar) mgetRings(c *call) topology.RingSet {
 func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	m := c.mget
 	rings := s.mgetRings(c)
+	if rings == 0 { // what the session has read at the home is in no ring yet
+		m.failed, c.retryAt = true, now.Mono+int64(noRingDelay)
+		return
+	}
 	if rings&^m.tried != 0 {
 		rings &^= m.tried
 	} else {
