@@ -195,7 +195,6 @@ const (
 	HomeForgetsEarly
 	HomeUnconditional
 	HomeForgetsMark
-	HomeUnseen
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast

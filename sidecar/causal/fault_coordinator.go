@@ -70,8 +70,6 @@ var coordinatorFaults = []SeededFault{
 		"a conditional put is accepted whatever was written meanwhile", "HOM-6", "homes"},
 	{HomeForgetsMark, "home-forgets-mark", "home",
 		"a restart forgets up to where reads elsewhere must include everything", "HOM-8", "homes"},
-	{HomeUnseen, "home-unseen", "home",
-		"a read is answered though the home lacks what the session has seen of it", "HOM-7", "homes"},
 	{HomeWithoutDeps, "home-without-deps", "home",
 		"a reply does not name what its value depends on in other rings", "HOM-5", "homes"},
 	{HomeWithoutPast, "home-without-past", "home",

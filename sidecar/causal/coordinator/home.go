@@ -331,7 +331,7 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 
 // has reports whether everything that a session may have seen of this home up to an HLC is known here, or complete.
 func (h *home) has(seen causal.HLC) bool {
-	return seen <= h.published || seen <= h.known.Settled(h.origin) || h.cfg.Broken.Has(causal.HomeUnseen)
+	return seen <= h.published || seen <= h.known.Settled(h.origin)
 }
 
 // answer answers a read.
