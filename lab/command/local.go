@@ -86,7 +86,8 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "",
 		"directory for all data; a later start with it continues there (default a temporary directory)")
-	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port) or connection")
+	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port), connection, or datacenter "+
+		"(as pod, and all ports of a data center see at once what one has written)")
 	fs.StringVar(&f.reads, "reads", "latest",
 		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
 	fs.StringVar(&f.binding, "binding", "dynamic",
@@ -132,6 +133,14 @@ func (f *localFlags) options() (local.Options, error) {
 	}
 	if o.Scope, err = scopeOf(f.scope); err != nil {
 		return o, err
+	}
+	if o.Scope == node.ScopeDataCenter {
+		for i := range o.Topology.DCs {
+			if n := o.Topology.DCs[i].Coordinators; n != 1 {
+				return o, fmt.Errorf("--session-scope datacenter: %s has %d coordinators in the topology; give it one, which "+
+					"can have members", o.Topology.DCs[i].Name, n)
+			}
+		}
 	}
 	if o.Level, err = parseFlag("reads", f.reads, causal.SessionLevels()); err != nil {
 		return o, err
@@ -215,8 +224,10 @@ func scopeOf(s string) (node.Scope, error) {
 		return node.ScopePod, nil
 	case "connection":
 		return node.ScopeConnection, nil
+	case "datacenter":
+		return node.ScopeDataCenter, nil
 	}
-	return "", fmt.Errorf("--session-scope %q: use pod or connection", s)
+	return "", fmt.Errorf("--session-scope %q: use pod, connection or datacenter", s)
 }
 
 func (f *localFlags) run(ctx context.Context, out io.Writer) error {
