@@ -19,6 +19,14 @@ import (
 // targets returns the selected endpoints.
 func (f *loadFlags) targets() ([]load.Endpoint, error) {
 	var all []load.Endpoint
+	number := map[string]int{}
+	add := func(dc, addr string) {
+		name := dc
+		if number[dc]++; number[dc] > 1 {
+			name = fmt.Sprintf("%s/%d", dc, number[dc])
+		}
+		all = append(all, load.Endpoint{Name: name, Addr: addr, DataCenter: dc})
+	}
 	if f.endpointsFile != "" {
 		b, err := os.ReadFile(f.endpointsFile)
 		if err != nil {
@@ -29,7 +37,12 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 			return nil, fmt.Errorf("read endpoints %s: %w", f.endpointsFile, err)
 		}
 		for _, e := range ends.DataCenters {
-			all = append(all, load.Endpoint{Name: e.Name, Addr: e.RESP})
+			if len(e.Sidecars) == 0 { // written by an earlier version
+				e.Sidecars = []string{e.RESP}
+			}
+			for _, addr := range e.Sidecars {
+				add(e.Name, addr)
+			}
 		}
 	}
 	for _, e := range f.endpoints {
@@ -40,7 +53,7 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return nil, fmt.Errorf("--endpoint %q: use host:port or name=host:port", e)
 		}
-		all = append(all, load.Endpoint{Name: name, Addr: addr})
+		add(name, addr)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("no endpoint: give --endpoint host:port or --endpoints-file")
@@ -49,11 +62,11 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 		return all, nil
 	}
 	for _, name := range f.only {
-		if !slices.ContainsFunc(all, func(e load.Endpoint) bool { return e.Name == name }) {
+		if number[name] == 0 {
 			return nil, fmt.Errorf("--only: unknown endpoint %q", name)
 		}
 	}
-	return slices.DeleteFunc(all, func(e load.Endpoint) bool { return !slices.Contains(f.only, e.Name) }), nil
+	return slices.DeleteFunc(all, func(e load.Endpoint) bool { return !slices.Contains(f.only, e.DataCenter) }), nil
 }
 
 // recording is the destination of the history. The zero recording has none.
@@ -89,14 +102,23 @@ func (f *loadFlags) recording(out io.Writer) (*recording, error) {
 }
 
 // verdict checks the recorded history, and keeps it if it has violations.
-func (r *recording) verdict(out io.Writer, result *load.Result) (verdict, err error) {
+func (r *recording) verdict(out io.Writer, result *load.Result, promise load.Promise) (verdict, err error) {
 	h, err := readHistory(r.path, nil)
 	if err != nil {
 		return nil, err
 	}
 	report := history.Check(h, history.Options{})
 	fmt.Fprintf(out, "\nhistory: %s\n", report)
-	if report.OK() && (result.Final == nil || result.Final.Settled()) {
+	ok := report.OK() && (result.Final == nil || result.Final.Settled())
+	if promise == load.DataCenter {
+		inside, err := history.CheckDataCenters(h, history.DataCenterOptions{})
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(out, inside.String())
+		ok = ok && inside.OK()
+	}
+	if ok {
 		return nil, nil
 	}
 	if !r.keep {
