@@ -119,7 +119,7 @@ func (f *loadFlags) registerWorkload(fs *pflag.FlagSet) {
 	fs.StringVar(&f.workload, "workload", "",
 		"ycsb-a to ycsb-f, twitter-1 to twitter-54, or a file (default a mix that is made to check causality)")
 	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one; with --promise datacenter, of each kind and "+
-			"data center at a time, 4)")
+		"data center at a time, 4)")
 	fs.IntVar(&c.LoadKeys, "load-keys", 0,
 		"number of keys to preload; 0 preloads none (default all keys of the workload, none without one)")
 	fs.IntVar(&c.MaxKeys, "max-keys", 0,

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/command"
@@ -101,24 +100,21 @@ func (f *loadFlags) recording(out io.Writer) (*recording, error) {
 	return &recording{Writer: file, path: file.Name(), file: file, keep: f.record != ""}, nil
 }
 
+// violationsShown is how many violations of a promise --check shows. The history that is kept has the others.
+const violationsShown = 10
+
 // verdict checks the recorded history, and keeps it if it has violations.
 func (r *recording) verdict(out io.Writer, result *load.Result, promise load.Promise) (verdict, err error) {
 	h, err := readHistory(r.path, nil)
 	if err != nil {
 		return nil, err
 	}
-	report := history.Check(h, history.Options{})
-	fmt.Fprintf(out, "\nhistory: %s\n", report)
-	ok := report.OK() && (result.Final == nil || result.Final.Settled())
-	if promise == load.DataCenter {
-		inside, err := history.CheckDataCenters(h, history.DataCenterOptions{})
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintln(out, inside.String())
-		ok = ok && inside.OK()
+	fmt.Fprintln(out)
+	ok, err := judge(out, "history", h, promise, violationsShown)
+	if err != nil {
+		return nil, err
 	}
-	if ok {
+	if ok && (result.Final == nil || result.Final.Settled()) {
 		return nil, nil
 	}
 	if !r.keep {

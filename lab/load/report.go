@@ -70,7 +70,7 @@ func (i *Inside) writeText(out io.Writer) {
 		fmt.Fprintln(out, "pairs of SET at one endpoint of a data center and GET at another one: none")
 	} else {
 		fmt.Fprintf(out, "pairs of SET at one endpoint of a data center and GET at another one right after OK: %d, of "+
-			"which %d (%.2g %%) returned something old; %d with an error\n", i.Pairs, i.OldPairs,
+			"which %d (%.1f %%) returned something old; %d with an error\n", i.Pairs, i.OldPairs,
 			100*float64(i.OldPairs)/float64(i.Pairs), i.FailedPairs)
 	}
 	fmt.Fprintf(out, "added to counters of one data center: %d acknowledged, %d of unknown outcome; counted: %d",
