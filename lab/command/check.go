@@ -50,7 +50,8 @@ Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if !slices.Contains(load.Promises, load.Promise(promise)) {
-				return exitError{fmt.Errorf("--promise %q: use %s or %s", promise, load.Causal, load.DataCenter), exitUnreadable}
+				return exitError{fmt.Errorf("--promise %q: use %s or %s", promise, load.Causal, load.DataCenter),
+					exitUnreadable}
 			}
 			violated := false
 			for _, file := range files {

@@ -79,8 +79,10 @@ All endpoints together are considered one store; those with one name are in one 
 	fs.SortFlags = false
 	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
 		"file with endpoints, as written by causalstore local --endpoints-file")
-	fs.StringArrayVar(&f.endpoints, "endpoint", nil, "endpoint as host:port or name=host:port; may be repeated. Those with one name are of one data center")
-	fs.StringSliceVar(&f.only, "only", nil, "names of the endpoints, which are those of data centers, to use (default all)")
+	fs.StringArrayVar(&f.endpoints, "endpoint", nil, "endpoint as host:port or name=host:port; may be repeated. "+
+		"Those with one name are of one data center")
+	fs.StringSliceVar(&f.only, "only", nil,
+		"names of the endpoints, which are those of data centers, to use (default all)")
 	f.registerBounds(fs)
 	f.registerWorkload(fs)
 	f.registerMix(fs)
@@ -118,8 +120,8 @@ func (f *loadFlags) registerWorkload(fs *pflag.FlagSet) {
 	c := &f.config
 	fs.StringVar(&f.workload, "workload", "",
 		"ycsb-a to ycsb-f, twitter-1 to twitter-54, or a file (default a mix that is made to check causality)")
-	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one; with --promise datacenter, of each kind and "+
-		"data center at a time, 4)")
+	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one; with "+
+		"--promise datacenter, of each kind and data center at a time, 4)")
 	fs.IntVar(&c.LoadKeys, "load-keys", 0,
 		"number of keys to preload; 0 preloads none (default all keys of the workload, none without one)")
 	fs.IntVar(&c.MaxKeys, "max-keys", 0,
@@ -231,8 +233,8 @@ func (f *loadFlags) configureDataCenter(fs *pflag.FlagSet) error {
 	}
 	for _, name := range append([]string{"workload", "hot-keys", "hot-share", "hot-move"}, mixFlags...) {
 		if fs.Changed(name) {
-			return fmt.Errorf("--%s cannot be combined with --promise %s, which has a mix of its own: leave it out", name,
-				load.DataCenter)
+			return fmt.Errorf("--%s cannot be combined with --promise %s, which has a mix of its own: leave it out",
+				name, load.DataCenter)
 		}
 	}
 	return nil

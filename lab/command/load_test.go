@@ -170,8 +170,8 @@ func TestLoadChecksThatADataCenterIsOneRedis(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	wantAll(t, out, "of which 0 (0.0 %) returned something old", "causal+", "keys of 2 data centers", "local visibility:",
-		"exact commands:", "0 keys violate it, 0 keys not decided")
+	wantAll(t, out, "of which 0 (0.0 %) returned something old", "causal+", "keys of 2 data centers",
+		"local visibility:", "exact commands:", "0 keys violate it, 0 keys not decided")
 	if out, err = execute(t, NewCheckCommand(), "", "--promise", "datacenter", record); err != nil {
 		t.Errorf("the recorded history does not check: %v\n%s", err, out)
 	}

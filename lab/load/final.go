@@ -164,8 +164,8 @@ func (f *finalReader) read(ctx context.Context, conn *connection, n int, keys, b
 	})
 	end := f.run.now()
 	for j, i := range batch {
-		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.DataCenter, Kind: history.Get,
-			Key:   f.run.keys.name(keys[i]),
+		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.DataCenter,
+			Kind: history.Get, Key: f.run.keys.name(keys[i]),
 			Start: start, End: end, Final: true}
 		if err := fill(&op, gets[j]); err == nil && ask {
 			if l, err := conn.lastOf(lasts[j]); err == nil {

@@ -63,7 +63,8 @@ func (p *pairWorker) work(ctx context.Context) error {
 		set := p.r.IntN(len(p.at))
 		get := (set + 1 + p.r.IntN(len(p.at)-1)) % len(p.at)
 		// a few keys, so that caches and near copies have them, and others after a while
-		key := fmt.Sprintf("%sp:%s:%d:%d", p.run.config.KeyPrefix, p.dc, p.seq%pairKeys, p.seq/operationsPerKey/pairKeys)
+		key := fmt.Sprintf("%sp:%s:%d:%d", p.run.config.KeyPrefix, p.dc, p.seq%pairKeys,
+			p.seq/operationsPerKey/pairKeys)
 		value := fmt.Sprintf("%s-%d", p.at[set].name, p.seq)
 		op := history.Op{Kind: history.Put, Key: key, Value: value}
 		if ok, err := p.do(ctx, p.at[set], Set, &op); err != nil || !ok {

@@ -22,12 +22,13 @@ func stalled(t *testing.T, c Config) Result {
 	t.Helper()
 	clock := &manual{}
 	var gets atomic.Int64
-	c.Endpoints = []Endpoint{{Name: "eu", Addr: startFake(t, &fakeServer{intercept: func(_ int, args []string) (string, bool) {
+	c.Endpoints = []Endpoint{{Name: "eu"}}
+	c.Endpoints[0].Addr = startFake(t, &fakeServer{intercept: func(_ int, args []string) (string, bool) {
 		if args[0] == "get" && gets.Add(1) == 100 {
 			clock.advance(time.Second)
 		}
 		return "", false
-	}})}}
+	}})
 	c.ReadRatio = 1
 	config, err := c.withDefaults(time.Now())
 	if err != nil {
@@ -158,7 +159,8 @@ func TestPreloadGivesUpOnAServerThatRefusesWrites(t *testing.T) {
 		return "", false
 	}})
 	w := &Workload{Operations: map[string]float64{"get": 1}}
-	c, err := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Keys: 3, Ops: 100}.withDefaults(time.Now())
+	c, err := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Keys: 3,
+		Ops: 100}.withDefaults(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,8 @@ func (r *run) unclaim(n int) {
 
 // written notes what the final reads must find. They read keys that have numbers.
 func (r *run) written(op *history.Op, keys []int) {
-	if !r.config.FinalReads || len(keys) == 0 || op.Kind != history.Put && op.Kind != history.Delete || !op.OK && !op.Unknown {
+	if !r.config.FinalReads || len(keys) == 0 || !op.OK && !op.Unknown ||
+		op.Kind != history.Put && op.Kind != history.Delete {
 		return
 	}
 	r.mu.Lock()

@@ -258,8 +258,9 @@ func TestFinalReadsWaitForAcknowledgedVersions(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
-		FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1,
+		CaptureVersions: true,
+		FinalReads:      true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -283,8 +284,9 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
-		FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1,
+		CaptureVersions: true,
+		FinalReads:      true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -296,7 +298,8 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 func TestRunEndsAfterItsDuration(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
 	began := time.Now()
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Duration: 100 * time.Millisecond,
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}},
+		Duration: 100 * time.Millisecond,
 		Sessions: 3})
 	if err != nil || result.Ops == 0 || time.Since(began) > 10*time.Second {
 		t.Fatalf("%v %+v", err, result)
@@ -335,7 +338,8 @@ func TestInterruptedRunIsStillChecked(t *testing.T) {
 
 func TestRunStopsIfTheHistoryCannotBeWritten(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Sessions: 3, Ops: 1e9, Record: fullDisk{}})
+	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Sessions: 3, Ops: 1e9,
+		Record: fullDisk{}})
 	if !errors.Is(err, errFull) {
 		t.Fatalf("got %v", err)
 	}
@@ -348,7 +352,8 @@ var errFull = errors.New("no space left")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestInvalidConfigIsRefusedWithAllItsErrors(t *testing.T) {
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Addr: "x"}, {Name: "a", Addr: "b"}, {Name: "a", Addr: "c"}},
+	_, err := Run(t.Context(), Config{
+		Endpoints:   []Endpoint{{Addr: "x"}, {Name: "a", Addr: "b"}, {Name: "a", Addr: "c"}},
 		ReadRatio:   0.7,
 		DeleteRatio: 0.7,
 		Theta:       1, Protocol: 4, SessionNaming: "pod", MGetKeys: 2000, Keys: 10})
