@@ -149,7 +149,8 @@ var sharedMix = []struct {
 	{0.07, lockKey, Add, "SET $ NX"}, {0.02, lockKey, Add, "SETNX $"}, {0.04, lockKey, Update, "GETDEL"},
 	{0.03, lockKey, Get, ""},
 	{0.02, registerKey, Update, "SET $"}, {0.02, registerKey, Update, "GETSET $"},
-	{0.02, registerKey, Update, "SET $ XX GET"}, {0.01, registerKey, Del, "DEL"}, {0.01, registerKey, Update, "EXPIRE 100000"},
+	{0.02, registerKey, Update, "SET $ XX GET"}, {0.01, registerKey, Del, "DEL"},
+	{0.01, registerKey, Update, "EXPIRE 100000"},
 	{0.02, textKey, Update, "APPEND $"}, {0.01, textKey, Update, "GETDEL"},
 }
 

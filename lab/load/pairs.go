@@ -72,6 +72,7 @@ func (p *pairWorker) work(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			p.seq += pairKeys * operationsPerKey // other keys: it may take effect later
 			continue
 		}
 		op = history.Op{Kind: history.Get, Key: key}

@@ -192,7 +192,8 @@ func TestHistoryOfReadModifyWritesPassesTheCheck(t *testing.T) {
 	w := &Workload{Operations: map[string]float64{"get": 0.3, "mget": 0.1, "set": 0.1, "insert": 0.1, "rmw": 0.3,
 		"del": 0.1},
 		Keys: Keys{Count: 30, Distribution: Scrambled}, MGet: MGetKeys{Min: 1, Max: 5}, Values: Values{Bytes: 40}}
-	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: a}, {Name: "us", Addr: b}}, Workload: w, Sessions: 4, Ops: 3000, Pipeline: 5, Seed: 3,
+	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: a}, {Name: "us", Addr: b}}, Workload: w, Sessions: 4,
+		Ops: 3000, Pipeline: 5, Seed: 3,
 		FinalReads:      true,
 		CaptureVersions: true}
 	result, h, report := drive(t, c)
