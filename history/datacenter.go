@@ -35,8 +35,7 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 	r := DataCenterReport{}
 	deadline := time.Now().Add(o.Time)
 	dcs := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		all := keys[name]
+	for _, all := range inOrder(keys) {
 		r.Operations += len(all.accesses)
 		if all.merges {
 			r.Visibility.NotJudged += len(all.accesses)
@@ -84,6 +83,20 @@ type keyAccesses struct {
 	name     string
 	accesses []access
 	merges   bool // its values merge, which no Redis does
+	updates  bool // it has updates
+}
+
+// inOrder returns the keys by name, those with updates first: their violations are shown before those of others.
+func inOrder(keys map[string]*keyAccesses) []*keyAccesses {
+	return slices.SortedFunc(maps.Values(keys), func(a, b *keyAccesses) int {
+		if a.updates != b.updates {
+			if a.updates {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.name, b.name)
+	})
 }
 
 // dataCenters returns those whose clients have used a key with success.
@@ -143,7 +156,7 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 		}
 		k := of(op.Key)
 		k.accesses = append(k.accesses, a)
-		k.merges = k.merges || len(op.Parts) > 0
+		k.merges, k.updates = k.merges || len(op.Parts) > 0, k.updates || op.Kind == Update
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("the history has no operation to judge")

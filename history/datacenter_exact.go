@@ -203,8 +203,8 @@ func (s *exact) candidates(a *access) [][]int {
 	return s.classes
 }
 
-// firstUnused returns the floating write of a class that started first and has not taken effect, if it started by a time;
-// -1: none. It is the one that leaves most to the operations behind.
+// firstUnused returns the floating write of a class that started first and has not taken effect, if it started by a
+// time; -1: none. It is the one that leaves most to the operations behind.
 func (s *exact) firstUnused(class []int, used string, by int64) int {
 	for _, i := range class {
 		if used[i/8]&(1<<(i%8)) == 0 {

@@ -18,7 +18,8 @@ const (
 
 // PromiseReport is how a promise was kept.
 type PromiseReport struct {
-	// Judged counts operations, by key and not by mget. NotJudged counts those that the history does not tell enough of.
+	// Judged counts operations, each key of an mget as one. NotJudged counts those that the history does not tell
+	// enough of.
 	Judged, NotJudged int
 	// Keys counts keys, in each data center. Undecided are those for which no answer was found within the bounds.
 	Keys      int

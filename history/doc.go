@@ -32,7 +32,7 @@
 //	{"session":"s6","op":"add","key":"n","value":"a1","version":"120@3","start":1,"end":2,"ok":true}
 //	{"session":"s6","op":"get","key":"n","parts":[{"value":"a1","version":"120@3"},{"value":"a2","version":"121@5"}],
 //	 "start":3,"end":4,"ok":true}
-//	{"session":"s7","op":"update","key":"c","command":["INCRBY","2"],"value":"5","start":1,"end":2,"ok":true,"dc":"us"}
+//	{"session":"s7","op":"update","key":"c","command":["INCR"],"value":"5","start":1,"end":2,"ok":true,"dc":"us"}
 //
 // Its fields:
 //

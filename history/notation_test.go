@@ -55,8 +55,8 @@ func parse(t testing.TB, text string) History {
 				if op.Kind == MGet {
 					op.Reads = append(op.Reads, r)
 				} else {
-					op.Key, op.Value, op.Missing, op.Version, op.Parts = r.Key, r.Value, r.Missing && (op.Kind == Get || op.Kind == Update),
-						r.Version, r.Parts
+					op.Key, op.Value, op.Missing, op.Version, op.Parts = r.Key, r.Value,
+						r.Missing && (op.Kind == Get || op.Kind == Update), r.Version, r.Parts
 				}
 			}
 		}

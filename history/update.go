@@ -235,8 +235,8 @@ func (c *command) sum(found content) (content, bool) {
 	return content{present: true, text: strconv.FormatInt(n+c.delta, 10)}, true
 }
 
-// wrote returns the value that a command has written, as far as its reply tells: false if it has written nothing. One of
-// unknown outcome is taken to have written.
+// wrote returns the value that a command has written, as far as its reply tells: false if it has written nothing. One
+// of unknown outcome is taken to have written.
 func (c *command) wrote() (content, bool) {
 	if c.answered && c.asks != silent {
 		there := c.asks == whole && !c.isNil || c.asks == presence && c.present(c)

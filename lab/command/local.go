@@ -61,8 +61,8 @@ func NewLocalCommand() *cobra.Command {
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
 		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN
-between the data centers, and a Redis port for each sidecar, of which each data center has one. The protocol, durable logs and storage
-are those of production; only the network between the parts is emulated.
+between the data centers, and a Redis port for each sidecar, of which each data center has one. The
+protocol, durable logs and storage are those of production; only the network between the parts is emulated.
 
 While it runs, its admin address serves a page for browsers, accepts faults and shows the state:
   curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault

@@ -48,8 +48,8 @@ func TestSidecarsOfADataCenterHavePortsAndSessionsOfTheirOwn(t *testing.T) {
 			continue
 		}
 		if dc.Sidecar.Puts != sidecars || dc.Sessions != sidecars || dc.Connected < sidecars {
-			t.Errorf("%d puts of %d sessions with %d connections; want %d of each, or more connections", dc.Sidecar.Puts, dc.Sessions,
-				dc.Connected, sidecars)
+			t.Errorf("%d puts of %d sessions with %d connections; want %d of each, or more connections",
+				dc.Sidecar.Puts, dc.Sessions, dc.Connected, sidecars)
 		}
 		ids := map[uint64]bool{}
 		for _, s := range dc.BoundBy {

@@ -156,8 +156,8 @@ func (d *Deployment) snapshotSidecar(f *redisFront, now int64, s *console.DataCe
 				return
 			}
 			oldest := is.OldestRestriction
-			listed := console.Session{ID: d.listedID(f, id), Reads: is.Restrictions, OldestMs: max(now-oldest.HLC.WallMs(), 0),
-				Writes:     is.IncompleteWrites,
+			listed := console.Session{ID: d.listedID(f, id), Reads: is.Restrictions,
+				OldestMs: max(now-oldest.HLC.WallMs(), 0), Writes: is.IncompleteWrites,
 				OldestFrom: d.topo.DCs[d.topo.CoordinatorOf(oldest.Origin).DC].Name, OldestSlot: uint16(is.OldestSlot),
 				OldestKey: d.observer.tracer.keyOf(oldest),
 				Rings:     []string{}, WaitsFor: []string{}}
