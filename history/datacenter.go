@@ -25,7 +25,8 @@ import (
 // or never, but once: in between, all clients see them. Reads of a write of another data center that was in flight are
 // an exception, since only clients that are bound to it see it: exact commands leave out such reads, which say so.
 //
-// Reads that ask for less than these promises are for the caller to leave out.
+// Reads that ask for less than these promises are for the caller to leave out, and so are keys of which a data center
+// changes the time to live while others use them: it writes the value that it has found there, which no reply tells.
 func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) {
 	keys, err := accessesOf(h)
 	if err != nil {
