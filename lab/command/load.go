@@ -57,7 +57,8 @@ Without --rate, every connection sends its next operation after the reply to the
 --rate, operations are due at even or random intervals (--arrivals), and the latency of each counts
 from its due time, whether or not a connection was free.
 
-All endpoints together are considered one store; those with one name are in one data center. docs/load.md describes workloads and their files.`,
+All endpoints together are considered one store; those with one name are in one data center.
+docs/load.md describes workloads and their files.`,
 		Example: `  causalstore load --endpoint 127.0.0.1:6379 --workload ycsb-a --duration 30s
   causalstore load --endpoint 127.0.0.1:6379 --workload twitter-52 --rate 20000 --arrivals poisson --series out.csv
   causalstore load --endpoint 127.0.0.1:6379 --workload mine.yaml --rate 5000 --burst-factor 4 \

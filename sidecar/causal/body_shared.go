@@ -29,9 +29,13 @@ const (
 	sharedDeps
 )
 
-// WithoutBody returns m with its body in Fields.
+// lastShared is the last kind that was in Fields. A process of before knows no later one, and ignores it: it is sent
+// with its body.
+const lastShared = KindAdoptState
+
+// WithoutBody returns m with its body in Fields, if a process of before knows its kind.
 func (m *Message) WithoutBody() Message {
-	if m.body == nil {
+	if m.body == nil || m.Kind > lastShared {
 		return *m
 	}
 	c := Message{Kind: m.Kind, From: m.From, To: m.To, fields: Fields{Exclusions: m.fields.Exclusions}}
@@ -41,7 +45,7 @@ func (m *Message) WithoutBody() Message {
 
 // MakeBody gives m a body if its kind has one and it has none: its content is in Fields.
 func (m *Message) MakeBody() {
-	if m.body != nil {
+	if m.body != nil || m.Kind > lastShared {
 		return
 	}
 	b := NewBody(m.Kind)

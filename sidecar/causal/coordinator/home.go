@@ -21,11 +21,11 @@ type home struct {
 	keys    map[string]*homeKey
 	// from is what reads elsewhere must include: of everything at or below it nothing is kept here.
 	from  causal.HLC
-	bytes int // of keys
+	bytes int // of keys and complete
 	// complete are those that may be forgotten when from has passed them, in the order in which they became so.
 	complete []homeEntry
-	// published is the greatest HLC of a write that was published.
-	published causal.HLC
+	// newest is the greatest HLC of a write that was accepted, published of one that was published.
+	newest, published causal.HLC
 	// past is the greatest HLC of a write of another origin in the past of any accepted write.
 	past causal.HLC
 	// carriers are incomplete writes that depend on writes of other origins.
@@ -62,6 +62,8 @@ type homeEntry struct {
 const (
 	// homeKeyBytes is about what a key takes at the home beside its name and value, in bytes.
 	homeKeyBytes = 250
+	// homeEntryBytes is about what it takes to remember that something may be forgotten.
+	homeEntryBytes = 40
 	// homeLag is how far the home stays behind what it knows to be complete, so that sidecars, which hear of it later,
 	// mostly read at a cut that includes it.
 	homeLag = 500 * time.Millisecond
@@ -105,6 +107,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	}
 	w.foreignPast = past
 	h.past = max(h.past, past)
+	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
 	k.accepted = w.rec.Version
 	h.carry(w)
@@ -171,7 +174,7 @@ func (h *home) publish(w *write) {
 	}
 	k := h.keyOf(w.key)
 	h.published = max(h.published, w.rec.Version.HLC)
-	h.bytes += w.rec.Value.Size() - k.top.Value.Size()
+	h.bytes += len(w.rec.Value.Data) - len(k.top.Value.Data)
 	k.top, k.past, k.w = w.rec, w.foreignPast, w
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
@@ -197,7 +200,14 @@ func (h *home) done(w *write) {
 		return
 	}
 	k.w = nil
-	h.complete = append(h.complete, homeEntry{w.key, w.rec.Version.HLC})
+	h.mayForget(w.key, w.rec.Version.HLC)
+	h.forget()
+}
+
+// mayForget notes that something of a key may be forgotten once from has passed it.
+func (h *home) mayForget(key string, hlc causal.HLC) {
+	h.complete = append(h.complete, homeEntry{key, hlc})
+	h.bytes += homeEntryBytes
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
@@ -207,7 +217,7 @@ func (h *home) show(k *homeKey, hlc causal.HLC) {
 	}
 	h.clock.Raise(hlc)
 	k.shown = hlc
-	h.complete = append(h.complete, homeEntry{k.key, hlc})
+	h.mayForget(k.key, hlc)
 }
 
 // forget forgets what reads find elsewhere.
@@ -220,7 +230,7 @@ func (h *home) forget() {
 	n := 0
 	for n < len(h.complete) {
 		e := &h.complete[n]
-		if e.hlc > h.from {
+		if e.hlc > h.from && !h.isOutdated(e) {
 			if h.bytes <= limit && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
 				break
 			}
@@ -232,6 +242,13 @@ func (h *home) forget() {
 		n++
 	}
 	h.complete = slices.Delete(h.complete, 0, n)
+	h.bytes -= n * homeEntryBytes
+}
+
+// isOutdated reports whether the home knows something newer of the key than an entry stands for.
+func (h *home) isOutdated(e *homeEntry) bool {
+	k := h.keys[e.key]
+	return k == nil || k.top.Version.HLC > e.hlc && k.shown != e.hlc
 }
 
 func (h *home) forgetEntry(e *homeEntry) {
@@ -243,7 +260,7 @@ func (h *home) forgetEntry(e *homeEntry) {
 		k.shown = 0
 	}
 	if k.top.Version.HLC <= e.hlc && k.w == nil {
-		h.bytes -= k.top.Value.Size()
+		h.bytes -= len(k.top.Value.Data)
 		if k.accepted == k.top.Version {
 			k.accepted = causal.Version{}
 		}
@@ -277,6 +294,18 @@ func (h *home) isNewest(p *causal.Put) bool {
 		return false
 	}
 	return p.From >= least
+}
+
+// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for a
+// moment: the log must hold what is above the mark, and is to hold little.
+func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
+	switch {
+	case !h.enabled:
+		return sv
+	case len(incomplete) > 0: // the oldest one comes first
+		return max(sv, incomplete[0].rec.Version.HLC-1)
+	}
+	return max(sv, h.newest)
 }
 
 // restore notes what the log knows: the writes that are incomplete are published, and all others are to be read

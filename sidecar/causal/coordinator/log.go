@@ -17,6 +17,7 @@ type logState struct {
 	pending         State              // in the newest checkpoint, durable or not
 	checkpoints     []loggedCheckpoint // not durable yet, oldest first
 	checkpointIndex uint64             // of the newest durable checkpoint
+	needed          uint64             // the first record that it does not cover
 
 	truncateBefore uint64
 	full           bool
@@ -30,6 +31,9 @@ type logState struct {
 type loggedCheckpoint struct {
 	index uint64
 	state State
+	// needs is the index of the first record that the checkpoint does not cover: all writes before it are complete, and
+	// at or below Checkpoint.Complete.
+	needs uint64
 }
 
 // isEstablished reports whether the log has a past that the coordinator may speak of.
@@ -75,7 +79,10 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
 	}
-	c.log.pending, c.log.replayed = c.log.durable, len(c.writes) > 0
+	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
+	if len(c.writes) > 0 {
+		c.log.needed = c.writes[0].index
+	}
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
 		// PROTOCOL COO-11: never issue an HLC at or below a published SV, also across restarts
@@ -159,7 +166,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	l := &c.log
 	l.durableIndex = max(l.durableIndex, index)
 	for len(l.checkpoints) > 0 && l.checkpoints[0].index <= index {
-		l.durable, l.checkpointIndex = l.checkpoints[0].state, l.checkpoints[0].index
+		l.durable, l.checkpointIndex, l.needed = l.checkpoints[0].state, l.checkpoints[0].index, l.checkpoints[0].needs
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
 	}
@@ -191,6 +198,9 @@ func (c *Coordinator) updateTruncation() {
 	if len(c.writes) > 0 {
 		c.log.truncateBefore = min(c.log.truncateBefore, c.writes[0].index)
 	}
+	if c.home.enabled && !c.cfg.Broken.Has(causal.HomeForgetsMark) { // what is complete since is to be found there
+		c.log.truncateBefore = min(c.log.truncateBefore, c.log.needed)
+	}
 }
 
 // renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
@@ -215,6 +225,10 @@ func (c *Coordinator) writeCheckpoint(now causal.Now) {
 		s.LostUpTo = 0
 	}
 	answers := c.collectAnswers(now)
-	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
-	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), Answers: answers, State: *s}})
+	complete, needs := c.home.completeMark(c.known.SV(c.origin), c.writes), c.log.nextIndex
+	if len(c.writes) > 0 {
+		needs = c.writes[0].index
+	}
+	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s, needs})
+	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: complete, Answers: answers, State: *s}})
 }

@@ -214,11 +214,19 @@ func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
 		return
 	}
 	v := causal.Version{HLC: ss.local, Origin: s.homeOrigin()}
-	if s.stability.Complete(v) || ss.restrictions.find(v) != nil {
-		return
+	if !s.stability.Complete(v) {
+		s.restrictToPrefix(now, ss, v)
 	}
+}
+
+// restrictToPrefix adds the restriction that a ring must have all writes of an origin up to a version. One for the
+// version alone, which the session may have found in a ring, becomes it: other rings are not known to have all.
+func (s *Sidecar) restrictToPrefix(now causal.Now, ss *session, v causal.Version) {
 	s.restrict(now, ss, v, 0, s.stability.RingsWith(v))
-	ss.restrictions.find(v).prefix = true
+	if r := ss.restrictions.find(v); !r.prefix {
+		r.prefix, r.complete, r.clean, r.rings = true, false, 0, s.stability.RingsWith(v)
+		ss.restrictions.cached = false
+	}
 }
 
 // tickHome asks the home again if it is due.
