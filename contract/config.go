@@ -216,7 +216,10 @@ const MinNearBytes = 64 << 10
 // Session configures the sessions of a sidecar.
 type Session struct {
 	Scope Scope `json:"scope,omitempty"`
-	// Reads is the level of the sessions: Latest (the default) or Snapshot.
+	// PerConnection makes each connection a session, with scope DataCenter too. Fronts set it.
+	PerConnection bool `json:"perConnection,omitempty"`
+	// Reads is the level of the sessions: Latest or Snapshot. The default is Latest; with scope DataCenter it is
+	// Snapshot, and nothing else.
 	Reads string `json:"reads,omitempty"`
 	// ReadTimeout and WriteTimeout bound one operation. Default 5s.
 	ReadTimeout  Duration `json:"readTimeout,omitempty"`

@@ -17,6 +17,9 @@ const (
 	// ScopePod makes all connections to a sidecar one session. The default.
 	ScopePod        Scope = "Pod"
 	ScopeConnection Scope = "Connection"
+	// ScopeDataCenter makes all sidecars of a data center one server to their clients. The data center has one
+	// coordinator.
+	ScopeDataCenter Scope = "DataCenter"
 )
 
 // The formats of log lines.

@@ -137,11 +137,12 @@ func (c *Checker) Check(h History, opts Options) Report {
 }
 
 func (c *Checker) reset(h History) {
-	c.h = h
+	var updates int
+	c.h, updates = withoutUpdates(h)
 	c.names.reset()
 	c.ops = sized(c.ops, len(h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]
-	c.stats = Stats{Ops: len(h)}
+	c.stats = Stats{Ops: len(h), OnUpdatedKeys: updates}
 	c.found, c.invalid = c.found[:0], c.invalid[:0]
 	c.conflicts, c.unsettled = c.conflicts[:0], c.unsettled[:0]
 	c.compactNext = compactAt

@@ -1,4 +1,5 @@
-// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL PRO).
+// Package history records what clients saw and checks whether it was causal+ consistent (PROTOCOL PRO). For stores that
+// promise more inside a data center, CheckDataCenters checks that, too.
 //
 // # Operations
 //
@@ -31,6 +32,7 @@
 //	{"session":"s6","op":"add","key":"n","value":"a1","version":"120@3","start":1,"end":2,"ok":true}
 //	{"session":"s6","op":"get","key":"n","parts":[{"value":"a1","version":"120@3"},{"value":"a2","version":"121@5"}],
 //	 "start":3,"end":4,"ok":true}
+//	{"session":"s7","op":"update","key":"c","command":["INCR"],"value":"5","start":1,"end":2,"ok":true,"dc":"us"}
 //
 // Its fields:
 //
@@ -48,7 +50,10 @@
 //     those with smaller ones.
 //   - level is that of a get or mget, if the session has named one: it says what the read promises. Without it, and at
 //     every level that there is, that is causal+.
-//   - dc is for people; the checker ignores it.
+//   - update is a command that reads its key and may write it in one step. Its command has no key, and value is the
+//     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique.
+//   - inFlight marks a read of a version that was not complete.
+//   - dc is the data center. Only CheckDataCenters needs it.
 //
 // # Rules
 //

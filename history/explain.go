@@ -10,6 +10,7 @@ import (
 // report explains findings, the earliest operations of the history first.
 func (c *Checker) report(found []finding, limit int) Report {
 	r := Report{Stats: c.stats}
+	r.Stats.Failed -= r.Stats.OnUpdatedKeys // the graph takes them for failed ones
 	if len(found) == 0 {
 		return r
 	}

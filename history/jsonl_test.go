@@ -16,7 +16,8 @@ import (
 
 func TestHistorySurvivesWritingAndReading(t *testing.T) {
 	h := parse(t, `s1/a put x=1@70000.3 ; s1/b put x=2 ? ; s2 get x=1@70000.3 ; s2 get y=- ; s2 get x=- ! ; s2 del x@5.1
-		s2 mget x=1@70000.3 y=- ; s2 token t ; s3 resume t ; s3 get x= final ; s3 mget x=- !`)
+		s2 mget x=1@70000.3 y=- ; s2 token t ; s3 resume t ; s3 get x= final ; s3 mget x=- ! ; s1 get x=1 in-flight
+		s1 do x=3@9.1 INCRBY 2 ; s1 do x=- SET v NX ; s1 do x= SET w NX ?`)
 	h[0].DC, h[2].Level = "us-east-1", causal.Newest
 	h[0].Value = "tab\t quote\" back\\slash newline\n nul\x00 ümlaut \u2028"
 	h[4].Missing, h[10].Reads[0].Missing = false, false // a failed read has no outcome to keep
@@ -60,6 +61,8 @@ func TestReaderReportsTheLineAndTheError(t *testing.T) {
 		`{"session":"s","op":"get","value":"v","start":1,"end":2,"ok":true}`:                                       `"key" is missing`,
 		`{"session":"s","op":"mget","start":1,"end":2,"ok":true}`:                                                  `needs "reads"`,
 		`{"session":"s","op":"mget","reads":[{"key":"a","missing":true},{"key":"b"}],"start":1,"end":2,"ok":true}`: `reads[1]: give either`,
+		`{"session":"s","op":"update","key":"k","value":"1","start":1,"end":2,"ok":true}`:                          `an update needs "key", and "command"`,
+		`{"session":"s","op":"update","key":"k","command":["incr"],"start":1,"end":2,"ok":true}`:                   `either "value" or "missing":true`,
 		`{"session":"s","op":"token","start":1,"end":2,"ok":true}`:                                                 `needs "token"`,
 		`{"session":"s","op":"delete","key":"k","ok":true}`:                                                        `"start" or "end"`,
 		`{"session":"s","op":"delete","key":"k","start":1,"end":2}`:                                                `"ok" is missing`,

@@ -3,7 +3,7 @@ package history
 import "github.com/causalstore/causalstore/sidecar/causal"
 
 func init() {
-	register(causalPlus{}, causal.DefaultLevel, causal.Latest, causal.Snapshot, causal.Newest)
+	register(causalPlus{}, causal.DefaultLevel, causal.Latest, causal.Snapshot, causal.Newest, causal.Local)
 }
 
 // causalPlus promises that nothing in the past of a read supersedes what it has returned, and that what an MGET has

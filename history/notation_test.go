@@ -12,7 +12,9 @@ import (
 
 // parse reads the notation of the tests: one operation a line or between semicolons,
 //
-//	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t
+//	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t ; s1 do x=3 INCRBY 2
+//
+// of which the last one is an update and its reply,
 //
 // with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1@7.2" for version (hlc 7, origin 2), and the
 // flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
@@ -28,7 +30,7 @@ func parse(t testing.TB, text string) History {
 		op := Op{Process: words[0], OK: true, Start: int64(10 * len(h)), End: int64(10*len(h) + 5)}
 		op.Session, _, _ = strings.Cut(words[0], "/")
 		kind := map[string]OpKind{"put": Put, "get": Get, "del": Delete, "mget": MGet, "token": Token, "resume": Resume,
-			"add": Add}
+			"add": Add, "do": Update}
 		op.Kind = kind[words[1]]
 		for _, word := range words[2:] {
 			switch {
@@ -36,6 +38,8 @@ func parse(t testing.TB, text string) History {
 				op.OK, op.Unknown = false, true
 			case word == "!":
 				op.OK = false
+			case word == "in-flight":
+				op.InFlight = true
 			case word == "final":
 				op.Final = true
 			case word[0] == '[':
@@ -44,13 +48,15 @@ func parse(t testing.TB, text string) History {
 				}
 			case op.Kind == Token || op.Kind == Resume:
 				op.Token = word
+			case op.Kind == Update && op.Key != "":
+				op.Command = append(op.Command, word)
 			default:
 				r := parseRead(t, word)
 				if op.Kind == MGet {
 					op.Reads = append(op.Reads, r)
 				} else {
-					op.Key, op.Value, op.Missing, op.Version, op.Parts = r.Key, r.Value, r.Missing && op.Kind == Get,
-						r.Version, r.Parts
+					op.Key, op.Value, op.Missing, op.Version, op.Parts = r.Key, r.Value,
+						r.Missing && (op.Kind == Get || op.Kind == Update), r.Version, r.Parts
 				}
 			}
 		}

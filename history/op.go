@@ -23,12 +23,14 @@ const (
 	Resume
 	// Add is a write that leaves the other writes of the key in place: the value merges (parts.go).
 	Add
+	// Update is a command that reads a key and may write it in one step (update.go).
+	Update
 )
 
-var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume", "add"}
+var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume", "add", "update"}
 
 func (k OpKind) String() string {
-	if k >= Get && k <= Add {
+	if k >= Get && k <= Update {
 		return opNames[k]
 	}
 	return fmt.Sprintf("op(%d)", uint8(k))
@@ -51,13 +53,15 @@ type Op struct {
 	DC               string
 	Reads            []Read         // MGet only
 	Parts            []Part         // Get: the writes of a value that merges, in place of Value
+	Command          []string       // Update: without its key; Value or Missing is the reply
 	Version          causal.Version // zero if unknown
 	Start, End       int64          // nanoseconds
 	Kind             OpKind
 	Level            causal.Level // of reads; zero: that of the session, which is any that promises causal+
 	OK               bool
 	Unknown          bool // writes: the outcome is unknown
-	Missing          bool // Get: there was no value
+	Missing          bool // Get: there was no value. Update: the reply is nil
+	InFlight         bool // reads: a version that was read was not complete
 	Final            bool // Get and MGet: read after quiescence
 }
 
@@ -94,12 +98,16 @@ func (o *Op) String() string {
 	var b strings.Builder
 	b.WriteString(o.process())
 	b.WriteByte(' ')
-	b.WriteString(o.Kind.String())
+	if o.Kind != Update {
+		b.WriteString(o.Kind.String())
+	}
 	switch o.Kind {
 	case Put, Add:
 		showRead(&b, Read{Key: o.Key, Value: o.Value, Version: o.Version})
 	case Get:
 		showRead(&b, Read{Key: o.Key, Value: o.Value, Missing: o.Missing, Version: o.Version, Parts: o.Parts})
+	case Update:
+		o.showUpdate(&b)
 	case Delete:
 		b.WriteString(" " + shown(o.Key))
 		showVersion(&b, o.Version)

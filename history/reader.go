@@ -88,12 +88,14 @@ type jsonOp struct {
 	jsonRead
 	Reads   []jsonRead `json:"reads"`
 	Token   string     `json:"token"`
+	Command []string   `json:"command"`
 	Level   string     `json:"level"`
 	Start   *int64     `json:"start"`
 	End     *int64     `json:"end"`
 	OK      *bool      `json:"ok"`
 	Unknown bool       `json:"unknown"`
 	Final   bool       `json:"final"`
+	Flight  bool       `json:"inFlight"`
 }
 
 func (r *Reader) parse(text []byte) (Op, error) {
@@ -107,7 +109,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		return Op{}, errors.New("more than one JSON value")
 	}
 	op := Op{Session: r.shared(in.Session), Process: r.shared(in.Process), DC: r.shared(in.DC), Token: in.Token,
-		Unknown: in.Unknown, Final: in.Final}
+		Unknown: in.Unknown, Final: in.Final, InFlight: in.Flight}
 	switch {
 	case in.Session == "":
 		return Op{}, errors.New(`"session" is missing`)
@@ -124,7 +126,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 	}
 	op.Start, op.End = *in.Start, *in.End
 	op.OK = in.OK != nil && *in.OK
-	for k := Get; k <= Add; k++ {
+	for k := Get; k <= Update; k++ {
 		if in.Op == k.String() {
 			op.Kind = k
 		}
@@ -145,6 +147,14 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		var e Read
 		e, err = r.read(&in.jsonRead, op.OK)
 		op.Key, op.Value, op.Missing, op.Version, op.Parts = e.Key, e.Value, e.Missing, e.Version, e.Parts
+	case Update:
+		if in.Key == nil || len(in.Command) == 0 {
+			return Op{}, errors.New(`an update needs "key", and "command" without the key`)
+		}
+		var reply Read
+		reply, err = r.read(&in.jsonRead, op.OK)
+		op.Key, op.Command, op.Value, op.Missing, op.Version = reply.Key, in.Command, reply.Value, reply.Missing,
+			reply.Version
 	case MGet:
 		if in.Reads == nil {
 			return Op{}, errors.New(`an mget needs "reads"`)
@@ -161,7 +171,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 			err = fmt.Errorf(`a %s needs "token"`, op.Kind)
 		}
 	default:
-		err = fmt.Errorf(`"op" is %q; it must be get, put, add, delete, mget, token or resume`, in.Op)
+		err = fmt.Errorf(`"op" is %q; it must be get, put, add, delete, mget, update, token or resume`, in.Op)
 	}
 	return op, err
 }

@@ -74,6 +74,7 @@ type Stats struct {
 	Versioned                      int // effective writes with a known version
 	MissingReads                   int // keys read as missing
 	FinalReads                     int // keys read after quiescence
+	OnUpdatedKeys                  int // operations on keys that have updates: causal+ is not checked of these
 	Conflicts                      int // edges between writes that follow from reads, where versions are unknown
 }
 
@@ -111,6 +112,9 @@ func (r Report) String() string {
 	var b strings.Builder
 	s := r.Stats
 	fmt.Fprintf(&b, "%d operations of %d sessions (%d processes) on %d keys", s.Ops, s.Sessions, s.Processes, s.Keys)
+	if s.OnUpdatedKeys > 0 {
+		fmt.Fprintf(&b, " (without %d on keys with updates)", s.OnUpdatedKeys)
+	}
 	if r.OK() {
 		b.WriteString(": causal+")
 		return b.String()

@@ -50,7 +50,7 @@ func (w *Writer) Flush() error {
 
 // AppendJSON appends the line of an operation without the line break. JSON cannot represent text that is not UTF-8.
 func AppendJSON(b []byte, op *Op) ([]byte, error) {
-	if op.Kind < Get || op.Kind > Add {
+	if op.Kind < Get || op.Kind > Update {
 		return b, fmt.Errorf("write operation: unknown kind %d", op.Kind)
 	}
 	e := encoder{b: append(b, `{"session":`...)}
@@ -72,6 +72,12 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 		e.field("key", op.Key)
 		if op.OK {
 			e.outcome(Read{Value: op.Value, Missing: op.Missing, Version: op.Version, Parts: op.Parts})
+		}
+	case Update:
+		e.field("key", op.Key)
+		e.command(op.Command)
+		if op.OK {
+			e.outcome(Read{Value: op.Value, Missing: op.Missing, Version: op.Version})
 		}
 	case MGet:
 		e.b = append(e.b, `,"reads":[`...)
@@ -96,6 +102,7 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 	e.b = strconv.AppendBool(append(e.b, `,"ok":`...), op.OK)
 	e.flag("unknown", op.Unknown)
 	e.flag("final", op.Final)
+	e.flag("inFlight", op.InFlight)
 	if e.bad != "" {
 		return b, fmt.Errorf("write operation: %q is not UTF-8, which JSON cannot represent; record only text", e.bad)
 	}
@@ -117,6 +124,17 @@ func (e *encoder) outcome(r Read) {
 		e.field("value", r.Value)
 	}
 	e.version(r.Version)
+}
+
+func (e *encoder) command(words []string) {
+	e.b = append(e.b, `,"command":[`...)
+	for i, word := range words {
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.text(word)
+	}
+	e.b = append(e.b, ']')
 }
 
 func (e *encoder) parts(parts []Part) {

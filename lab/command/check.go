@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/causalstore/causalstore/history"
+	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/sidecar/command"
 )
 
@@ -28,6 +30,7 @@ const exitUnreadable = 2
 // NewCheckCommand returns `causalstore check`.
 func NewCheckCommand() *cobra.Command {
 	var violations int
+	promise := string(load.Causal)
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check recorded histories for causal consistency",
@@ -38,20 +41,29 @@ program. Each operation is one line,
   {"session":"s1","op":"put","key":"k","value":"v1","start":10,"end":25,"ok":true}
 with times in nanoseconds, values that are unique per key, and optionally the version that the store assigned.
 
+With --promise datacenter, it also checks whether the clients of each data center found one Redis there:
+all operations name their data center ("dc") then, and all times are of one clock.
+
 Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an input cannot be read.`,
 		Example: `  causalstore check history.jsonl
   zcat history.jsonl.gz | causalstore check -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if !slices.Contains(load.Promises, load.Promise(promise)) {
+				return exitError{fmt.Errorf("--promise %q: use %s or %s", promise, load.Causal, load.DataCenter),
+					exitUnreadable}
+			}
 			violated := false
 			for _, file := range files {
 				h, err := readHistory(file, cmd.InOrStdin())
 				if err != nil {
 					return exitError{err, exitUnreadable}
 				}
-				report := history.Check(h, history.Options{MaxViolations: violations})
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, report)
-				violated = violated || !report.OK()
+				ok, err := judge(cmd.OutOrStdout(), file, h, load.Promise(promise), violations)
+				if err != nil {
+					return exitError{err, exitUnreadable}
+				}
+				violated = violated || !ok
 			}
 			if violated {
 				return command.ErrSilent
@@ -61,7 +73,23 @@ Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an
 	}
 	cmd.Flags().IntVar(&violations, "violations", 20,
 		"maximum number of violations to explain per history; the others are only counted")
+	cmd.Flags().StringVar(&promise, "promise", promise, "what to check: causal, or datacenter, which is that and more")
 	return cmd
+}
+
+// judge checks a history, and writes what was found.
+func judge(out io.Writer, name string, h history.History, promise load.Promise, violations int) (ok bool, err error) {
+	report := history.Check(h, history.Options{MaxViolations: violations})
+	fmt.Fprintf(out, "%s: %s\n", name, report)
+	if promise != load.DataCenter {
+		return report.OK(), nil
+	}
+	inside, err := history.CheckDataCenters(h, history.DataCenterOptions{MaxViolations: violations})
+	if err != nil {
+		return false, fmt.Errorf("check %s: %w", name, err)
+	}
+	fmt.Fprintln(out, inside.String())
+	return report.OK() && inside.OK(), nil
 }
 
 func readHistory(file string, stdin io.Reader) (history.History, error) {

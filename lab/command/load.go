@@ -21,6 +21,7 @@ type loadFlags struct {
 	endpoints     []string
 	only          []string
 	naming        string
+	promise       string
 	workload      string
 	arrivals      string
 	burstLength   time.Duration
@@ -48,13 +49,16 @@ Without --workload, the load is a mix of GET, SET, DEL and MGET on few keys (--r
 --theta and so on) that is made to check causality.
 
 --record writes what every client saw as a history. --check checks at the end whether it was causally
-consistent; the exit code is 1 if it was not.
+consistent; the exit code is 1 if it was not. With --promise datacenter, it also checks whether the
+clients of each data center find one Redis there, whichever of its endpoints they use; the mix has INCR,
+SET NX and other commands then.
 
 Without --rate, every connection sends its next operation after the reply to the previous one. With
 --rate, operations are due at even or random intervals (--arrivals), and the latency of each counts
 from its due time, whether or not a connection was free.
 
-All endpoints together are considered one store. docs/load.md describes workloads and their files.`,
+All endpoints together are considered one store; those with one name are in one data center.
+docs/load.md describes workloads and their files.`,
 		Example: `  causalstore load --endpoint 127.0.0.1:6379 --workload ycsb-a --duration 30s
   causalstore load --endpoint 127.0.0.1:6379 --workload twitter-52 --rate 20000 --arrivals poisson --series out.csv
   causalstore load --endpoint 127.0.0.1:6379 --workload mine.yaml --rate 5000 --burst-factor 4 \
@@ -63,7 +67,10 @@ All endpoints together are considered one store. docs/load.md describes workload
 
   causalstore local --endpoints-file ends.json &
   causalstore load --endpoints-file ends.json --workload ycsb-b --sessions 64 --json result.json
-  causalstore load --endpoints-file ends.json --session endpoint --sessions 64 --duration 30s --check`,
+  causalstore load --endpoints-file ends.json --session endpoint --sessions 64 --duration 30s --check
+
+  causalstore local --sidecars 2 --endpoints-file ends.json &
+  causalstore load --endpoints-file ends.json --session endpoint --sessions 64 --check --promise datacenter`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), cmd.OutOrStdout())
@@ -73,8 +80,10 @@ All endpoints together are considered one store. docs/load.md describes workload
 	fs.SortFlags = false
 	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
 		"file with endpoints, as written by causalstore local --endpoints-file")
-	fs.StringArrayVar(&f.endpoints, "endpoint", nil, "endpoint as host:port or name=host:port; may be repeated")
-	fs.StringSliceVar(&f.only, "only", nil, "names of the endpoints to use (default all)")
+	fs.StringArrayVar(&f.endpoints, "endpoint", nil, "endpoint as host:port or name=host:port; may be repeated. "+
+		"Those with one name are of one data center")
+	fs.StringSliceVar(&f.only, "only", nil,
+		"names of the endpoints, which are those of data centers, to use (default all)")
 	f.registerBounds(fs)
 	f.registerWorkload(fs)
 	f.registerMix(fs)
@@ -112,7 +121,8 @@ func (f *loadFlags) registerWorkload(fs *pflag.FlagSet) {
 	c := &f.config
 	fs.StringVar(&f.workload, "workload", "",
 		"ycsb-a to ycsb-f, twitter-1 to twitter-54, or a file (default a mix that is made to check causality)")
-	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one)")
+	fs.IntVar(&c.Keys, "keys", 0, "number of keys (default as in the workload, or 1000 without one; with "+
+		"--promise datacenter, of each kind and data center at a time, 4)")
 	fs.IntVar(&c.LoadKeys, "load-keys", 0,
 		"number of keys to preload; 0 preloads none (default all keys of the workload, none without one)")
 	fs.IntVar(&c.MaxKeys, "max-keys", 0,
@@ -151,6 +161,8 @@ func (f *loadFlags) registerOutput(fs *pflag.FlagSet) {
 	fs.StringVar(&f.series, "series", "", "write a line of CSV per second to this file")
 	fs.StringVar(&f.record, "record", "", "write the history to this file, as JSON lines; - is standard output")
 	fs.BoolVar(&f.check, "check", false, "read all keys at all endpoints at the end, and check the history")
+	fs.StringVar(&f.promise, "promise", string(load.Causal), "what --check checks: causal, or datacenter, which has "+
+		"a mix of its own")
 	fs.BoolVar(&c.CaptureVersions, "versions", true,
 		"send CAUSAL LAST after every operation, to record versions and where reads were answered (default with "+
 			"--workload: only for a history)")
@@ -165,6 +177,13 @@ func (f *loadFlags) configure(fs *pflag.FlagSet) (c load.Config, err error) {
 	}
 	if c.Duration == 0 && c.Ops == 0 {
 		c.Duration = 10 * time.Second
+	}
+	c.Promise = load.Promise(f.promise)
+	if c.Promise == load.DataCenter {
+		if err := f.configureDataCenter(fs); err != nil {
+			return c, err
+		}
+		c.MGetKeys = 0
 	}
 	c.SessionNaming, c.FinalReads, c.Arrivals = load.Naming(f.naming), f.check, load.Arrivals(f.arrivals)
 	c.Burst.Length, c.Burst.Pause, c.Hot.Move = load.Duration(f.burstLength), load.Duration(f.burstPause),
@@ -208,6 +227,20 @@ func (f *loadFlags) configure(fs *pflag.FlagSet) (c load.Config, err error) {
 	return c, err
 }
 
+// configureDataCenter refuses flags that cannot be combined with the mix that checks data centers.
+func (f *loadFlags) configureDataCenter(fs *pflag.FlagSet) error {
+	if !f.check {
+		return fmt.Errorf("--promise %s says what --check checks: add --check", load.DataCenter)
+	}
+	for _, name := range append([]string{"workload", "hot-keys", "hot-share", "hot-move"}, mixFlags...) {
+		if fs.Changed(name) {
+			return fmt.Errorf("--%s cannot be combined with --promise %s, which has a mix of its own: leave it out",
+				name, load.DataCenter)
+		}
+	}
+	return nil
+}
+
 func (f *loadFlags) run(ctx context.Context, fs *pflag.FlagSet, out io.Writer) (err error) {
 	c, err := f.configure(fs)
 	if err != nil {
@@ -238,7 +271,7 @@ func (f *loadFlags) run(ctx context.Context, fs *pflag.FlagSet, out io.Writer) (
 	}
 	var verdict error
 	if err == nil && f.check {
-		verdict, err = file.verdict(out, &result)
+		verdict, err = file.verdict(out, &result, c.Promise)
 	}
 	if err = errors.Join(err, file.close()); err != nil {
 		return err

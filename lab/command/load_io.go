@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/command"
@@ -19,6 +18,14 @@ import (
 // targets returns the selected endpoints.
 func (f *loadFlags) targets() ([]load.Endpoint, error) {
 	var all []load.Endpoint
+	number := map[string]int{}
+	add := func(dc, addr string) {
+		name := dc
+		if number[dc]++; number[dc] > 1 {
+			name = fmt.Sprintf("%s/%d", dc, number[dc])
+		}
+		all = append(all, load.Endpoint{Name: name, Addr: addr, DataCenter: dc})
+	}
 	if f.endpointsFile != "" {
 		b, err := os.ReadFile(f.endpointsFile)
 		if err != nil {
@@ -29,7 +36,12 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 			return nil, fmt.Errorf("read endpoints %s: %w", f.endpointsFile, err)
 		}
 		for _, e := range ends.DataCenters {
-			all = append(all, load.Endpoint{Name: e.Name, Addr: e.RESP})
+			if len(e.Sidecars) == 0 { // written by an earlier version
+				e.Sidecars = []string{e.RESP}
+			}
+			for _, addr := range e.Sidecars {
+				add(e.Name, addr)
+			}
 		}
 	}
 	for _, e := range f.endpoints {
@@ -40,7 +52,7 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			return nil, fmt.Errorf("--endpoint %q: use host:port or name=host:port", e)
 		}
-		all = append(all, load.Endpoint{Name: name, Addr: addr})
+		add(name, addr)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("no endpoint: give --endpoint host:port or --endpoints-file")
@@ -49,11 +61,11 @@ func (f *loadFlags) targets() ([]load.Endpoint, error) {
 		return all, nil
 	}
 	for _, name := range f.only {
-		if !slices.ContainsFunc(all, func(e load.Endpoint) bool { return e.Name == name }) {
+		if number[name] == 0 {
 			return nil, fmt.Errorf("--only: unknown endpoint %q", name)
 		}
 	}
-	return slices.DeleteFunc(all, func(e load.Endpoint) bool { return !slices.Contains(f.only, e.Name) }), nil
+	return slices.DeleteFunc(all, func(e load.Endpoint) bool { return !slices.Contains(f.only, e.DataCenter) }), nil
 }
 
 // recording is the destination of the history. The zero recording has none.
@@ -88,15 +100,21 @@ func (f *loadFlags) recording(out io.Writer) (*recording, error) {
 	return &recording{Writer: file, path: file.Name(), file: file, keep: f.record != ""}, nil
 }
 
+// violationsShown is how many violations of a promise --check shows. The history that is kept has the others.
+const violationsShown = 10
+
 // verdict checks the recorded history, and keeps it if it has violations.
-func (r *recording) verdict(out io.Writer, result *load.Result) (verdict, err error) {
+func (r *recording) verdict(out io.Writer, result *load.Result, promise load.Promise) (verdict, err error) {
 	h, err := readHistory(r.path, nil)
 	if err != nil {
 		return nil, err
 	}
-	report := history.Check(h, history.Options{})
-	fmt.Fprintf(out, "\nhistory: %s\n", report)
-	if report.OK() && (result.Final == nil || result.Final.Settled()) {
+	fmt.Fprintln(out)
+	ok, err := judge(out, "history", h, promise, violationsShown)
+	if err != nil {
+		return nil, err
+	}
+	if ok && (result.Final == nil || result.Final.Settled()) {
 		return nil, nil
 	}
 	if !r.keep {

@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/lab/ports"
 	"github.com/causalstore/causalstore/sidecar/command"
@@ -137,6 +139,60 @@ func TestLoadDetectsThatUnconnectedRedisServersDiverge(t *testing.T) {
 	}
 }
 
+func TestLoadUsesAllSidecarsOfADataCenter(t *testing.T) {
+	ends := filepath.Join(t.TempDir(), "ends.json")
+	b, err := json.Marshal(local.Endpoints{DataCenters: []local.Endpoint{
+		{Name: "a", RESP: "h:1", Sidecars: []string{"h:1", "h:2"}}, {Name: "b", RESP: "h:3"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ends, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := loadFlags{endpointsFile: ends, endpoints: []string{"b=h:4"}}
+	all := []load.Endpoint{{Name: "a", Addr: "h:1", DataCenter: "a"}, {Name: "a/2", Addr: "h:2", DataCenter: "a"},
+		{Name: "b", Addr: "h:3", DataCenter: "b"}, {Name: "b/2", Addr: "h:4", DataCenter: "b"}}
+	if got, err := f.targets(); err != nil || !slices.Equal(got, all) {
+		t.Errorf("%v, %v", got, err)
+	}
+	f.only = []string{"a"}
+	if got, err := f.targets(); err != nil || !slices.Equal(got, all[:2]) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestLoadChecksThatADataCenterIsOneRedis(t *testing.T) {
+	redis := startRedis(t)
+	record := filepath.Join(t.TempDir(), "history.jsonl")
+	out, err := execute(t, NewLoadCommand(), "", "--endpoint", "a="+redis, "--endpoint", "a="+redis, "--endpoint",
+		"b="+redis, "--endpoint", "b="+redis, "--ops", "4000", "--sessions", "8", "--check", "--promise", "datacenter",
+		"--record", record)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantAll(t, out, "of which 0 (0.0 %) returned something old", "causal+", "keys of 2 data centers",
+		"local visibility:", "exact commands:", "0 keys violate it, 0 keys not decided")
+	if out, err = execute(t, NewCheckCommand(), "", "--promise", "datacenter", record); err != nil {
+		t.Errorf("the recorded history does not check: %v\n%s", err, out)
+	}
+	wantAll(t, out, "exact commands:")
+}
+
+func TestLoadDetectsTwoRedisServersInOneDataCenter(t *testing.T) {
+	record := filepath.Join(t.TempDir(), "history.jsonl")
+	out, err := execute(t, NewLoadCommand(), "", "--endpoint", "a="+startRedis(t), "--endpoint", "a="+startRedis(t),
+		"--ops", "2000", "--sessions", "4", "--check", "--promise", "datacenter", "--final-timeout", "1ms", "--record",
+		record)
+	if !errors.Is(err, command.ErrSilent) {
+		t.Fatalf("two stores passed for one: %v\n%s", err, out)
+	}
+	wantAll(t, out, "(100.0 %) returned something old", "keys violate it", "not-one-redis: ", "INCR")
+	out, err = execute(t, NewCheckCommand(), "", "--promise", "datacenter", record)
+	if !errors.Is(err, command.ErrSilent) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestLoadRefusesInvalidFlagsWithAdvice(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -146,6 +202,12 @@ func TestLoadRefusesInvalidFlagsWithAdvice(t *testing.T) {
 		{[]string{"--endpoint", "nowhere"}, "name=host:port"},
 		{[]string{"--endpoint", "a=127.0.0.1"}, "name=host:port"},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--only", "b"}, `unknown endpoint "b"`},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--promise", "datacenter"}, "add --check"},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--promise", "linear"}, "it must be one of [causal datacenter]"},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--promise", "datacenter", "--workload", "ycsb-a"},
+			"--workload cannot be combined"},
+		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--promise", "datacenter", "--read-ratio", "0.5"},
+			"--read-ratio cannot be combined"},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--check", "--record", "-"}, "--record"},
 		{[]string{"--endpoint", "a=127.0.0.1:1", "--theta", "2"}, "theta"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--workload", "ycsb-z"}, "ycsb-a, ycsb-b"},

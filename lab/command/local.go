@@ -43,6 +43,7 @@ type localFlags struct {
 	cache, wan    bool
 	nearBytes     int
 	members       int
+	sidecars      int
 	etcd          []string
 	host          string
 	port          int
@@ -60,8 +61,8 @@ func NewLocalCommand() *cobra.Command {
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
 		Long: `Runs all parts of a deployment in this process, with the delays of a real WAN
-between the data centers, and one Redis port per data center. The protocol, durable logs and storage
-are those of production; only the network between the parts is emulated.
+between the data centers, and a Redis port for each sidecar, of which each data center has one. The
+protocol, durable logs and storage are those of production; only the network between the parts is emulated.
 
 While it runs, its admin address serves a page for browsers, accepts faults and shows the state:
   curl --json '{"kind":"cut","from":"eu-west-1","to":"*"}' http://127.0.0.1:7000/fault
@@ -74,6 +75,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		Example: `  causalstore local
   causalstore local --storage redis --data-dir ./data
   causalstore local --members 2                         # each coordinator's log and each shard on two disks
+  causalstore local --sidecars 2                        # two Redis ports in each data center
   causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -84,7 +86,8 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "",
 		"directory for all data; a later start with it continues there (default a temporary directory)")
-	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port) or connection")
+	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port), connection, or datacenter "+
+		"(as pod, and all ports of a data center see at once what one has written)")
 	fs.StringVar(&f.reads, "reads", "latest",
 		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
 	fs.StringVar(&f.binding, "binding", "dynamic",
@@ -96,13 +99,16 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	fs.IntVar(&f.members, "members", 0,
 		"members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the "+
 			"topology says, or 1)")
+	fs.IntVar(&f.sidecars, "sidecars", 1, fmt.Sprintf(
+		"sidecars of each data center, 1 to %d, each with a Redis port of its own", local.MaxSidecars))
 	fs.StringSliceVar(&f.etcd, "etcd", nil,
 		"host:port of the servers of an etcd for the configurations of groups with several members (default a file "+
 			"in the data directory)")
 	fs.BoolVar(&f.wan, "wan", true, "emulate the delays between the data centers")
 	fs.StringVar(&f.host, "host", "127.0.0.1", "address to listen on")
 	fs.IntVar(&f.port, "port", 7001,
-		"Redis port of the first data center; the others use the next ports; 0 chooses free ports")
+		"Redis port of the first data center; the others use the next ports, then their second sidecars do, and so "+
+			"on; 0 chooses free ports")
 	fs.IntVar(&f.adminPort, "admin-port", 7000, "port of the admin address; 0 chooses a free port")
 	fs.StringVar(&f.endpointsFile, "endpoints-file", "",
 		"file to write the addresses to, as JSON, once the deployment is ready for clients")
@@ -115,7 +121,10 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 // options validates the flags and converts them.
 func (f *localFlags) options() (local.Options, error) {
 	o := local.Options{Engine: f.storage, DataDir: f.dataDir, Cache: f.cache, NearBytes: f.nearBytes, WAN: f.wan,
-		Host: f.host, Port: f.port, Topology: topology.Default()}
+		Host: f.host, Port: f.port, Sidecars: f.sidecars, Topology: topology.Default()}
+	if f.sidecars < 1 || f.sidecars > local.MaxSidecars {
+		return o, fmt.Errorf("--sidecars %d: use 1 to %d", f.sidecars, local.MaxSidecars)
+	}
 	var err error
 	if f.topology != "" {
 		if o.Topology, err = topology.Load(f.topology); err != nil {
@@ -124,6 +133,14 @@ func (f *localFlags) options() (local.Options, error) {
 	}
 	if o.Scope, err = scopeOf(f.scope); err != nil {
 		return o, err
+	}
+	if o.Scope == node.ScopeDataCenter {
+		for i := range o.Topology.DCs {
+			if n := o.Topology.DCs[i].Coordinators; n != 1 {
+				return o, fmt.Errorf("--session-scope datacenter: %s has %d coordinators in the topology; give it one, which "+
+					"can have members", o.Topology.DCs[i].Name, n)
+			}
+		}
 	}
 	if o.Level, err = parseFlag("reads", f.reads, causal.SessionLevels()); err != nil {
 		return o, err
@@ -207,8 +224,10 @@ func scopeOf(s string) (node.Scope, error) {
 		return node.ScopePod, nil
 	case "connection":
 		return node.ScopeConnection, nil
+	case "datacenter":
+		return node.ScopeDataCenter, nil
 	}
-	return "", fmt.Errorf("--session-scope %q: use pod or connection", s)
+	return "", fmt.Errorf("--session-scope %q: use pod, connection or datacenter", s)
 }
 
 func (f *localFlags) run(ctx context.Context, out io.Writer) error {
@@ -275,7 +294,7 @@ func printEndpoints(out io.Writer, ends local.Endpoints, took time.Duration) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DATA CENTER\tRING\tREDIS")
 	for _, e := range ends.DataCenters {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Ring, e.RESP)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Name, e.Ring, strings.Join(e.Sidecars, "  "))
 	}
 	_ = w.Flush() // to a terminal
 	if len(ends.DataCenters) > 0 {

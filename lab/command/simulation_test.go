@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,13 +16,18 @@ import (
 // execute runs a command and returns what it wrote.
 func execute(t *testing.T, cmd *cobra.Command, stdin string, args ...string) (string, error) {
 	t.Helper()
+	cmd.SetIn(strings.NewReader(stdin))
+	return executeUntil(t.Context(), cmd, args...)
+}
+
+// executeUntil executes a command that runs until ctx ends.
+func executeUntil(ctx context.Context, cmd *cobra.Command, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetArgs(args)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	err := cmd.ExecuteContext(t.Context())
+	err := cmd.ExecuteContext(ctx)
 	return out.String(), err
 }
 

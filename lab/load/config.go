@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Endpoint is a RESP server. Name identifies its data center in the history; it must be unique.
+// Endpoint is a RESP server. Its name must be unique.
 type Endpoint struct {
 	Name string
 	Addr string // host:port
+	// DataCenter is where it is, as the history says; default: Name. A data center may have several endpoints.
+	DataCenter string
 }
 
 // Naming says which operations the history attributes to one session.
@@ -48,6 +50,8 @@ type Config struct {
 	// Protocol is the RESP version, 2 or 3. Default 3.
 	Protocol int
 
+	// Promise is what the mix without a Workload is made to check; default Causal.
+	Promise Promise
 	// Workload is the operation mix. If it is nil, the fields from Theta to ValueBytes describe a mix that is made to
 	// check causality; a Workload replaces those fields.
 	Workload *Workload

@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -28,9 +29,17 @@ func (c Config) withDefaults(now time.Time) (Config, error) {
 	setDefault(&c.Protocol, 3)
 	setDefault(&c.FinalTimeout, time.Minute)
 	setDefault(&c.MaxBytes, 2<<30)
+	setDefault(&c.Promise, Causal)
+	c.Endpoints = slices.Clone(c.Endpoints)
+	for i := range c.Endpoints {
+		setDefault(&c.Endpoints[i].DataCenter, c.Endpoints[i].Name)
+	}
 	var workload error
 	if c.Workload != nil {
 		workload = c.applyWorkload()
+	}
+	if c.Promise == DataCenter {
+		setDefault(&c.Keys, 4)
 	}
 	setDefault(&c.Keys, 1000)
 	if c.Workload == nil || c.Record != nil {
@@ -114,6 +123,9 @@ func (c *Config) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	wrong(!slices.Contains(Promises, c.Promise), "promise %q: it must be one of %v", c.Promise, Promises)
+	wrong(c.Promise == DataCenter && c.Workload != nil,
+		"the promise %s has a mix of its own: leave out the workload", DataCenter)
 	wrong(len(c.Endpoints) == 0, "no endpoint: give at least one")
 	names := make(map[string]bool)
 	for _, e := range c.Endpoints {

@@ -9,7 +9,8 @@
 // determines how the history names sessions.
 //
 // Operations come from a Workload (YCSB, Twitter's clusters, a file; docs/load.md), whose keys are preloaded. Without
-// one they are a mix of GET, SET, DEL and MGET on few keys that is made to check causality.
+// one they are a mix of GET, SET, DEL and MGET on few keys that is made to check causality, or with the Promise
+// DataCenter one with updates of shared keys, for history.CheckDataCenters.
 //
 // The benchmarks of package bench measure CPU time per operation and use a driver without a client library instead.
 //

@@ -150,6 +150,13 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 	return args, nil
 }
 
+func cond(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 func (s *fakeServer) execute(args []string, last *string) string {
@@ -162,6 +169,10 @@ func (s *fakeServer) execute(args []string, last *string) string {
 			return "$-1\r\n"
 		}
 		return bulk(v.value)
+	}
+	exists := func(key string) bool {
+		v, ok := s.store.values[key]
+		return ok && !v.deleted
 	}
 	put := func(key string, v fakeValue) {
 		s.store.clock++
@@ -184,22 +195,50 @@ func (s *fakeServer) execute(args []string, last *string) string {
 		}
 		return reply.String()
 	case "SET":
-		if v, ok := s.store.values[args[1]]; ok && !v.deleted && slices.ContainsFunc(args[3:], func(a string) bool {
-			return strings.EqualFold(a, "nx")
-		}) {
-			return "$-1\r\n"
+		has := func(option string) bool {
+			return slices.ContainsFunc(args[3:], func(a string) bool { return strings.EqualFold(a, option) })
+		}
+		before := get(args[1])
+		if exists(args[1]) && has("nx") || !exists(args[1]) && has("xx") {
+			return cond(has("get"), before, "$-1\r\n")
 		}
 		put(args[1], fakeValue{value: args[2]})
-		return "+OK\r\n"
-	case "INCR":
+		return cond(has("get"), before, "+OK\r\n")
+	case "SETNX":
+		if get(args[1]); exists(args[1]) {
+			return ":0\r\n"
+		}
+		put(args[1], fakeValue{value: args[2]})
+		return ":1\r\n"
+	case "GETSET":
+		before := get(args[1])
+		put(args[1], fakeValue{value: args[2]})
+		return before
+	case "GETDEL":
+		before := get(args[1])
+		if exists(args[1]) {
+			put(args[1], fakeValue{deleted: true})
+		}
+		return before
+	case "APPEND":
+		put(args[1], fakeValue{value: s.store.values[args[1]].value + args[2]})
+		return fmt.Sprintf(":%d\r\n", len(s.store.values[args[1]].value))
+	case "EXPIRE":
+		get(args[1])
+		return cond(exists(args[1]), ":1\r\n", ":0\r\n")
+	case "INCR", "INCRBY":
 		n, err := strconv.Atoi(cmp.Or(s.store.values[args[1]].value, "0"))
 		if err != nil {
 			return "-ERR value is not an integer or out of range\r\n"
 		}
-		put(args[1], fakeValue{value: strconv.Itoa(n + 1)})
-		return fmt.Sprintf(":%d\r\n", n+1)
+		delta := 1
+		if len(args) > 2 {
+			delta, _ = strconv.Atoi(args[2])
+		}
+		put(args[1], fakeValue{value: strconv.Itoa(n + delta)})
+		return fmt.Sprintf(":%d\r\n", n+delta)
 	case "DEL":
-		if v, ok := s.store.values[args[1]]; !ok || v.deleted {
+		if get(args[1]); !exists(args[1]) {
 			return ":0\r\n"
 		}
 		put(args[1], fakeValue{deleted: true})

@@ -78,9 +78,10 @@ func (r *run) finalReads(ctx context.Context) error {
 
 // drain asks all sessions concurrently, and returns how many did not confirm that their writes are complete.
 func (r *run) drain(ctx context.Context) int {
-	drained := make([]bool, len(r.workers))
+	workers := r.allWorkers()
+	drained := make([]bool, len(workers))
 	var wg sync.WaitGroup
-	for i, w := range r.workers {
+	for i, w := range workers {
 		wg.Go(func() { drained[i] = w.conn.drain(ctx, drainBound) })
 	}
 	wg.Wait()
@@ -163,8 +164,8 @@ func (f *finalReader) read(ctx context.Context, conn *connection, n int, keys, b
 	})
 	end := f.run.now()
 	for j, i := range batch {
-		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.Name, Kind: history.Get,
-			Key:   f.run.keys.name(keys[i]),
+		op := history.Op{Session: "final/" + conn.target.Name, Process: name, DC: conn.target.DataCenter,
+			Kind: history.Get, Key: f.run.keys.name(keys[i]),
 			Start: start, End: end, Final: true}
 		if err := fill(&op, gets[j]); err == nil && ask {
 			if l, err := conn.lastOf(lasts[j]); err == nil {

@@ -41,7 +41,7 @@ func keyspaceOf(t testing.TB, w Workload, clock clock) *keyspace {
 	if w.Operations == nil {
 		w.Operations = map[string]float64{"get": 1}
 	}
-	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, Workload: &w}.withDefaults(time.Time{})
+	c, err := Config{Endpoints: []Endpoint{{Name: "a", Addr: "b"}}, Ops: 1, Workload: &w}.withDefaults(time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type Result struct {
 	Preload *Preload
 	// Final is the outcome of the final reads; nil if there were none.
 	Final *Final
+	// Inside is what a load that checks DataCenter has seen; nil for others.
+	Inside *Inside
 
 	config Config // with defaults
 }
@@ -88,7 +90,7 @@ func newMeter() *meter {
 
 // Observation is how an operation ended.
 type Observation struct {
-	Endpoint string
+	Endpoint string // its data center
 	Verb     Verb
 	// Latency is the time until now, as the package comment says. Here operations that did not succeed have one, too.
 	Latency time.Duration

@@ -49,7 +49,8 @@ func (c *tally) take(_ int, args []string) (string, bool) {
 func measure(t *testing.T, c Config) (Result, *tally) {
 	t.Helper()
 	server := &fakeServer{}
-	c.Endpoints, c.Timeout = []Endpoint{{"fake", startFake(t, server)}}, time.Minute // the machine may be busy
+	c.Endpoints = []Endpoint{{Name: "fake", Addr: startFake(t, server)}}
+	c.Timeout = time.Minute // the machine may be busy
 	config, err := c.withDefaults(time.Now())
 	if err != nil {
 		t.Fatal(err)

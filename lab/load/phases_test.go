@@ -22,12 +22,13 @@ func stalled(t *testing.T, c Config) Result {
 	t.Helper()
 	clock := &manual{}
 	var gets atomic.Int64
-	c.Endpoints = []Endpoint{{"eu", startFake(t, &fakeServer{intercept: func(_ int, args []string) (string, bool) {
+	c.Endpoints = []Endpoint{{Name: "eu"}}
+	c.Endpoints[0].Addr = startFake(t, &fakeServer{intercept: func(_ int, args []string) (string, bool) {
 		if args[0] == "get" && gets.Add(1) == 100 {
 			clock.advance(time.Second)
 		}
 		return "", false
-	}})}}
+	}})
 	c.ReadRatio = 1
 	config, err := c.withDefaults(time.Now())
 	if err != nil {
@@ -117,7 +118,7 @@ func TestResultCountsOperationsThatWereDueButNotSent(t *testing.T) {
 		}
 		return "", false
 	}})
-	c := Config{Endpoints: []Endpoint{{"eu", addr}}, Rate: 1000, Duration: 400 * time.Millisecond,
+	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Rate: 1000, Duration: 400 * time.Millisecond,
 		Timeout: 500 * time.Millisecond, ReadRatio: 1}
 	result, err := Run(t.Context(), c)
 	if err != nil {
@@ -139,7 +140,7 @@ func TestPreloadWritesAllKeysEvenIfTheServerIsBusyAtFirst(t *testing.T) {
 	}}
 	addr := startFake(t, server)
 	w := &Workload{Operations: map[string]float64{"get": 1}}
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 333,
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Keys: 333,
 		Sessions: 4, Ops: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +159,8 @@ func TestPreloadGivesUpOnAServerThatRefusesWrites(t *testing.T) {
 		return "", false
 	}})
 	w := &Workload{Operations: map[string]float64{"get": 1}}
-	c, err := Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 3, Ops: 100}.withDefaults(time.Now())
+	c, err := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Keys: 3,
+		Ops: 100}.withDefaults(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +175,7 @@ func TestPreloadWritesTheRequestedNumberOfKeys(t *testing.T) {
 		server := &fakeServer{}
 		addr := startFake(t, server)
 		w := &Workload{Operations: map[string]float64{"get": 1}}
-		result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Keys: 50,
+		result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Keys: 50,
 			LoadKeys: loadKeys, Ops: 1000})
 		if err != nil || len(server.store.values) != want {
 			t.Errorf("%d asked for: %d keys, %v", loadKeys, len(server.store.values), err)
@@ -190,7 +192,8 @@ func TestHistoryOfReadModifyWritesPassesTheCheck(t *testing.T) {
 	w := &Workload{Operations: map[string]float64{"get": 0.3, "mget": 0.1, "set": 0.1, "insert": 0.1, "rmw": 0.3,
 		"del": 0.1},
 		Keys: Keys{Count: 30, Distribution: Scrambled}, MGet: MGetKeys{Min: 1, Max: 5}, Values: Values{Bytes: 40}}
-	c := Config{Endpoints: []Endpoint{{"eu", a}, {"us", b}}, Workload: w, Sessions: 4, Ops: 3000, Pipeline: 5, Seed: 3,
+	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: a}, {Name: "us", Addr: b}}, Workload: w, Sessions: 4,
+		Ops: 3000, Pipeline: 5, Seed: 3,
 		FinalReads:      true,
 		CaptureVersions: true}
 	result, h, report := drive(t, c)
@@ -225,7 +228,7 @@ func TestReadModifyWriteDoesNotWriteAfterAFailedRead(t *testing.T) {
 		return "", false
 	}})
 	w := &Workload{Operations: map[string]float64{"rmw": 1}, Keys: Keys{Count: 10}}
-	c := Config{Endpoints: []Endpoint{{"eu", addr}}, Workload: w, Ops: 300, LoadKeys: -1, Pipeline: 2}
+	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Workload: w, Ops: 300, LoadKeys: -1, Pipeline: 2}
 	result, h, report := drive(t, c)
 	puts := int64(0)
 	for _, op := range h {
@@ -249,7 +252,7 @@ func TestConnectionThatTheClientDropsAfterAnErrorFailsItsOperations(t *testing.T
 		}
 		return "", false
 	}})
-	result, _, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 100})
+	result, _, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 100})
 	if !report.OK() || result.Failed != 100 || result.Errors["READONLY"] != 100 {
 		t.Errorf("%s%v", result.String(), report)
 	}
@@ -257,7 +260,7 @@ func TestConnectionThatTheClientDropsAfterAnErrorFailsItsOperations(t *testing.T
 
 func TestResultJSONHasEveryVerb(t *testing.T) {
 	var out bytes.Buffer
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", startFake(t, &fakeServer{})}},
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: startFake(t, &fakeServer{})}},
 		Workload: builtIn(t, "ycsb-f"), Keys: 10, Ops: 500})
 	if err != nil || result.WriteJSON(&out) != nil {
 		t.Fatal(err)
@@ -275,7 +278,7 @@ func TestResultJSONHasEveryVerb(t *testing.T) {
 
 func TestRunFailsIfTheSeriesCannotBeWritten(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 10, Series: fullDisk{}})
+	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 10, Series: fullDisk{}})
 	if !errors.Is(err, errFull) {
 		t.Fatalf("got %v", err)
 	}

@@ -60,6 +60,25 @@ func (r *Result) WriteText(out io.Writer) {
 				"not drained\n",
 			f.Keys, f.Rounds, f.Disagree, f.Behind, f.Undrained)
 	}
+	if r.Inside != nil {
+		r.Inside.writeText(out)
+	}
+}
+
+func (i *Inside) writeText(out io.Writer) {
+	if i.Pairs == 0 {
+		fmt.Fprintln(out, "pairs of SET at one endpoint of a data center and GET at another one: none")
+	} else {
+		fmt.Fprintf(out, "pairs of SET at one endpoint of a data center and GET at another one right after OK: %d, of "+
+			"which %d (%.1f %%) returned something old; %d with an error\n", i.Pairs, i.OldPairs,
+			100*float64(i.OldPairs)/float64(i.Pairs), i.FailedPairs)
+	}
+	fmt.Fprintf(out, "added to counters of one data center: %d acknowledged, %d of unknown outcome; counted: %d",
+		i.Added, i.AddedUnknown, i.Counted)
+	if i.Unread > 0 {
+		fmt.Fprintf(out, "; %d last values were not read", i.Unread)
+	}
+	fmt.Fprintln(out)
 }
 
 func writeCounts(out io.Writer, name string, counts map[string]int64) {
@@ -97,6 +116,7 @@ type resultJSON struct {
 	Errors         map[string]int64       `json:"errors,omitempty"`
 	AnsweredFrom   map[string]int64       `json:"answeredFrom,omitempty"`
 	States         map[string]int64       `json:"states,omitempty"`
+	Inside         *Inside                `json:"insideDataCenters,omitempty"`
 }
 
 type latencyJSON struct {
@@ -125,6 +145,7 @@ func (r *Result) WriteJSON(out io.Writer) error {
 		Unknown: r.Unknown, Unsent: r.Unsent,
 		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, AnsweredFrom: r.Sources,
 		States:        r.Statuses,
+		Inside:        r.Inside,
 		LatencyMicros: make(map[string]latencyJSON)}
 	if c.Workload != nil {
 		j.Workload = c.Workload.Name

@@ -38,6 +38,13 @@ type source interface {
 
 // queue adds the (first) command of a request to a pipeline.
 func (r *request) queue(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+	if r.op.Kind == history.Update {
+		words := []any{r.op.Command[0], r.op.Key}
+		for _, word := range r.op.Command[1:] {
+			words = append(words, word)
+		}
+		return p.Do(ctx, words...)
+	}
 	switch r.verb {
 	case Set, Insert:
 		return p.Set(ctx, r.op.Key, r.value, r.ttl)

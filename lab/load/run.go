@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +26,8 @@ type run struct {
 	keys    *keyspace
 	targets []*target
 	workers []*worker
+	shared  *sharedKeys     // nil: the promise is another one
+	pairs   []*pairWorker   // of data centers, with shared
 	writer  *history.Writer // nil: no recording
 	left    atomic.Int64    // operations not yet claimed
 
@@ -50,7 +54,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 // all executes the phases of a run.
 func (r *run) all(ctx context.Context) (Result, error) {
 	defer func() {
-		for _, w := range r.workers {
+		for _, w := range r.allWorkers() {
 			w.conn.close()
 		}
 	}()
@@ -65,6 +69,9 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	}
 	if err == nil && r.config.FinalReads {
 		err = r.finalReads(context.WithoutCancel(ctx)) // a load that ended early is checked as well
+		if err == nil && r.shared != nil {
+			err = r.readLast(context.WithoutCancel(ctx))
+		}
 	}
 	if r.writer != nil {
 		if flushErr := r.writer.Flush(); flushErr != nil && err == nil {
@@ -86,6 +93,9 @@ func newRun(config Config, clock clock) *run {
 	r.left.Store(config.Ops)
 	connections := config.connections()
 	r.keys = newKeyspace(&r.config, connections, clock)
+	if config.Promise == DataCenter {
+		r.shared, r.pairs = newSharedKeys(&r.config), r.newPairs()
+	}
 	newSource := r.sources()
 	for number := range connections {
 		s, c := number/config.ConnectionsPerSession, number%config.ConnectionsPerSession
@@ -94,7 +104,7 @@ func newRun(config Config, clock clock) *run {
 			name = fmt.Sprintf("s%d/c%d", s, c)
 		}
 		t := r.targets[s%len(r.targets)]
-		w := &worker{run: r, conn: dial(t, &r.config), name: name, source: newSource(number, name)}
+		w := &worker{run: r, conn: dial(t, &r.config), name: name, source: newSource(number, name, t)}
 		if config.SessionNaming == ByEndpoint {
 			w.session = t.Name
 		}
@@ -103,15 +113,30 @@ func newRun(config Config, clock clock) *run {
 	return r
 }
 
+// allWorkers returns all workers with connections, those of pairs included.
+func (r *run) allWorkers() []*worker {
+	all := slices.Clone(r.workers)
+	for _, p := range r.pairs {
+		all = append(all, p.at...)
+	}
+	return all
+}
+
 // sources returns a constructor for the source of a connection.
-func (r *run) sources() func(number int, name string) source {
+func (r *run) sources() func(number int, name string, t *target) source {
 	c := &r.config
+	if r.shared != nil {
+		return func(number int, name string, t *target) source {
+			return &sharedGenerator{keys: r.shared, names: r.keys, dc: t.DataCenter, name: name,
+				r: rand.New(rand.NewPCG(c.Seed, uint64(number)))}
+		}
+	}
 	if c.Workload == nil {
-		return func(number int, name string) source { return newMixGenerator(c, r.keys, number, name) }
+		return func(number int, name string, _ *target) source { return newMixGenerator(c, r.keys, number, name) }
 	}
 	_, most := c.Workload.Values.bounds()
 	filler := newFiller(most, c.Seed)
-	return func(number int, name string) source { return newGenerator(c, r.keys, filler, number, name) }
+	return func(number int, name string, _ *target) source { return newGenerator(c, r.keys, filler, number, name) }
 }
 
 // begin starts measuring.
@@ -119,6 +144,9 @@ func (r *run) begin() {
 	r.began = r.clock.since()
 	r.meter = newMeter()
 	r.meter.result.config = r.config
+	if r.shared != nil {
+		r.meter.result.Inside = &Inside{}
+	}
 	r.meter.observe = r.config.Observe
 	if r.config.Series != nil {
 		r.meter.series = newSeries(r.config.Series, r.began)
@@ -136,13 +164,14 @@ func (r *run) work(ctx context.Context) error {
 		timer := time.AfterFunc(r.config.Duration, cancel)
 		defer timer.Stop()
 	}
-	err := r.together(func(w *worker) error {
-		err := w.work(ctx)
+	stopOthers := func(err error) error {
 		if err != nil {
-			cancel() // stop the others
+			cancel()
 		}
 		return err
-	})
+	}
+	pairs := r.startPairs(func(p *pairWorker) error { return stopOthers(p.work(ctx)) })
+	err := errors.Join(r.together(func(w *worker) error { return stopOthers(w.work(ctx)) }), pairs())
 	m := &r.meter.result
 	m.Elapsed = r.clock.since() - r.began
 	m.Throughput = float64(m.Ops) / max(m.Elapsed.Seconds(), 1e-9)
@@ -192,9 +221,10 @@ func (r *run) unclaim(n int) {
 	}
 }
 
-// written notes what the final reads must find.
+// written notes what the final reads must find. They read keys that have numbers.
 func (r *run) written(op *history.Op, keys []int) {
-	if !r.config.FinalReads || op.Kind != history.Put && op.Kind != history.Delete || !op.OK && !op.Unknown {
+	if !r.config.FinalReads || len(keys) == 0 || !op.OK && !op.Unknown ||
+		op.Kind != history.Put && op.Kind != history.Delete {
 		return
 	}
 	r.mu.Lock()

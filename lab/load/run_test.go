@@ -57,7 +57,7 @@ func TestRunRecordsEveryOperationOnceWithItsVersion(t *testing.T) {
 	store := newFakeStore()
 	a := startFake(t, &fakeServer{store: store, causal: true})
 	b := startFake(t, &fakeServer{store: store, causal: true})
-	c := mixed(Endpoint{"eu", a}, Endpoint{"us", b})
+	c := mixed(Endpoint{Name: "eu", Addr: a}, Endpoint{Name: "us", Addr: b})
 	c.CaptureVersions = true
 	result, h, report := drive(t, c)
 	if !report.OK() {
@@ -103,7 +103,7 @@ func TestRunStopsSendingCausalToAnEndpointThatDoesNotKnowIt(t *testing.T) {
 		}
 		return "", false
 	}})
-	c := mixed(Endpoint{"eu", addr})
+	c := mixed(Endpoint{Name: "eu", Addr: addr})
 	c.CaptureVersions, c.Protocol = true, 2
 	result, _, report := drive(t, c)
 	if !report.OK() || result.Ops != 3000 || len(result.Errors) != 0 || report.Stats.Versioned != 0 {
@@ -119,7 +119,7 @@ func TestRunStopsSendingCausalToAnEndpointThatDoesNotKnowIt(t *testing.T) {
 
 func TestPipelinesAreRecordedInCommandOrder(t *testing.T) {
 	addr := startFake(t, &fakeServer{causal: true})
-	c := mixed(Endpoint{"eu", addr})
+	c := mixed(Endpoint{Name: "eu", Addr: addr})
 	c.Pipeline, c.CaptureVersions, c.Keys, c.MGetKeys = 16, true, 3, 3
 	result, _, report := drive(t, c)
 	if !report.OK() || result.Ops != 3000 {
@@ -130,7 +130,7 @@ func TestPipelinesAreRecordedInCommandOrder(t *testing.T) {
 func TestConnectionsToOneEndpointCanBeOneSession(t *testing.T) {
 	store := newFakeStore()
 	a, b := startFake(t, &fakeServer{store: store}), startFake(t, &fakeServer{store: store})
-	c := mixed(Endpoint{"eu", a}, Endpoint{"us", b})
+	c := mixed(Endpoint{Name: "eu", Addr: a}, Endpoint{Name: "us", Addr: b})
 	c.SessionNaming, c.Sessions, c.ConnectionsPerSession = ByEndpoint, 2, 4
 	_, _, report := drive(t, c)
 	if !report.OK() || report.Stats.Sessions != 2+2 || report.Stats.Processes < 8+2 {
@@ -147,7 +147,7 @@ func TestErrorsAreClassifiedByWhetherTheOperationHadAnEffect(t *testing.T) {
 		}
 		return "", false
 	}})
-	c := mixed(Endpoint{"eu", addr})
+	c := mixed(Endpoint{Name: "eu", Addr: addr})
 	c.CaptureVersions, c.FinalReads = true, false
 	result, h, report := drive(t, c)
 	if !report.OK() {
@@ -191,7 +191,7 @@ func TestLostConnectionStartsANewSessionAndLeavesItsWriteUnknown(t *testing.T) {
 		return "", false
 	}
 	addr := startFake(t, server)
-	c := mixed(Endpoint{"eu", addr})
+	c := mixed(Endpoint{Name: "eu", Addr: addr})
 	c.CaptureVersions = true
 	result, _, report := drive(t, c)
 	if !report.OK() {
@@ -214,7 +214,7 @@ func TestTimeoutsLeaveOutcomesUnknown(t *testing.T) {
 		}
 		return "", false
 	}})
-	c := Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 2, Timeout: 200 * time.Millisecond}
+	c := Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 2, Timeout: 200 * time.Millisecond}
 	result, _, report := drive(t, c)
 	if !report.OK() || result.Unknown != 2 || result.Errors["timeout"] != 2 {
 		t.Errorf("%+v %v", result, report)
@@ -223,7 +223,7 @@ func TestTimeoutsLeaveOutcomesUnknown(t *testing.T) {
 
 func TestUnreachableEndpointFailsOperationsWithCertainty(t *testing.T) {
 	addr := ports.ForTest(t)
-	result, _, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 3})
+	result, _, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 3})
 	if !report.OK() || result.Failed != 3 || result.Unknown != 0 || result.Errors["connect"] != 3 ||
 		result.Reconnects != 0 {
 		t.Errorf("%+v %v", result, report)
@@ -233,7 +233,7 @@ func TestUnreachableEndpointFailsOperationsWithCertainty(t *testing.T) {
 func TestFinalReadsReportEndpointsThatNeverAgree(t *testing.T) {
 	a := startFake(t, &fakeServer{causal: true})
 	b := startFake(t, &fakeServer{causal: true}) // a store of its own: nothing is replicated
-	c := mixed(Endpoint{"eu", a}, Endpoint{"us", b})
+	c := mixed(Endpoint{Name: "eu", Addr: a}, Endpoint{Name: "us", Addr: b})
 	c.FinalTimeout = 300 * time.Millisecond
 	result, _, report := drive(t, c)
 	if result.Final.Disagree == 0 || result.Final.Settled() || result.Final.Rounds < 2 {
@@ -258,8 +258,9 @@ func TestFinalReadsWaitForAcknowledgedVersions(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
-		FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1,
+		CaptureVersions: true,
+		FinalReads:      true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -283,8 +284,9 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 		}
 		return "", false
 	}})
-	result, h, report := drive(t, Config{Endpoints: []Endpoint{{"eu", addr}}, Ops: 50, Keys: 1, CaptureVersions: true,
-		FinalReads: true})
+	result, h, report := drive(t, Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Ops: 50, Keys: 1,
+		CaptureVersions: true,
+		FinalReads:      true})
 	if !result.Final.Settled() || result.Final.Rounds != 4 || !report.OK() {
 		t.Errorf("%+v %v", *result.Final, report)
 	}
@@ -296,7 +298,8 @@ func TestFinalReadsWaitForKeysThatCannotBeMissing(t *testing.T) {
 func TestRunEndsAfterItsDuration(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
 	began := time.Now()
-	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Duration: 100 * time.Millisecond,
+	result, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}},
+		Duration: 100 * time.Millisecond,
 		Sessions: 3})
 	if err != nil || result.Ops == 0 || time.Since(began) > 10*time.Second {
 		t.Fatalf("%v %+v", err, result)
@@ -314,7 +317,7 @@ func TestInterruptedRunIsStillChecked(t *testing.T) {
 		return "", false
 	}})
 	var out bytes.Buffer
-	c := mixed(Endpoint{"eu", addr})
+	c := mixed(Endpoint{Name: "eu", Addr: addr})
 	c.Ops, c.CaptureVersions, c.Record = 1e9, true, &out
 	result, err := Run(ctx, c)
 	if err != nil {
@@ -335,7 +338,8 @@ func TestInterruptedRunIsStillChecked(t *testing.T) {
 
 func TestRunStopsIfTheHistoryCannotBeWritten(t *testing.T) {
 	addr := startFake(t, &fakeServer{})
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"eu", addr}}, Sessions: 3, Ops: 1e9, Record: fullDisk{}})
+	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{Name: "eu", Addr: addr}}, Sessions: 3, Ops: 1e9,
+		Record: fullDisk{}})
 	if !errors.Is(err, errFull) {
 		t.Fatalf("got %v", err)
 	}
@@ -348,7 +352,9 @@ var errFull = errors.New("no space left")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestInvalidConfigIsRefusedWithAllItsErrors(t *testing.T) {
-	_, err := Run(t.Context(), Config{Endpoints: []Endpoint{{"", "x"}, {"a", "b"}, {"a", "c"}}, ReadRatio: 0.7,
+	_, err := Run(t.Context(), Config{
+		Endpoints:   []Endpoint{{Addr: "x"}, {Name: "a", Addr: "b"}, {Name: "a", Addr: "c"}},
+		ReadRatio:   0.7,
 		DeleteRatio: 0.7,
 		Theta:       1, Protocol: 4, SessionNaming: "pod", MGetKeys: 2000, Keys: 10})
 	for _, want := range []string{"give a name and an address", "given twice", "sum of the read", "theta 1", "RESP4",
@@ -388,7 +394,7 @@ func TestRealRedisIsCausal(t *testing.T) {
 		}
 	}
 	for _, protocol := range []int{2, 3} {
-		c := mixed(Endpoint{"a", addr}, Endpoint{"b", addr})
+		c := mixed(Endpoint{Name: "a", Addr: addr}, Endpoint{Name: "b", Addr: addr})
 		c.CaptureVersions, c.Protocol, c.Ops, c.Pipeline = true, protocol, 20000, 4
 		result, h, report := drive(t, c)
 		if !report.OK() || result.Ops != c.Ops || len(result.Errors) != 0 {

@@ -65,7 +65,7 @@ func TestUnknownWorkloadIsRefusedWithTheKnownOnes(t *testing.T) {
 }
 
 func TestConfigThatContradictsItsWorkloadIsRefused(t *testing.T) {
-	base := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1}
+	base := Config{Endpoints: []Endpoint{{Name: "a", Addr: "b"}}, Ops: 1}
 	set := func(change func(*Config)) Config {
 		c := base
 		change(&c)

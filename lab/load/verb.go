@@ -21,13 +21,18 @@ const (
 	Incr                        // INCR of a counter
 	Del                         // DEL
 	verbs
+	// Update is any other command on one key. Workloads do not have it.
+	Update = verbs
 )
 
 var verbNames = [verbs]string{"get", "mget", "set", "add", "insert", "rmw", "incr", "del"}
 
 func (v Verb) String() string {
-	if v < verbs {
+	switch {
+	case v < verbs:
 		return verbNames[v]
+	case v == Update:
+		return "update"
 	}
 	return fmt.Sprintf("verb(%d)", uint8(v))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
 // worker drives one connection: it chooses, sends, measures and records.
@@ -78,7 +79,7 @@ func (w *worker) ready(n int, due time.Duration) {
 		} else {
 			w.requests = append(w.requests, request{})
 		}
-		w.requests[i].reset(history.Op{Session: w.session, Process: w.name, DC: w.conn.target.Name})
+		w.requests[i].reset(history.Op{Session: w.session, Process: w.name, DC: w.conn.target.DataCenter})
 		w.requests[i].due = due
 	}
 }
@@ -194,6 +195,9 @@ func (w *worker) settle() error {
 
 func (w *worker) note(op *history.Op, keys []int) error {
 	w.run.written(op, keys)
+	if w.run.shared != nil {
+		w.run.shared.take(op)
+	}
 	return w.run.record(op)
 }
 
@@ -252,22 +256,29 @@ func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) (
 		// An MGET has one version per key, and a DEL that found nothing wrote none: neither gets this version.
 		op.Version = l.version
 	}
+	op.InFlight = (kind == history.Get || kind == history.MGet) && l.status == inFlight
 	return l.source
 }
+
+// inFlight is what CAUSAL LAST says of a version that is not complete.
+var inFlight = causal.InFlight.String()
 
 // fill derives the outcome of an operation from its reply, and returns the error that it failed with.
 func fill(op *history.Op, cmd redis.Cmder) error {
 	err := cmd.Err()
-	if errors.Is(err, redis.Nil) && op.Kind == history.Get {
+	if errors.Is(err, redis.Nil) && (op.Kind == history.Get || op.Kind == history.Update) {
 		op.OK, op.Missing = true, true
 		return nil
 	}
 	if err != nil {
-		op.Unknown = (op.Kind == history.Put || op.Kind == history.Delete) && !HadNoEffect(err)
+		op.Unknown = (op.Kind == history.Put || op.Kind == history.Delete || op.Kind == history.Update) &&
+			!HadNoEffect(err)
 		return err
 	}
 	op.OK = true
 	switch cmd := cmd.(type) {
+	case *redis.Cmd:
+		op.Value = fmt.Sprint(cmd.Val())
 	case *redis.StringCmd:
 		op.Value = unpadded(cmd.Val())
 	case *redis.IntCmd:

@@ -11,7 +11,7 @@ import (
 )
 
 func TestOperationsHaveTheConfiguredRatios(t *testing.T) {
-	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, Keys: 100, ReadRatio: 0.5, MGetRatio: 0.1,
+	c, err := Config{Endpoints: []Endpoint{{Name: "a", Addr: "b"}}, Ops: 1, Keys: 100, ReadRatio: 0.5, MGetRatio: 0.1,
 		DeleteRatio:     0.05,
 		PrivateKeyShare: 0.25, MGetKeys: 5, KeyPrefix: "k"}.withDefaults(time.Time{})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestOperationsHaveTheConfiguredRatios(t *testing.T) {
 }
 
 func TestSeedDeterminesTheOperations(t *testing.T) {
-	c, err := Config{Endpoints: []Endpoint{{"a", "b"}}, Ops: 1, ReadRatio: 0.5, Theta: 0.9, Seed: 5,
+	c, err := Config{Endpoints: []Endpoint{{Name: "a", Addr: "b"}}, Ops: 1, ReadRatio: 0.5, Theta: 0.9, Seed: 5,
 		KeyPrefix: "k"}.withDefaults(time.Time{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,19 +24,25 @@ type Endpoints struct {
 	DataCenters []Endpoint `json:"dataCenters"`
 }
 
-// Endpoint is the address of one data center for Redis clients.
+// Endpoint has the addresses of one data center for Redis clients.
 type Endpoint struct {
 	Name string `json:"name"`
 	Ring string `json:"ring"`
-	RESP string `json:"resp"`
+	RESP string `json:"resp"` // of the first sidecar
+	// Sidecars are the addresses of all sidecars, the first one included.
+	Sidecars []string `json:"sidecars"`
 }
 
 // Endpoints returns the addresses for clients.
 func (d *Deployment) Endpoints() []Endpoint {
 	var all []Endpoint
-	for _, f := range d.fronts {
-		dc := d.topo.DCs[f.dc]
-		all = append(all, Endpoint{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, RESP: f.addr})
+	for i, dc := range d.topo.DCs {
+		e := Endpoint{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name}
+		for _, f := range d.frontsOf(topology.DC(i)) {
+			e.Sidecars = append(e.Sidecars, f.addr)
+		}
+		e.RESP = e.Sidecars[0]
+		all = append(all, e)
 	}
 	return all
 }
@@ -183,7 +189,7 @@ type MemberState struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// DCState is the parts and sessions of one data center.
+// DCState is the parts and sessions of one data center. What it says of sidecars is about all of them.
 type DCState struct {
 	Name       string           `json:"name"`
 	Ring       string           `json:"ring"`
@@ -274,8 +280,8 @@ func (d *Deployment) State() State {
 		}
 		st.Origins = append(st.Origins, os)
 	})
-	for _, f := range d.fronts {
-		st.DataCenters = append(st.DataCenters, d.dcState(f, now))
+	for dc := range d.topo.DCs {
+		st.DataCenters = append(st.DataCenters, d.dcState(topology.DC(dc), now))
 	}
 	return st
 }
@@ -333,17 +339,16 @@ func (d *Deployment) groupState(n topology.Node) (g GroupState) {
 	return g
 }
 
-func (d *Deployment) dcState(f *redisFront, now int64) DCState {
-	dc := d.topo.DCs[f.dc]
-	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Connected: f.server.Connections(),
-		BoundBy: []SessionState{}}
+func (d *Deployment) dcState(id topology.DC, now int64) DCState {
+	dc := d.topo.DCs[id]
+	s := DCState{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, BoundBy: []SessionState{}}
 	for i := range dc.Shards {
-		s.Middlemen = append(s.Middlemen, d.middlemanState(topology.Node{DC: f.dc, Part: topology.Middleman,
+		s.Middlemen = append(s.Middlemen, d.middlemanState(topology.Node{DC: id, Part: topology.Middleman,
 			Index: uint64(i)}))
 	}
 	for i := range dc.Caches {
 		cs := CacheState{Index: uint64(i)}
-		if c := d.parts[topology.Node{DC: f.dc, Part: topology.Cache, Index: uint64(i)}].cache; c != nil {
+		if c := d.parts[topology.Node{DC: id, Part: topology.Cache, Index: uint64(i)}].cache; c != nil {
 			cs.Up = true
 			c.Inspect(func(m *cache.Cache) {
 				cs.Entries, cs.Bytes = m.Size()
@@ -352,16 +357,25 @@ func (d *Deployment) dcState(f *redisFront, now int64) DCState {
 		}
 		s.Caches = append(s.Caches, cs)
 	}
+	for _, f := range d.frontsOf(id) {
+		d.addSidecar(&s, f, now)
+	}
+	return s
+}
+
+// addSidecar adds a sidecar and its sessions to the state of its data center.
+func (d *Deployment) addSidecar(s *DCState, f *redisFront, now int64) {
+	s.Connected += f.server.Connections()
 	f.sidecar.Inspect(func(m *session.Sidecar) {
-		s.Sidecar = m.Stats()
-		s.MinSVLagMs = now - m.Stability().MinSV().WallMs()
+		addStats(&s.Sidecar, m.Stats())
+		s.MinSVLagMs = max(s.MinSVLagMs, now-m.Stability().MinSV().WallMs())
 		m.EachSession(func(id uint64, status session.Status) {
 			s.Sessions++
 			if status.Restrictions == 0 && status.IncompleteWrites == 0 {
 				return
 			}
-			ss := SessionState{ID: id, InFlight: status.Restrictions, OldestInFlight: status.OldestRestriction.HLC,
-				Incomplete: status.IncompleteWrites, Rings: []string{}}
+			ss := SessionState{ID: d.listedID(f, id), InFlight: status.Restrictions,
+				OldestInFlight: status.OldestRestriction.HLC, Incomplete: status.IncompleteWrites, Rings: []string{}}
 			for r, ring := range d.topo.Rings {
 				if status.Rings.Has(topology.RingID(r)) {
 					ss.Rings = append(ss.Rings, ring.Name)
@@ -370,5 +384,10 @@ func (d *Deployment) dcState(f *redisFront, now int64) DCState {
 			s.BoundBy = append(s.BoundBy, ss)
 		})
 	})
-	return s
+}
+
+// listedID returns a number for a session that no other session of its data center has: sidecars number their sessions
+// alike.
+func (d *Deployment) listedID(f *redisFront, id uint64) uint64 {
+	return id*uint64(d.o.Sidecars) + uint64(f.number)
 }

@@ -9,11 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,12 +26,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
-	"github.com/causalstore/causalstore/sidecar/front/resp"
 	"github.com/causalstore/causalstore/sidecar/metrics"
 	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/storage"
-	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/transport/wan"
 	"github.com/causalstore/causalstore/topology"
@@ -56,8 +51,10 @@ type Options struct {
 	NearBytes int
 	// WAN emulates the topology's round-trip times between data centers.
 	WAN bool
-	// Host and Port are where the first data center listens for Redis clients; the others use the next ports. With port
-	// 0 the system chooses.
+	// Sidecars is the number of sidecars of each data center, each with a Redis port of its own; 0: one.
+	Sidecars int
+	// Host and Port are where the first sidecar of the first data center listens for Redis clients. Those of the other
+	// data centers use the next ports, then the second ones of all, and so on. With port 0 the system chooses.
 	Host string
 	Port int
 	// TokenKey authenticates session tokens; if it is empty, a key is generated.
@@ -96,7 +93,7 @@ type Deployment struct {
 
 	mu     sync.Mutex // guards starts and stops of parts
 	parts  map[topology.Node]*part
-	fronts []*redisFront
+	fronts []*redisFront // by data center, and then by number
 
 	probes      probes
 	pageClients pageClients
@@ -123,16 +120,6 @@ type stopper interface{ Stop(context.Context) error }
 
 func (p *part) up() bool { return p.coordinator != nil || p.shard != nil || p.cache != nil }
 
-// redisFront is the sidecar of one data center with its Redis port.
-type redisFront struct {
-	dc       topology.DC
-	sidecar  *node.Sidecar
-	server   *resp.Server
-	commands *metrics.Commands
-	addr     string
-	ended    chan error
-}
-
 // Start starts everything and returns when the deployment is ready for clients.
 func Start(ctx context.Context, o Options) (*Deployment, error) {
 	if o.Engine != "embedded" && o.Engine != "redis" {
@@ -141,7 +128,7 @@ func Start(ctx context.Context, o Options) (*Deployment, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := o.setMembers(); err != nil {
+	if err := errors.Join(o.setSidecars(), o.setMembers()); err != nil {
 		return nil, err
 	}
 	d := &Deployment{o: o, topo: o.Topology, clock: node.NewClock(), metrics: metrics.NewRegistry(),
@@ -223,12 +210,8 @@ func (d *Deployment) start(ctx context.Context) error {
 	if err := d.awaitEstablished(ctx); err != nil {
 		return err
 	}
-	for dc := range d.topo.DCs {
-		f, err := d.startFront(topology.DC(dc))
-		if err != nil {
-			return err
-		}
-		d.fronts = append(d.fronts, f)
+	if err := d.startFronts(); err != nil {
+		return err
 	}
 	d.register()
 	return nil
@@ -296,49 +279,6 @@ func (d *Deployment) dir(n topology.Node) string {
 		name += fmt.Sprintf("-%d", n.Member)
 	}
 	return filepath.Join(d.o.DataDir, d.topo.DCs[n.DC].Name, name)
-}
-
-// clientLimits shares two fifths of the memory limit of this process, if it has one, between the clients of all data
-// centers.
-func (d *Deployment) clientLimits() (l resp.Limits) {
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		l.MaxClientBytes = max(16<<20, int(limit)/5*2/len(d.topo.DCs))
-	}
-	return l
-}
-
-// startFront starts the sidecar of a data center and its listener.
-func (d *Deployment) startFront(dc topology.DC) (*redisFront, error) {
-	cfg, limits := d.sessionConfig(dc), d.clientLimits()
-	if limits.MaxClientBytes > 0 {
-		cfg.MaxMGetBytes, cfg.MaxAheadBytes = limits.MaxClientBytes/2, limits.MaxClientBytes/4
-	}
-	f := &redisFront{dc: dc, commands: metrics.NewCommands(), ended: make(chan error, 1)}
-	f.sidecar = node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: d.o.Scope,
-		Tokens: token.NewKeyed(d.o.TokenKey)})
-	if err := d.net.Register(f.sidecar.ID(), d.observer.sidecar(f.sidecar.Handle)); err != nil {
-		return nil, err
-	}
-	d.net.Watch(transport.Watcher{Up: f.sidecar.LinkUp, Down: f.sidecar.LinkDown, Node: f.sidecar.ID(),
-		Unsent: f.sidecar.Unsent})
-	d.ticker.Add(f.sidecar)
-	server, err := resp.NewServer(resp.Options{Backend: f.sidecar, Logger: d.o.Logger, Metrics: f.commands,
-		Limits: limits})
-	if err != nil {
-		return nil, err
-	}
-	f.server = server
-	port := d.o.Port
-	if port != 0 {
-		port += int(dc)
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(d.o.Host, fmt.Sprint(port)))
-	if err != nil {
-		return nil, fmt.Errorf("listen for Redis clients of %s: %w", d.topo.DCs[dc].Name, err)
-	}
-	f.addr = l.Addr().String()
-	go func() { f.ended <- server.Serve(l) }()
-	return f, nil
 }
 
 // Close stops everything: first clients, then what they use.

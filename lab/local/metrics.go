@@ -2,6 +2,7 @@ package local
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -37,7 +38,11 @@ func (d *Deployment) register() {
 		}
 	}
 	for _, f := range d.fronts {
-		r := prometheus.WrapRegistererWith(metrics.PartLabels(d.topo, f.sidecar.ID()), d.metrics)
+		labels := metrics.PartLabels(d.topo, f.sidecar.ID())
+		if d.o.Sidecars > 1 {
+			labels["index"] = strconv.Itoa(f.number)
+		}
+		r := prometheus.WrapRegistererWith(labels, d.metrics)
 		r.MustRegister(metrics.Sidecar(func() *node.Sidecar { return f.sidecar }), f.commands)
 	}
 }

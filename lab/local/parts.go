@@ -91,6 +91,7 @@ func (d *Deployment) leave(p *part, h node.Host) {
 // startCoordinator starts a member of a coordinator. The network knows it before it starts, since it may serve at once.
 func (d *Deployment) startCoordinator(p *part) error {
 	cfg := coordinator.DefaultConfig(d.current.Load(), p.id.Group())
+	cfg.Home = d.o.Scope == node.ScopeDataCenter
 	if d.o.Tune.Coordinator != nil {
 		d.o.Tune.Coordinator(&cfg)
 	}

@@ -29,8 +29,8 @@ type probes struct {
 	busy     []bool          // by data center: a read that has not returned yet
 }
 
-// pageClients are sessions of the page in the sidecars that clients use, one in each data center, from the first use
-// until the end: what such a session has read binds it as it binds a client, and it is listed.
+// pageClients are sessions of the page in the sidecars that clients use, the first one of each data center, from the
+// first use until the end: what such a session has read binds it as it binds a client, and it is listed.
 type pageClients struct {
 	mu       sync.Mutex // of sessions and busy
 	sessions map[topology.DC]front.Session
@@ -71,7 +71,7 @@ func (d *Deployment) takePageClient(dc topology.DC) (front.Session, error) {
 		return nil, errors.New("an earlier read has not been answered yet")
 	}
 	if c.sessions[dc] == nil {
-		is, err := d.fronts[dc].sidecar.NewSession()
+		is, err := d.frontsOf(dc)[0].sidecar.NewSession()
 		if err != nil {
 			return nil, err
 		}

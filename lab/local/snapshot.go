@@ -24,7 +24,8 @@ func (d *Deployment) layout() console.Layout {
 		l.Rings = append(l.Rings, r.Name)
 	}
 	for i, dc := range d.topo.DCs {
-		site := console.LayoutSite{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name, Address: d.fronts[i].addr}
+		site := console.LayoutSite{Name: dc.Name, Ring: d.topo.Rings[dc.Ring].Name,
+			Address: d.frontsOf(topology.DC(i))[0].addr}
 		if at := dc.Place; at != nil {
 			site.Latitude, site.Longitude = &at.Latitude, &at.Longitude
 		}
@@ -40,18 +41,19 @@ func (d *Deployment) snapshot() console.Snapshot {
 	defer d.mu.Unlock()
 	now := time.Now().UnixMilli()
 	s := console.Snapshot{AtMs: now, Epoch: d.topo.Epoch, Links: d.links(), Problems: []console.Problem{}}
-	for _, f := range d.fronts {
-		dc := console.DataCenter{Name: d.topo.DCs[f.dc].Name, RingLagMs: map[string]*int64{},
+	for i := range d.topo.DCs {
+		id := topology.DC(i)
+		dc := console.DataCenter{Name: d.topo.DCs[id].Name, RingLagMs: map[string]*int64{},
 			Listed: []console.Session{}}
 		for _, r := range d.topo.Rings {
 			dc.RingLagMs[r.Name] = nil // unknown
 		}
-		d.snapshotCoordinators(f.dc, now, &dc)
-		d.snapshotSidecar(f, now, &dc)
-		d.snapshotCaches(f.dc, &dc)
-		dc.Parts = d.snapshotParts(f.dc)
+		d.snapshotCoordinators(id, now, &dc)
+		d.snapshotSidecars(id, now, &dc)
+		d.snapshotCaches(id, &dc)
+		dc.Parts = d.snapshotParts(id)
 		if d.wan != nil {
-			dc.AddedDelayMs = d.wan.Congestion(f.dc).Milliseconds()
+			dc.AddedDelayMs = d.wan.Congestion(id).Milliseconds()
 		}
 		s.DataCenters = append(s.DataCenters, dc)
 	}
@@ -76,6 +78,14 @@ func older(a, b *int64) *int64 {
 		return nil
 	}
 	return ptr(max(*a, *b))
+}
+
+// greater returns the greater one of an age and another one that may be unknown.
+func greater(a *int64, b int64) *int64 {
+	if a != nil {
+		b = max(*a, b)
+	}
+	return &b
 }
 
 // snapshotCoordinators adds what the coordinators of a data center know. If one of them does not serve, their sum is
@@ -117,29 +127,37 @@ func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.
 	}
 }
 
-// snapshotSidecar adds the operations and sessions of a data center.
+// snapshotSidecars adds the operations and sessions of a data center.
+func (d *Deployment) snapshotSidecars(dc topology.DC, now int64, s *console.DataCenter) {
+	s.Connections, s.Sessions, s.Bound, s.Counters = new(int), new(int), new(int), &console.Counters{}
+	for _, f := range d.frontsOf(dc) {
+		d.snapshotSidecar(f, now, s)
+	}
+}
+
+// snapshotSidecar adds the operations and sessions of one sidecar.
 func (d *Deployment) snapshotSidecar(f *redisFront, now int64, s *console.DataCenter) {
-	s.Connections = ptr(f.server.Connections())
+	*s.Connections += f.server.Connections()
 	f.sidecar.Inspect(func(m *session.Sidecar) {
-		st := m.Stats()
-		s.Counters = &console.Counters{Own: st.OwnReads, Near: st.NearHits, Cache: st.CacheHits, Local: st.LocalReads,
-			Remote: st.RemoteReads, Writes: st.Puts,
-			Failed: st.UnavailableOps + st.UnknownPuts}
+		st, sum := m.Stats(), s.Counters
+		sum.Own, sum.Near, sum.Cache = sum.Own+st.OwnReads, sum.Near+st.NearHits, sum.Cache+st.CacheHits
+		sum.Local, sum.Remote, sum.Writes = sum.Local+st.LocalReads, sum.Remote+st.RemoteReads, sum.Writes+st.Puts
+		sum.Failed += st.UnavailableOps + st.UnknownPuts
 		if least, most := m.Stability().MinSV(), m.Stability().MaxSV(); least > 0 {
-			s.CutAgeMs, s.SkewMs = lag(least, now), ptr(most.WallMs()-least.WallMs())
+			s.CutAgeMs = greater(s.CutAgeMs, *lag(least, now))
+			s.SkewMs = greater(s.SkewMs, most.WallMs()-least.WallMs())
 		}
-		sessions, bound := 0, 0
 		m.EachSession(func(id uint64, is session.Status) {
-			sessions++
+			*s.Sessions++
 			if is.Restrictions == 0 {
 				return
 			}
-			if bound++; bound > console.MaxSessions {
+			if *s.Bound++; *s.Bound > console.MaxSessions {
 				return
 			}
 			oldest := is.OldestRestriction
-			listed := console.Session{ID: id, Reads: is.Restrictions, OldestMs: max(now-oldest.HLC.WallMs(), 0),
-				Writes:     is.IncompleteWrites,
+			listed := console.Session{ID: d.listedID(f, id), Reads: is.Restrictions,
+				OldestMs: max(now-oldest.HLC.WallMs(), 0), Writes: is.IncompleteWrites,
 				OldestFrom: d.topo.DCs[d.topo.CoordinatorOf(oldest.Origin).DC].Name, OldestSlot: uint16(is.OldestSlot),
 				OldestKey: d.observer.tracer.keyOf(oldest),
 				Rings:     []string{}, WaitsFor: []string{}}
@@ -152,7 +170,6 @@ func (d *Deployment) snapshotSidecar(f *redisFront, now int64, s *console.DataCe
 			}
 			s.Listed = append(s.Listed, listed)
 		})
-		s.Sessions, s.Bound = &sessions, &bound
 	})
 }
 

@@ -23,9 +23,6 @@ func (w *World) checkRest() (found []string) {
 		if m, ok := n.m.(rester); ok {
 			machines = append(machines, m)
 		}
-		if m, ok := n.m.(*shardMember); ok && m.process != nil {
-			machines = append(machines, m.process)
-		}
 		for _, m := range machines {
 			for _, left := range m.CheckRest() {
 				found = append(found, fmt.Sprintf("rest: %s: %s", n.id, left))

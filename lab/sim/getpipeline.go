@@ -63,6 +63,7 @@ func (p *client) recordGet(key string, r *session.Result) {
 		Level: w.settings.Level, Key: key, Start: p.gets.start, End: w.now,
 		Final: p.final, OK: r.Err == causal.OK}
 	if op.OK {
+		op.InFlight = r.Outcome.Status == causal.InFlight
 		p.load.recordMissing(&op, r)
 		setRead(&op, r.Record)
 	}

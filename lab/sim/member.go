@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
@@ -64,6 +65,7 @@ func (w *World) readLog(n *node) *group.Image {
 
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
+	cfg.Home = w.settings.Level == causal.Local
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
 	cfg.Signer, cfg.Types = signer{n.id.DC}, w.types
 	if !w.settings.ProductionPace {

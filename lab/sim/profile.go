@@ -27,7 +27,9 @@ type runPlan struct {
 	tallies    int // number of keys that are written as tallies
 	thinkTime  time.Duration
 	mix        operationMix
-	sessions   intRange // in each data center
+	sidecars   intRange // in each data center; none: 1
+	counters   int      // number of keys that are counted up
+	sessions   intRange // at each sidecar
 	processes  intRange // in each session
 	faultEvery time.Duration
 	faults     faultWeights
@@ -39,7 +41,7 @@ type runPlan struct {
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
-type operationMix struct{ put, del, mget, token, scan int }
+type operationMix struct{ put, del, mget, token, scan, update int }
 
 // commonFaults are faults of whole nodes and data centers.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
@@ -127,6 +129,9 @@ var profiles = []Profile{
 			"or two sides are cut off from each other, each excludes the other, and a person then lets the data of " +
 			"one side count", exclusions, nil},
 	{"tallies", "values that merge, in the situations of all profiles whose keys are registers", tallies, nil},
+	{"homes",
+		"several sidecars in each data center write and count up the same keys, which are to be as in one Redis there, " +
+			"while nodes crash, members fail over and messages are late", homes, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +
 			"configuration fails", nil, runGroup},

@@ -49,7 +49,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
 		w.steps, w.net.sent
 	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
-	o.Violations = slices.Concat(o.Violations, w.refused, w.claims.found)
+	o.Violations = slices.Concat(o.Violations, w.refused, w.claims.found, w.checkDataCenters(wl.history))
 	for _, v := range o.Report.Violations {
 		o.Violations = append(o.Violations, v.String())
 	}
@@ -60,6 +60,9 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
 		hotKeys: pl.hotKeys, tallies: pl.tallies}
+	for i := range pl.counters {
+		wl.counters = append(wl.counters, fmt.Sprintf("n%d", i))
+	}
 	for i := range pl.keys {
 		wl.keys = append(wl.keys, fmt.Sprintf("k%d", i))
 	}
@@ -73,18 +76,28 @@ func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	return wl, c
 }
 
-// addClients starts a sidecar with sessions in every data center.
+// addClients starts sidecars with sessions in every data center.
 func (wl *workload) addClients(rng *rand.Rand, pl *runPlan) {
 	for dc := range wl.world.topo.DCs {
-		sidecar := wl.world.AddSidecar(topology.DC(dc), 1, wl.results)
-		for s := range pl.sessions.draw(rng) {
-			id := uint64(dc*10 + s + 1)
-			withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
-			name := fmt.Sprintf("s%d", id)
-			for c := range pl.processes.draw(rng) {
-				wl.processes = append(wl.processes,
-					&client{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
+		sidecars := 1
+		if pl.sidecars.to > 0 {
+			sidecars = pl.sidecars.draw(rng)
+		}
+		for i := range sidecars {
+			sidecar := wl.world.AddSidecar(topology.DC(dc), uint64(i+1), wl.results)
+			for s := range pl.sessions.draw(rng) {
+				wl.addSession(rng, pl, sidecar, uint64(100*i+dc*10+s+1))
 			}
 		}
+	}
+}
+
+// addSession opens a session at a sidecar, with its clients.
+func (wl *workload) addSession(rng *rand.Rand, pl *runPlan, sidecar topology.Node, id uint64) {
+	withMachine(wl.world, sidecar, func(m *session.Sidecar, _ causal.Now) { m.Open(id) })
+	name := fmt.Sprintf("s%d", id)
+	for c := range pl.processes.draw(rng) {
+		wl.processes = append(wl.processes,
+			&client{load: wl, session: name, name: fmt.Sprintf("%s/c%d", name, c), id: id, sidecar: sidecar})
 	}
 }

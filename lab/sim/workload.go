@@ -25,6 +25,7 @@ type client struct {
 	final    bool
 	scan     *scan          // in progress, or nil
 	gets     *pipelinedGets // in progress, or nil
+	update   *update        // in progress, or nil
 	// onResult, if not nil, is called with every result.
 	onResult func(*session.Result)
 }
@@ -42,6 +43,7 @@ type workload struct {
 	mix       operationMix
 	hotKeys   int
 	tallies   int // of the keys, the first ones, are written as tallies
+	counters  []string
 	issuing   bool
 	missing   []missingRead
 	scans     int // that were completed
@@ -89,6 +91,8 @@ func (p *client) issueNext() {
 		p.passToken()
 	case r < m.put+m.del+m.mget+m.token+m.scan:
 		p.scanAll()
+	case r < m.put+m.del+m.mget+m.token+m.scan+m.update:
+		p.startUpdate(p.load.counters[rng.IntN(len(p.load.counters))])
 	default:
 		if r%8 == 1 {
 			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
@@ -165,6 +169,10 @@ func (p *client) finish(r *session.Result) {
 		p.continueGets(r)
 		return
 	}
+	if p.update != nil {
+		p.continueUpdate(r)
+		return
+	}
 	w := p.load.world
 	p.busy = false
 	op := p.op
@@ -172,6 +180,7 @@ func (p *client) finish(r *session.Result) {
 	op.Unknown = r.Err == causal.ErrUnknown
 	if op.OK {
 		p.load.recordMissing(&op, r)
+		op.InFlight = r.Outcome.Status == causal.InFlight
 		switch op.Kind {
 		case history.Get:
 			setRead(&op, r.Record)

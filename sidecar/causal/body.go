@@ -113,6 +113,9 @@ var bodies = [NumKinds]struct {
 	KindCut:           {3, func() Body { return &CutNotice{} }},
 	KindScan:          {3, func() Body { return &Scan{} }},
 	KindScanReply:     {3, func() Body { return &ScanReply{} }},
+
+	KindHomeRead:  {3, func() Body { return &HomeRead{} }},
+	KindHomeReply: {3, func() Body { return &HomeReply{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

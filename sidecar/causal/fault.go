@@ -192,6 +192,19 @@ const (
 	DeltaOvertakes
 	AnyPage
 	StartOverUncleared
+	HomePublishesEarly
+	HomeForgetsShown
+	HomeForgetsEarly
+	HomeUnconditional
+	HomeForgetsMark
+	HomeWithoutDeps
+	HomeWithoutPast
+	HomeSkipsPast
+	LocalFromMemory
+	LocalUnregistered
+	LocalBaseUnchecked
+	LocalPastDropped
+	LocalUnbound
 	faultEnd
 )
 
@@ -200,7 +213,7 @@ type Faults [(maxFaults + 63) / 64]uint64
 
 // maxFaults is how many faults a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 192
+	maxFaults = 255
 	_         = uint(maxFaults - faultEnd)
 )
 

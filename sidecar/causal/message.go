@@ -86,6 +86,10 @@ const (
 	KindAdoptStep  // leader -> middleman
 	KindAdoptState // and back
 
+	// Homes.
+	KindHomeRead  // sidecar -> coordinator of its data center
+	KindHomeReply // and back
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -98,7 +102,7 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
-	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state"}
+	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -126,11 +130,12 @@ const (
 	ErrDataLost            // the storage has lost data that it had acknowledged; other rings have it
 	ErrTooLarge            // a key, a value or a list is beyond the bounds; nothing was done
 	ErrType                // the type of a value is not known here; nothing was done
+	ErrConflict            // the key was written since it was read; nothing was done
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable",
 	"outcome unknown",
-	"stale", "starting", "moved", "data lost", "too large", "unknown type of value"}
+	"stale", "starting", "moved", "data lost", "too large", "unknown type of value", "conflict"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {
@@ -181,6 +186,9 @@ type Fields struct {
 	Hash     uint64
 	HLC      HLC
 	Cut      HLC
+	Local    HLC
+	Foreign  HLC
+	From     HLC
 	Duration int64 // nanoseconds
 
 	Key      string

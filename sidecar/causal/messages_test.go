@@ -78,6 +78,9 @@ func checkContent[C content[C]](t *testing.T, kind Kind, read func(*Message) C) 
 // of its fields.
 func checkConverted[C any](t *testing.T, c C, m Message, read func(*Message) C) {
 	t.Helper()
+	if m.Kind > lastShared {
+		return
+	}
 	shared := m.Shared()
 	converted := Message{Kind: m.Kind, From: m.From, To: m.To, fields: shared.Fields}
 	converted.MakeBody(shared.Former)
@@ -163,6 +166,8 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindAdoptPut, (*Message).AdoptPut)
 	checkContent(t, KindAdoptStep, (*Message).AdoptStep)
 	checkContent(t, KindAdoptState, (*Message).AdoptStatus)
+	checkContent(t, KindHomeRead, (*Message).HomeRead)
+	checkContent(t, KindHomeReply, (*Message).HomeReply)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

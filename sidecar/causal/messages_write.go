@@ -22,14 +22,23 @@ type Put struct {
 	// Floor is the greatest HLC that the session has seen or written: the new version is above it.
 	Floor HLC
 	Deps  []Dep
+	// Local is the greatest HLC of a write that the session has read at the home, which is the coordinator; 0: none.
+	// All that the coordinator has accepted counts as read. Foreign is the greatest HLC of a write of another origin in
+	// the past of the session.
+	Local, Foreign HLC
+	// Conditional asks to accept the put only while If is the newest version of the key, which the session has read. It
+	// has included everything at or below From.
+	Conditional bool
+	If          Version
+	From        HLC
 }
 
 // Message returns p as a message.
 func (p Put) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPut, From: from, To: to,
 		fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
-			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value},
-			HLC: p.Floor, Deps: p.Deps}}
+			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value, Version: p.If},
+			HLC: p.Floor, Deps: p.Deps, Local: p.Local, Foreign: p.Foreign, VersionOnly: p.Conditional, From: p.From}}
 }
 
 // Put returns the content of a message of KindPut.
@@ -37,7 +46,8 @@ func (m *Message) Put() Put {
 	f := &m.fields
 	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq,
 		Unanswered: uint64(f.Duration),
-		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps}
+		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps, Local: f.Local,
+		Foreign: f.Foreign, Conditional: f.VersionOnly, If: f.Record.Version, From: f.From}
 }
 
 // PutReply answers a Put once the log holds it, or refuses it.

@@ -17,13 +17,16 @@ const (
 	UnknownOutcome
 	// TooLarge: a key or a value is longer than the store accepts.
 	TooLarge
+	// Conflict: another client of the data center has written the key since this session has read it, see
+	// Session.IsExact. Another try may succeed.
+	Conflict
 	// Refused: the request cannot be carried out as it is. The same one fails again.
 	Refused
 )
 
 var codeNames = [...]string{Unavailable: "unavailable", Busy: "busy", ClockAhead: "clock ahead",
 	UnknownOutcome: "unknown outcome",
-	TooLarge:       "too large", Refused: "refused"}
+	TooLarge:       "too large", Conflict: "conflict", Refused: "refused"}
 
 // IsKnown reports whether c is one of the codes.
 func (c Code) IsKnown() bool { return c > 0 && int(c) < len(codeNames) }

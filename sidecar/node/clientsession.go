@@ -20,14 +20,35 @@ type clientSession struct {
 	keys        []string     // of pipelined reads
 	keyText     []byte       // scratch space
 	puts        putBatch
+	// found is what was read inside Lock or Isolate, with ScopeDataCenter: puts of these keys are conditional.
+	found map[string]foundKey
 }
+
+// foundKey is what a conditional put of a key goes on from.
+type foundKey struct {
+	version causal.Version
+	from    causal.HLC
+}
+
+// IsExact implements front.Session.
+func (c *clientSession) IsExact() bool { return c.sidecar.scope == ScopeDataCenter }
 
 // level returns the level of a read: what follows from one inside Lock or Isolate is written.
 func (c *clientSession) level() causal.Level {
-	if c.locked {
+	if c.locked && !c.IsExact() {
 		return causal.Newest
 	}
 	return causal.DefaultLevel
+}
+
+// putOp returns the operation that puts a value: a conditional one, if the key was read inside Lock or Isolate.
+func (c *clientSession) putOp(key string, v causal.Value) session.Op {
+	op := session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v}
+	if f, ok := c.found[key]; ok {
+		op.Conditional, op.If, op.From = true, f.version, f.from
+		delete(c.found, key) // a later put of the key follows this one
+	}
+	return op
 }
 
 // execute runs an operation and waits for its result.
@@ -56,6 +77,9 @@ func clientError(code causal.ErrCode, what string) error {
 		return front.Errorf(front.ClockAhead,
 			"a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are "+
 				"synchronised (docs/disasters.md, Timestamps from the future)")
+	case causal.ErrConflict:
+		return front.Errorf(front.Conflict,
+			"another client of the data center has written the key meanwhile; nothing was written, try again")
 	case causal.ErrUnknown:
 		return front.Errorf(front.UnknownOutcome,
 			"the coordinator did not answer in time; the write may or may not have been accepted")
@@ -81,8 +105,16 @@ func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error)
 	if !c.locked {
 		c.sidecar.keyLocks.awaitTransaction(key)
 	}
-	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Level: c.level()})
+	forUpdate := c.locked && c.IsExact()
+	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Level: c.level(),
+		ForUpdate: forUpdate})
 	r := c.op.wait()
+	if forUpdate && r.Err == causal.OK {
+		if c.found == nil {
+			c.found = map[string]foundKey{}
+		}
+		c.found[key] = foundKey{r.Record.Version, r.From}
+	}
 	return r.Record.Value, c.recordOutcome(r, "read")
 }
 
@@ -102,7 +134,10 @@ func (c *clientSession) MGet(_ context.Context, keys []string) ([]causal.Value, 
 
 // Newest implements front.Session.
 func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
-	return c.readMany(keys, causal.Newest)
+	if !c.IsExact() {
+		return c.readMany(keys, causal.Newest)
+	}
+	return c.readMany(keys, causal.DefaultLevel)
 }
 
 // readMany reads several keys, before or after each transaction of this sidecar.
@@ -123,7 +158,7 @@ func (c *clientSession) readMany(keys []string, level causal.Level) ([]causal.Re
 // Put implements front.Session.
 func (c *clientSession) Put(_ context.Context, key string, v causal.Value) error {
 	c.share(c.op, key)
-	r := c.execute(session.Op{Kind: session.OpPut, Key: key, Value: v})
+	r := c.execute(c.putOp(key, v))
 	return c.recordOutcome(r, "write")
 }
 
@@ -148,6 +183,7 @@ func (c *clientSession) lock(unlock func()) func() {
 	c.locked = true
 	return func() {
 		c.locked = false
+		clear(c.found)
 		unlock()
 	}
 }

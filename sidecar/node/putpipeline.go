@@ -28,7 +28,7 @@ func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 	}
 	w.session = c
 	w.state.Store(opPending)
-	c.puts.ops = append(c.puts.ops, session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: v})
+	c.puts.ops = append(c.puts.ops, c.putOp(key, v))
 	c.puts.pending = append(c.puts.pending, w)
 	if len(c.puts.ops) >= maxPutBatch {
 		c.startPuts()

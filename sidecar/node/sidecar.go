@@ -22,6 +22,9 @@ const (
 	ScopePod Scope = "Pod"
 	// ScopeConnection makes each connection a session.
 	ScopeConnection Scope = "Connection"
+	// ScopeDataCenter makes all sidecars of a data center one server to their clients: what one has written, all others
+	// see at once (PROTOCOL HOM). Connections of a sidecar share a session, as with ScopePod.
+	ScopeDataCenter Scope = "DataCenter"
 )
 
 // SidecarOptions configures a Sidecar.
@@ -30,6 +33,8 @@ type SidecarOptions struct {
 	Clock  Clock
 	Net    transport.Network
 	Scope  Scope
+	// PerConnection makes each connection a session with ScopeDataCenter too.
+	PerConnection bool
 	// Tokens authenticates session tokens. If it is nil, tokens are valid at this sidecar only.
 	Tokens token.Sealer
 }
@@ -40,6 +45,7 @@ type Sidecar struct {
 	topo     atomic.Pointer[topology.Topology]
 	dc       topology.DC
 	scope    Scope
+	each     bool // connection is a session
 	tokens   token.Sealer
 	hasNear  bool // near copies are kept
 	keyLocks keyLocks
@@ -71,9 +77,13 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	if o.Tokens == nil {
 		o.Tokens = token.NewRandom()
 	}
+	if o.Scope == ScopeDataCenter {
+		o.Config.Level = causal.Local
+	}
 	m := session.New(o.Config)
 	m.Open(podSession)
 	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope,
+		each:   o.Scope == ScopeConnection || o.PerConnection,
 		tokens: o.Tokens, hasNear: o.Config.MaxNearBytes > 0}
 	s.topo.Store(o.Config.Topology)
 	s.scans = newScanCursors()
@@ -86,7 +96,7 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 // NewSession implements front.Backend.
 func (s *Sidecar) NewSession() (front.Session, error) {
 	id := uint64(podSession)
-	if s.scope == ScopeConnection {
+	if s.each {
 		id = s.nextID.Add(1)
 		s.step(func(_ causal.Now, m *session.Sidecar) { m.Open(id) })
 	}

@@ -44,6 +44,7 @@ func (p *process) startCoordinator() (part, error) {
 		return nil, err
 	}
 	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
+	config.Home = p.o.Settings.Scope == node.ScopeDataCenter
 	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)

@@ -61,6 +61,7 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 	s.checkListeners(part, &p)
 	s.parseValues(&p)
 	s.readSecrets(part, &p)
+	s.checkScope(&p)
 	switch part {
 	case topology.Coordinator:
 		s.checkCoordinator(&p)
@@ -81,6 +82,9 @@ func (s *Settings) setDefaults(part topology.Part) {
 	setDefault(&c.Listen.Redis, fmt.Sprintf("127.0.0.1:%d", contract.DefaultRedisPort))
 	setDefault(&c.Listen.HTTP, fmt.Sprintf(":%d", contract.DefaultHTTPPort))
 	setDefault(&c.Session.Scope, contract.ScopePod)
+	if c.Session.Scope == contract.ScopeDataCenter {
+		setDefault(&c.Session.Reads, causal.Snapshot.String())
+	}
 	setDefault(&c.Session.Reads, causal.SessionLevels()[0].String())
 	setDefault(&c.Binding, causal.Bindings()[0].String())
 	setDefault(&c.Log.Level, "info")
@@ -282,8 +286,12 @@ func checkAddress(field, addr string, p *problems) {
 // parseValues turns the words of the configuration into the values that they mean.
 func (s *Settings) parseValues(p *problems) {
 	c := &s.Config
-	s.Scope = node.Scope(parseOneOf("session.scope", c.Session.Scope, p, contract.ScopePod, contract.ScopeConnection))
+	s.Scope = node.Scope(parseOneOf("session.scope", c.Session.Scope, p, contract.ScopePod, contract.ScopeConnection,
+		contract.ScopeDataCenter))
 	s.Level = parseName("session.reads", c.Session.Reads, p, causal.SessionLevels())
+	if s.Scope == node.ScopeDataCenter && s.Level != causal.Snapshot {
+		p.add("session.reads", "%s given with session.scope: DataCenter; leave it out, or give Snapshot", s.Level)
+	}
 	s.Binding = parseName("binding", c.Binding, p, causal.Bindings())
 	parseOneOf("log.format", c.Log.Format, p, contract.LogText, contract.LogJSON)
 	if err := s.LogLevel.UnmarshalText([]byte(c.Log.Level)); err != nil {
@@ -411,6 +419,18 @@ func (s *Settings) checkFolders(p *problems) {
 func isInside(inner, outer string) bool {
 	rel, err := filepath.Rel(outer, inner)
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// checkScope checks that the data center has one home for all keys, if its sidecars are to be as one server.
+func (s *Settings) checkScope(p *problems) {
+	if s.Scope != node.ScopeDataCenter || s.Topology == nil {
+		return
+	}
+	dc := &s.Topology.DCs[s.Self.DC]
+	if dc.Coordinators != 1 {
+		p.add("session.scope", "DataCenter given, and %s has %d coordinators in the topology; give it one, which can have "+
+			"members", dc.Name, dc.Coordinators)
+	}
 }
 
 func (s *Settings) checkCoordinator(p *problems) {

@@ -32,7 +32,7 @@ type sidecarPart struct {
 func (p *process) startSidecar() (part, error) {
 	set := p.o.Settings
 	s := node.NewSidecar(node.SidecarOptions{Config: sidecarConfig(set, p.self), Clock: p.clock, Net: p.net,
-		Scope: set.Scope, Tokens: p.tokenSealer()})
+		Scope: set.Scope, PerConnection: set.Config.Session.PerConnection, Tokens: p.tokenSealer()})
 	commands := metrics.NewCommands()
 	server, err := resp.NewServer(resp.Options{Backend: s, Logger: p.log, Metrics: commands,
 		Limits: redisLimits(set.Config.Limits.Redis), Users: set.users})

@@ -28,8 +28,10 @@ type write struct {
 	durable   bool
 	released  bool // handed to the lanes
 	recovered bool // it was recovered from shards, see recoveredwrites.go
-	size      int  // bytes that it counts for in the write buffer
-	flying    int  // and while it is on its way to a shard, which keeps more of its dependencies
+	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
+	foreignPast causal.HLC
+	size        int // bytes that it counts for in the write buffer
+	flying      int // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -194,13 +196,20 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
 	}
 	direct := c.directDeps(p.Deps, tail)
-	own := c.flattenDeps(w, direct)
+	followsAll := p.Local != 0 && !c.cfg.Broken.Has(causal.HomeSkipsPast)
+	own := c.flattenDeps(w, direct, followsAll)
+	past := p.Foreign
+	if followsAll {
+		past = max(past, c.home.past)
+	}
+	c.home.accept(w, past)
+	c.noteInLanes(w)
 	tail.last, tail.slot = v, w.slot
 	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
 	c.noteOwnActivity(now)
-	c.log.append(logWrite(w, &p, own))
+	c.log.append(logWrite(w, &p, own, followsAll))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)
 	}
@@ -229,6 +238,9 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy
+	}
+	if err := c.checkAtHome(p); err != causal.OK {
+		return causal.Version{}, err
 	}
 	after := p.Floor
 	for _, d := range p.Deps {
@@ -293,7 +305,13 @@ func (c *Coordinator) directDeps(named []causal.Dep, tail *sessionTail) []causal
 // becomes visible in a ring as soon as all of it has arrived there, and not one hop after the other. When the list gets
 // too long, w names its direct predecessors of this origin by id instead, which costs it one hop. It returns these
 // predecessors.
-func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.Dep) {
+//
+// With followsAll, all that was accepted before is in the past of w: its session has read some of it at the home.
+func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep, followsAll bool) (own []causal.Dep) {
+	if followsAll {
+		c.followAll(w, direct)
+		return nil
+	}
 	own = w.fewOwn[:0]
 	clear(c.manyDeps)
 	if n := c.foreignDeps(direct); n > len(w.fewDeps) {
@@ -337,6 +355,46 @@ func (c *Coordinator) flattenDeps(w *write, direct []causal.Dep) (own []causal.D
 		w.laneDeps, w.deps = nil, append(w.deps[:byID], own...)
 	}
 	return own
+}
+
+// followAll orders w after all that was accepted before.
+func (c *Coordinator) followAll(w *write, direct []causal.Dep) {
+	clear(c.manyDeps)
+	for _, d := range direct {
+		if d.Version.Origin != c.origin {
+			c.addDep(w, d)
+		}
+	}
+	for _, d := range c.home.carried(causal.NoLimit) {
+		c.addDep(w, d)
+	}
+	w.laneDeps = make([]causal.HLC, len(c.laneOrder))
+	for i, l := range c.laneOrder {
+		w.laneDeps[i] = l.newest
+	}
+}
+
+// noteInLanes notes that a write was accepted, in its lane to each ring.
+func (c *Coordinator) noteInLanes(w *write) {
+	for r := range c.cfg.Topology.Rings {
+		l := c.laneTo(topology.RingID(r), w.slot)
+		l.newest = max(l.newest, w.rec.Version.HLC)
+	}
+}
+
+// checkAtHome returns why a put that its session bases on what it has read at the home is refused.
+func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
+	switch {
+	case p.Local == 0 && !p.Conditional:
+		return causal.OK
+	case !c.home.enabled, !c.home.has(p.Local):
+		return causal.ErrUnavailable
+	case c.home.isCrowded(len(p.Deps)):
+		return causal.ErrBusy
+	case p.Conditional && !c.home.isNewest(p):
+		return causal.ErrConflict
+	}
+	return causal.OK
 }
 
 // foreignDeps returns how many dependencies are of other origins.

@@ -90,6 +90,7 @@ func (c *Coordinator) completeWrite(w *write) {
 	if w.sidecar.Part == topology.Sidecar {
 		c.completed = append(c.completed, completion{sessionKey{w.sidecar, w.session}, w.rec.Version})
 	}
+	c.home.done(w)
 	delete(c.incomplete, w.rec.Version.HLC)
 	c.bytes -= w.size
 	w.rec.Value, w.deps, w.laneDeps = causal.Value{}, nil, nil // it may keep its place behind an older write for long

@@ -44,6 +44,8 @@ type Config struct {
 	// ExclusionDelay is how long after it has learned of an exclusion a coordinator completes writes without the data
 	// center: by then the others should have learned of it, since they ignore each other until both have.
 	ExclusionDelay time.Duration
+	// Home makes the coordinator the home of the keys of its data center (PROTOCOL HOM).
+	Home bool
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
 	// Types are the types of values that are known here; nil: registers only.
@@ -92,6 +94,7 @@ type Coordinator struct {
 	depRoom    causal.DepRoom          // of messages
 	completed  completions
 	log        logState
+	home       home
 
 	// Machines of their own, which the coordinator hosts.
 	member      membership
@@ -130,6 +133,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 		pastAnswers: map[topology.Node]pastAnswer{},
 	}
 	c.buffer, c.laneTable = newBuffer(&c.shared), newLaneTable(&c.shared)
+	c.home = newHome(&c.shared)
 	for r := range c.cfg.Topology.Rings {
 		c.makeLanes(topology.RingID(r))
 	}
@@ -170,6 +174,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindPut:
 		c.handlePut(now, m.From, m.Put())
+	case causal.KindHomeRead:
+		c.handleHomeRead(now, m.From, m.HomeRead())
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:

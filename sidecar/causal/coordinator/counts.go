@@ -33,6 +33,14 @@ func (c *Coordinator) CheckCounts() (counts causal.Counts) {
 		bytes += a.bytes
 	}
 	counts.Compare("bytes of adopted writes", c.adopter.bytes, bytes)
+	bytes = len(c.home.complete) * homeEntryBytes
+	waits := 0
+	for name, k := range c.home.keys {
+		bytes += homeKeyBytes + len(name) + len(k.top.Value.Data)
+		waits += len(k.waiting)
+	}
+	counts.Compare("bytes of the home", c.home.bytes, bytes)
+	counts.Compare("reads that wait at the home", c.home.waits.Held(), waits)
 	return counts
 }
 

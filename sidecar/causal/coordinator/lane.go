@@ -24,6 +24,7 @@ type lane struct {
 	head        int // of the first write that is not acknowledged
 	next        int // of the first write that was not sent
 	base        causal.HLC
+	newest      causal.HLC // of the writes for the shard that were accepted
 	flow        flow
 	resend      resending
 	incarnation uint64            // of the middleman; 0: it has not been heard of

@@ -17,6 +17,7 @@ type logState struct {
 	pending         State              // in the newest checkpoint, durable or not
 	checkpoints     []loggedCheckpoint // not durable yet, oldest first
 	checkpointIndex uint64             // of the newest durable checkpoint
+	needed          uint64             // the first record that it does not cover
 
 	truncateBefore uint64
 	full           bool
@@ -30,6 +31,9 @@ type logState struct {
 type loggedCheckpoint struct {
 	index uint64
 	state State
+	// needs is the index of the first record that the checkpoint does not cover: all writes before it are complete, and
+	// at or below Checkpoint.Complete.
+	needs uint64
 }
 
 // isEstablished reports whether the log has a past that the coordinator may speak of.
@@ -63,6 +67,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	for _, a := range answers {
 		c.restoreAnswer(now, a, 0)
 	}
+	c.home.restore(complete)
 	for i := range replay {
 		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
@@ -74,7 +79,10 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
 	}
-	c.log.pending, c.log.replayed = c.log.durable, len(c.writes) > 0
+	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
+	if len(c.writes) > 0 {
+		c.log.needed = c.writes[0].index
+	}
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: complete}}, causal.NoLimit)
 	if !c.cfg.Broken.Has(causal.ReuseHLC) {
 		// PROTOCOL COO-11: never issue an HLC at or below a published SV, also across restarts
@@ -104,8 +112,11 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 			w.deps = append(w.deps, d)
 		}
 	}
-	c.flattenDeps(w, r.OwnDeps)
+	c.flattenDeps(w, r.OwnDeps, r.FollowsAll)
 	c.add(w)
+	c.noteInLanes(w)
+	c.home.accept(w, w.rec.Version.HLC-1) // what is in its past is not known, but it has smaller timestamps
+	c.home.publish(w)
 	if !c.isRecovering() {
 		c.release(w)
 	}
@@ -114,12 +125,12 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 }
 
 // logWrite returns the log record of a write that directly follows own, which are of this origin.
-func logWrite(w *write, p *causal.Put, own []causal.Dep) LogRecord {
+func logWrite(w *write, p *causal.Put, own []causal.Dep, followsAll bool) LogRecord {
 	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into
 	// it.
 	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq,
 		Unanswered: min(p.Unanswered, p.Seq),
-		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own}}
+		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own, FollowsAll: followsAll}}
 }
 
 func (l *logState) append(r LogRecord) {
@@ -142,6 +153,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			break
 		}
 		w.durable = true
+		c.home.publish(w)
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
 		}
@@ -154,7 +166,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	l := &c.log
 	l.durableIndex = max(l.durableIndex, index)
 	for len(l.checkpoints) > 0 && l.checkpoints[0].index <= index {
-		l.durable, l.checkpointIndex = l.checkpoints[0].state, l.checkpoints[0].index
+		l.durable, l.checkpointIndex, l.needed = l.checkpoints[0].state, l.checkpoints[0].index, l.checkpoints[0].needs
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
 	}
@@ -186,6 +198,9 @@ func (c *Coordinator) updateTruncation() {
 	if len(c.writes) > 0 {
 		c.log.truncateBefore = min(c.log.truncateBefore, c.writes[0].index)
 	}
+	if c.home.enabled && !c.cfg.Broken.Has(causal.HomeForgetsMark) { // what is complete since is to be found there
+		c.log.truncateBefore = min(c.log.truncateBefore, c.log.needed)
+	}
 }
 
 // renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
@@ -210,6 +225,10 @@ func (c *Coordinator) writeCheckpoint(now causal.Now) {
 		s.LostUpTo = 0
 	}
 	answers := c.collectAnswers(now)
-	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s})
-	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: c.known.SV(c.origin), Answers: answers, State: *s}})
+	complete, needs := c.home.completeMark(c.known.SV(c.origin), c.writes), c.log.nextIndex
+	if len(c.writes) > 0 {
+		needs = c.writes[0].index
+	}
+	c.log.checkpoints = append(c.log.checkpoints, loggedCheckpoint{c.log.nextIndex, *s, needs})
+	c.log.append(LogRecord{Checkpoint: &Checkpoint{Complete: complete, Answers: answers, State: *s}})
 }

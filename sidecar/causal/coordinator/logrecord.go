@@ -35,6 +35,8 @@ type LoggedWrite struct {
 	Deps []causal.Dep
 	// OwnDeps are the writes of this origin that it directly follows; a restart flattens them again.
 	OwnDeps []causal.Dep
+	// FollowsAll says that all writes before it in the log are in its past.
+	FollowsAll bool
 	// Salvaged, if it is not 0, is the generation of the log that has salvaged it from shards. No put is answered with
 	// it, and it counts only if the next checkpoint is of that generation: otherwise the beginning of that log was
 	// interrupted.
@@ -87,6 +89,7 @@ const (
 	recordCheckpointOfLoss  // with LostUpTo
 	recordCheckpointOfReach // with LostUpTo, and how far the storages of shards had come
 	recordTypedWrite        // of a value that is no register: the type follows
+	recordFollowingWrite    // with FollowsAll; the type follows
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
@@ -135,7 +138,9 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		return dst
 	}
 	w := &r.Write
-	if w.Record.Value.Merges() {
+	if w.FollowsAll {
+		dst = append(dst, logFormat, recordFollowingWrite, byte(w.Record.Value.Type))
+	} else if w.Record.Value.Merges() {
 		dst = append(dst, logFormat, recordTypedWrite, byte(w.Record.Value.Type))
 	} else {
 		dst = append(dst, logFormat, recordWrite)
@@ -218,6 +223,10 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	switch b[1] {
 	case recordWrite:
 		r.Write = d.write()
+	case recordFollowingWrite:
+		valueType := causal.TypeID(d.byte())
+		r.Write = d.write()
+		r.Write.Record.Value.Type, r.Write.FollowsAll = valueType, true
 	case recordTypedWrite:
 		valueType := causal.TypeID(d.byte())
 		r.Write = d.write()

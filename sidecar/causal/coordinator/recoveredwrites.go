@@ -52,8 +52,10 @@ func (c *Coordinator) beginRecoveredLog(now causal.Now, log recoveredLog) {
 // addRecovered puts a recovered write into the buffer.
 func (c *Coordinator) addRecovered(r *LoggedWrite, index uint64) *write {
 	w := &write{rec: r.Record, key: r.Key, slot: topology.SlotOf(r.Key), index: index, recovered: true}
-	c.flattenDeps(w, r.OwnDeps)
+	c.flattenDeps(w, r.OwnDeps, false)
 	c.add(w)
+	c.noteInLanes(w)
+	c.home.accept(w, w.rec.Version.HLC-1)
 	return w
 }
 

@@ -67,6 +67,7 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 		l.stableMarks = slices.Clone(marks)
 	}
 	for _, w := range c.writes {
+		c.noteInLanes(w)
 		if w.released {
 			l := c.laneTo(r, w.slot)
 			l.queue = append(l.queue, queued{w: w})

@@ -360,3 +360,12 @@ func (m *Member) lossNoted(r *EffectResult) {
 		m.failure = fmt.Errorf("%w; %w", m.failure, r.Err)
 	}
 }
+
+// CheckRest returns what is left of the past while nothing is under way.
+func (m *Member) CheckRest() (left causal.Counts) {
+	left = m.Storage.CheckRest()
+	if m.shard != nil {
+		left = append(left, m.shard.CheckRest()...)
+	}
+	return left
+}

@@ -33,6 +33,7 @@ type call struct {
 	skipCache bool             // the cache did not answer
 	replied   bool             // the target replied, but with nothing that can be used yet
 	near      bool             // a near copy is the reply
+	home      *homeRead        // of a level that asks the home
 
 	// Of gets in a pipeline.
 	pipeline *getPipeline
@@ -109,6 +110,9 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 	}
 	ss.opCount++
 	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
+	if op.Kind != OpPut && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpGet && op.Kind != OpMGet) {
+		s.leaveHome(now, ss)
+	}
 	return c
 }
 
@@ -148,7 +152,11 @@ func (s *Sidecar) finish(c *call, r Result) {
 		}
 		r.Ahead = c.ahead
 	}
+	if c.home != nil {
+		s.requests.drop(c.home.request)
+	}
 	if c.mget != nil {
+		s.dropRequests(c.mget.atHome.requests)
 		s.dropRequests(c.mget.round.requests)
 		s.forgetReplies(c.mget)
 		s.mgetBytes -= c.mget.keys

@@ -79,6 +79,10 @@ func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topol
 // coordinators of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
 func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
 	t, self := s.cfg.Topology, s.cfg.Self.DC
+	if s.levelOf(causal.DefaultLevel).asksHome() || ss.local != 0 {
+		home := s.homeOf()
+		return home, s.coordinators.usable(now, home, self)
+	}
 	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
 	candidate := func(dc topology.DC, i int) topology.Node {
 		n := uint64(t.DCs[dc].Coordinators)
@@ -111,6 +115,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		delete(s.coordinators.down, node)
 		s.coordinators.heardOf(node)
 		s.resendPuts(now, node)
+		s.askHomeAgain(now, node)
 	}
 	s.routes.Suspects.LinkUp(now, node)
 	if node.Part == topology.Middleman {

@@ -22,7 +22,22 @@ const (
 // copies, else from the nearest ring that it allows.
 func (s *Sidecar) startGet(now causal.Now, c *call) {
 	s.countGet(c)
+	s.begin(now, c)
+}
+
+// begin looks for a key where the level of a get does.
+func (s *Sidecar) begin(now causal.Now, c *call) {
+	if c.level.asksHome() && !s.readsFromMemory(c) {
+		s.startAtHome(now, c)
+		return
+	}
+	c.home = nil
 	s.locate(now, c)
+}
+
+// readsFromMemory carries out the fault LocalFromMemory.
+func (s *Sidecar) readsFromMemory(c *call) bool {
+	return s.cfg.Broken.Has(causal.LocalFromMemory) && c.session.own.newest[c.op.Key] != nil && !c.op.ForUpdate
 }
 
 func (s *Sidecar) countGet(c *call) {
@@ -39,7 +54,7 @@ func (s *Sidecar) locate(now causal.Now, c *call) {
 	ss := c.session
 	if w := ss.own.newest[c.op.Key]; w != nil {
 		own := w.record()
-		newest := keystate.Hides(&own, ss.seen) || s.cfg.Broken.Has(causal.OwnUnchecked)
+		newest := keystate.Hides(&own, max(ss.seen, ss.local)) || s.cfg.Broken.Has(causal.OwnUnchecked)
 		if newest && (!w.complete || c.level.overlays(s, now)) {
 			s.serveOwnWrite(now, c, w)
 			return
@@ -237,7 +252,16 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 	case c.own != nil && c.own.isIncomplete():
 		s.awaitOwnWrite(now, c)
 		return
+	case c.home != nil:
+		s.takeFound(now, c, r)
+		return
 	}
+	s.finishGet(now, c, r)
+}
+
+// finishGet answers a get with what was found in a copy or in a ring, if the session may see it.
+func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
+	ss := c.session
 	rec := r.Record
 	if c.own != nil {
 		own, isOwn := c.own.record(), false
@@ -253,21 +277,36 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 			found.status = causal.Stable // it was complete when the session read it before
 		} else if n := c.level.restrictions(s, ss, found); n > 0 &&
 			len(ss.restrictions.list)+n > s.cfg.MaxRestrictions {
-			s.retryLater(now, c) // until a restriction is lifted
+			s.retryFound(now, c) // until a restriction is lifted
 			return
 		}
 	}
 	if !c.level.observe(s, now, ss, found) {
 		s.stats.Rereads++
+		if c.home != nil {
+			c.home.found = nil
+		}
 		s.sendGet(now, c)
 		return
 	}
 	if found.status == causal.InFlight {
 		s.stats.InFlightReads++
 	}
+	from := causal.HLC(0)
+	if c.home != nil {
+		from = c.home.from
+	}
 	s.finish(c,
-		Result{Record: rec, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: found.status,
+		Result{Record: rec, From: from, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: found.status,
 			Ring: r.Ring}})
+}
+
+// retryFound is retryLater for what was found, which is then looked for again.
+func (s *Sidecar) retryFound(now causal.Now, c *call) {
+	if c.home != nil {
+		c.home.found = nil
+	}
+	s.retryLater(now, c)
 }
 
 // awaitOwnWrite makes a get wait for an own write that is a part of the value, and of which the value was evicted: once

@@ -87,13 +87,13 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	for i := 0; i < min(p.window, len(p.calls)); {
 		c := p.calls[i]
 		if !c.started {
-			if i > 0 && (c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 &&
+			if i > 0 && (c.level.asksHome() || c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 &&
 				len(s.requests.byID) >= s.cfg.MaxInFlight) {
 				return
 			}
 			c.started, c.covers = true, c.level.covers(s, now)
 			c.deadline = now.Mono + int64(s.cfg.ReadTimeout)
-			s.locate(now, c)
+			s.begin(now, c)
 		}
 		if !c.finished {
 			i++

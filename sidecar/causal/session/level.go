@@ -12,6 +12,8 @@ import (
 // Sidecar, the session and the call. What they are given is a value or in one of these: a pointer to anything else
 // would cost each read an allocation.
 type level interface {
+	// asksHome reports whether the home of a key has a part in reading it.
+	asksHome() bool
 	// usesCuts reports whether reads are made at cuts, which then move.
 	usesCuts() bool
 

@@ -12,6 +12,8 @@ func init() { register(causal.Latest, latest{}) }
 // the session has seen. Levels that differ in some of this embed it.
 type latest struct{}
 
+func (latest) asksHome() bool { return false }
+
 func (latest) usesCuts() bool { return false }
 
 func (latest) sources(s *Sidecar, ss *session) (rings topology.RingSet, copies bool) {

@@ -36,6 +36,7 @@ type mget struct {
 	unstable map[int][]causal.Version
 	reader   level // that decides what a round has found
 	round    keyRound
+	atHome   homeKeys
 	starts   int // of the search for the newest values
 	rounds   int // started since the last start
 	bytes    int // of the values in replies
@@ -144,6 +145,10 @@ func (s *Sidecar) mgetRings(c *call) topology.RingSet {
 func (s *Sidecar) readLatest(now causal.Now, c *call) {
 	m := c.mget
 	rings := s.mgetRings(c)
+	if rings == 0 { // what the session has read at the home is in no ring yet
+		m.failed, c.retryAt = true, now.Mono+int64(noRingDelay)
+		return
+	}
 	if rings&^m.tried != 0 {
 		rings &^= m.tried
 	} else {
@@ -248,6 +253,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			return
 		}
 	}
+	if c.level.asksHome() && !s.tellShown(now, c) {
+		return
+	}
 	if m.ring == topology.NoRing {
 		ss.mgetCut = max(ss.mgetCut, m.cut)
 	}
@@ -256,6 +264,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 	for i := range m.replies {
 		reply := &m.replies[i]
 		r.Records[i] = reply.record
+		if c.level.asksHome() && s.takeFromHome(m, i, &r) {
+			continue
+		}
 		if w := m.own[i]; w != nil {
 			own, isOwn := w.record(), false
 			if r.Records[i], isOwn = keystate.Overlay(s.cfg.Types, &reply.record, &own); isOwn {
@@ -263,11 +274,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 				continue
 			}
 		}
-		status := reply.status
-		if m.ring == topology.NoRing {
-			// near copies are, and what the snapshot cut covers, though a middleman may not know it yet
-			status = causal.Stable
-		}
+		status := s.shownStatus(m, reply)
 		// It cannot be refused: all values are from one ring, which is allowed.
 		c.level.observe(s, now, ss, foundValue{record: reply.record, slot: m.slots[i], status: status,
 			unstable: m.unstable[i], ring: m.ring})
@@ -275,6 +282,15 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
 	}
 	s.finish(c, r)
+}
+
+// shownStatus returns the status of a value that was found.
+func (s *Sidecar) shownStatus(m *mget, r *keyReply) causal.Status {
+	if m.ring == topology.NoRing {
+		// near copies are, and what the snapshot cut covers, though a middleman may not know it yet
+		return causal.Stable
+	}
+	return r.status
 }
 
 // awaitsOwn reports whether the answer for a key lacks the own write, of which the value was evicted. One that is a

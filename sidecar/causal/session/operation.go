@@ -44,6 +44,14 @@ type Op struct {
 	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
+	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until no
+	// write of the key is under way, and returns no version that only some sessions see.
+	ForUpdate bool
+	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
+	// nothing has been written or shown in the data center since.
+	Conditional bool
+	If          causal.Version
+	From        causal.HLC
 	// Level is the level of the operation; causal.DefaultLevel: that of Config.
 	Level causal.Level
 }
@@ -54,6 +62,7 @@ type Result struct {
 	ID uint64
 	// Err is causal.OK, or says why the operation failed:
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
+	//   - ErrConflict (conditional puts): the key was written meanwhile. Nothing was written.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
@@ -66,6 +75,9 @@ type Result struct {
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
 	Record causal.Record
+	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or below
+	// it.
+	From causal.HLC
 	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
 	Ahead int
 	// Records are the values that OpMGet read, in the order of Op.Keys.
@@ -104,11 +116,12 @@ const (
 	SourceNone   Source = iota // the operation read nothing
 	SourceOwn                  // an own write that is kept in the session, or that the coordinator's log returned
 	SourceNear                 // a near copy in the sidecar
+	SourceHome                 // the home of the key
 	SourceCache                // the data center's cache, from memory
 	SourceLocal                // a shard in the own data center
 	SourceRemote               // a shard in another data center
 )
 
 func (s Source) String() string {
-	return [...]string{"none", "own", "near", "cache", "local", "remote"}[s]
+	return [...]string{"none", "own", "near", "home", "cache", "local", "remote"}[s]
 }

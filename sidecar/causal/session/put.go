@@ -142,7 +142,11 @@ func (s *Sidecar) sendCopy(c *call) {
 	floor, deps := c.level.carries(ss)
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
-		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps}
+		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps, Local: ss.local, Foreign: ss.seen,
+		Conditional: c.op.Conditional, If: c.op.If, From: c.op.From}
+	if s.cfg.Broken.Has(causal.LocalPastDropped) {
+		put.Local = 0
+	}
 	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}

@@ -17,7 +17,10 @@ type restriction struct {
 	rings   topology.RingSet // rings that are known to have the version
 	// complete says that a ring has answered that the version is complete.
 	complete bool
-	clean    topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
+	// prefix says that it stands for all writes of the origin up to its version: what shards say of that one does not
+	// count.
+	prefix bool
+	clean  topology.RingSet // rings that answered notify-after: the version is there, and out of the caches
 }
 
 // restrictions are the in-flight versions that a session has read. While there are any, the session is bound to the
@@ -203,6 +206,9 @@ func (s *Sidecar) askOverdueRestrictions(now causal.Now, ss *session) {
 
 // sendNotifyAfter asks every ring that has not reported r clean to tell when it has processed r.
 func (s *Sidecar) sendNotifyAfter(r *restriction) {
+	if r.prefix {
+		return
+	}
 	for ring := range s.cfg.Topology.Rings {
 		if id := topology.RingID(ring); !r.clean.Has(id) || len(s.exclusions) > 0 {
 			// a shard that has it may tell that it is complete
@@ -249,7 +255,7 @@ func (s *Sidecar) isClean(r *restriction) bool {
 // complete is believed of the own ring, which answers the session anyway, and of other rings only while a data center
 // is excluded, whose shards are not asked.
 func (s *Sidecar) recordDepStatus(r *restriction, from topology.Node, d causal.DepStatus) bool {
-	if from != s.cfg.Topology.Owner(d.Ring, r.slot) {
+	if from != s.cfg.Topology.Owner(d.Ring, r.slot) || r.prefix {
 		return false
 	}
 	rings, clean, complete := r.rings, r.clean, r.complete

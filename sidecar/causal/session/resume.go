@@ -60,10 +60,17 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 		return false // a clock is behind, or coordinators will tell that they are so far
 	}
 	ss, rings := c.session, s.allowedRings(c.session)
-	inFlight, added := make([]*restriction, 0, len(c.resume.restrictions)), 0
+	inFlight, added, local := make([]*restriction, 0, len(c.resume.restrictions)), 0, ss.local
 	for i := range c.resume.restrictions {
 		r := &c.resume.restrictions[i]
-		if s.stability.Complete(r.version) || s.isClean(r) || ss.own.contains(r.version) {
+		if s.stability.Complete(r.version) || s.isClean(r) || !r.prefix && ss.own.contains(r.version) {
+			continue
+		}
+		if r.prefix {
+			if r.version.Origin != s.homeOrigin() {
+				return false // puts can name it only at its home: it becomes complete
+			}
+			local = max(local, r.version.HLC)
 			continue
 		}
 		r.rings |= s.stability.RingsWith(r.version)
@@ -85,6 +92,10 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 	}
 	for _, r := range inFlight {
 		s.restrict(now, ss, r.version, r.slot, r.rings)
+	}
+	if local != 0 { // operations that do not ask the home are restricted when they start
+		ss.local = local
+		s.activate(ss)
 	}
 	ss.seen, ss.floor = max(ss.seen, c.resume.seen), max(ss.floor, c.resume.seen)
 	ss.past.raise(c.resume.seen)

@@ -125,7 +125,8 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		return
 	}
 	switch m.Kind {
-	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply:
+	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply,
+		causal.KindHomeReply:
 		s.handleReply(now, m)
 	case causal.KindComplete:
 		s.handleComplete(now, m.Complete())
@@ -151,6 +152,11 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	}
 	switch {
 	case r.call.finished:
+	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpGet && r.key == homeKeyRequest:
+		s.handleHomeReply(now, r.call, m.HomeReply())
+	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpMGet && r.key >= homeKeyRequest:
+		s.handleKeyAtHome(now, r.call, r.key-homeKeyRequest, m.HomeReply())
+	case r.key >= homeKeyRequest || m.Kind == causal.KindHomeReply:
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()
 		s.refuseIfAhead(now, r.call, &reply)
@@ -256,6 +262,7 @@ func (s *Sidecar) tickCalls(now causal.Now) {
 }
 
 func (s *Sidecar) tickCall(now causal.Now, c *call) {
+	s.tickHome(now, c)
 	switch {
 	case c.op.Kind == OpPut && !c.put.refused:
 		s.tickPut(now, c)
@@ -268,6 +275,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.fail(c, causal.ErrUnavailable)
 	case c.op.Kind == OpPut:
 		s.resendRefused(now, c.session)
+	case c.op.Kind == OpMGet && c.mget.atHome.isDue(now):
+		s.askHomeOfKeys(now, c)
 	case now.Mono < c.retryAt:
 	case c.op.Kind == OpGet:
 		s.retryGet(now, c)

@@ -15,8 +15,8 @@ type Stats struct {
 	// SettledMGets counts the MGETs that are causally consistent, and not the newest values of one instant or at one
 	// cut.
 	SettledMGets uint64
-	// OwnReads, NearHits, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
-	OwnReads, NearHits, CacheHits, LocalReads, RemoteReads uint64
+	// OwnReads, NearHits, HomeReads, CacheHits, LocalReads and RemoteReads count the values that were read, by Source.
+	OwnReads, NearHits, HomeReads, CacheHits, LocalReads, RemoteReads uint64
 	// ClockRefused counts replies, tokens and versions of puts with a timestamp too far ahead of the clock.
 	ClockRefused uint64
 	// BoundGets counts gets of sessions that were bound.

@@ -17,7 +17,7 @@ import (
 func (s *Sidecar) exportToken(ss *session) string {
 	all := make([]restriction, 0, len(ss.restrictions.list)+1)
 	for _, r := range ss.restrictions.list {
-		all = append(all, restriction{version: r.version, slot: r.slot})
+		all = append(all, restriction{version: r.version, slot: r.slot, prefix: r.prefix})
 	}
 	if last := ss.own.last; !last.Version.IsZero() && !s.cfg.Broken.Has(causal.ResumeWithoutLast) {
 		all = append(all, restriction{version: last.Version, slot: last.Slot})
@@ -31,6 +31,10 @@ func (s *Sidecar) exportToken(ss *session) string {
 	for _, r := range all {
 		b = binary.AppendUvarint(b, uint64(newest-r.version.HLC))
 		b = binary.AppendUvarint(b, uint64(r.version.Origin))
+		if r.prefix {
+			b = binary.AppendUvarint(b, prefixInToken)
+			continue
+		}
 		b = binary.AppendUvarint(b, uint64(r.slot))
 	}
 	if n := len(s.exclusions); n > 0 {
@@ -64,7 +68,12 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 	n := next(uint64(s.cfg.MaxRestrictions) + 1)
 	for ; n > 0 && !malformed; n-- {
 		e := restriction{version: causal.Version{HLC: r.seen - causal.HLC(next(uint64(r.seen)))}}
-		e.version.Origin, e.slot = topology.Origin(next(maxOrigin)), topology.Slot(next(topology.Slots-1))
+		e.version.Origin = topology.Origin(next(maxOrigin))
+		if slot := next(prefixInToken); slot == prefixInToken {
+			e.prefix = true
+		} else {
+			e.slot = topology.Slot(slot)
+		}
 		r.restrictions = append(r.restrictions, e)
 		if malformed = malformed || e.version.HLC == 0 || e.version.Origin == 0; malformed {
 			break
@@ -107,6 +116,10 @@ func parseExclusions(b []byte, dcs int) (x causal.Exclusions, malformed bool) {
 	x, err := causal.ParseExclusions(b[size:])
 	return x, err != nil || uint64(len(x)) != n || x[n-1] == 0
 }
+
+// prefixInToken is in the place of the slot of a restriction that stands for all writes of an origin up to its version.
+// A sidecar of before homes refuses such a token.
+const prefixInToken = topology.Slots
 
 // maxOrigin is the greatest origin of any topology.
 const maxOrigin = topology.MaxDCs * topology.MaxCoordinators

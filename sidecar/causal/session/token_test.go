@@ -65,7 +65,7 @@ func TestATokenWithImpossibleContentIsRefused(t *testing.T) {
 		"with a write of no origin":                 rawToken(20, 1, 5, 0, 3),
 		"with an origin that no topology has":       rawToken(20, 1, 5, 1<<32+17, 3),
 		"with an origin that this topology has not": rawToken(20, 1, 5, uint64(r.topo.Origins())+1, 3),
-		"with a slot that does not exist":           rawToken(20, 1, 5, 17, topology.Slots),
+		"with a slot that does not exist":           rawToken(20, 1, 5, 17, topology.Slots+1),
 		"with a number beyond 64 bits":              strings.Repeat("\xff", 10) + "\x01\x00",
 	} {
 		if r.s.CheckToken(token) == nil {

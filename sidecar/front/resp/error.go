@@ -78,7 +78,7 @@ func errTooLong(what string, n, limit int) *Error {
 // codes are the codes with which clients are told of what fails in the store. BUSY, UNAVAILABLE and CLOCK promise that
 // nothing was written; UNKNOWN does not.
 var codes = map[front.Code]string{front.Unavailable: "UNAVAILABLE", front.Busy: "BUSY", front.ClockAhead: "CLOCK",
-	front.UnknownOutcome: "UNKNOWN", front.TooLarge: "ERR", front.Refused: "ERR"}
+	front.UnknownOutcome: "UNKNOWN", front.Conflict: "CONFLICT", front.TooLarge: "ERR", front.Refused: "ERR"}
 
 // toError converts any error of a command or a session to an error reply.
 func toError(err error) *Error {

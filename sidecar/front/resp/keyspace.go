@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -34,6 +35,21 @@ func (c *connection) getAll(keys []string) ([]causal.Value, error) {
 	return c.session.MGet(c.server.context, keys)
 }
 
+// getToWrite is getAll inside Lock or Isolate, for a command that may write each of the keys.
+func (c *connection) getToWrite(keys []string) ([]causal.Value, error) {
+	if !c.session.IsExact() {
+		return c.getAll(keys)
+	}
+	values := make([]causal.Value, len(keys))
+	for i, key := range keys {
+		var err error
+		if values[i], err = c.session.Get(c.server.context, key); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
 // tombstone is the value that deletes a key.
 var tombstone = causal.Value{Tombstone: true}
 
@@ -60,10 +76,28 @@ func del(c *connection, args [][]byte) error {
 }
 
 // remove deletes the keys that exist, and returns how many there were.
-func (c *connection) remove(keys []string) (int, error) {
+func (c *connection) remove(keys []string) (n int, err error) {
+	if !c.session.IsExact() {
+		return c.removeOnce(keys)
+	}
+	for i := range keys {
+		var removed int
+		err = c.retryConflicts(func() (err error) {
+			removed, err = c.removeOnce(slices.Clone(keys[i : i+1]))
+			return err
+		})
+		if n += removed; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// removeOnce is remove without further tries.
+func (c *connection) removeOnce(keys []string) (int, error) {
 	unlock := c.session.Lock(keys...)
 	defer unlock()
-	values, err := c.getAll(keys)
+	values, err := c.getToWrite(keys)
 	if err != nil {
 		return 0, err
 	}

@@ -66,6 +66,9 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 
 // putStored is putAll for the names under which keys are stored.
 func (c *connection) putStored(names []string, value func(i int) causal.Value) error {
+	if c.session.IsExact() {
+		return c.putExactly(names, value)
+	}
 	var first error
 	note := func(err error) {
 		if first == nil {
@@ -99,4 +102,19 @@ func (c *connection) putStored(names []string, value func(i int) causal.Value) e
 		awaitOldest()
 	}
 	return first
+}
+
+// putExactly puts values one after the other, up to the first error: what was read of a key may not hold any more.
+func (c *connection) putExactly(names []string, value func(i int) causal.Value) error {
+	for i, name := range names {
+		err := c.session.Session.Put(c.server.context, name, value(i))
+		switch {
+		case err != nil && i > 0 && isConflict(err):
+			return Errorf("UNKNOWN", "%d keys of the command were written, and then another client has written one of the "+
+				"others; read them again", i)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }

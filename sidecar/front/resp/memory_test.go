@@ -160,6 +160,9 @@ func (s *memorySession) Lock(keys ...string) func() {
 	}
 }
 
+// IsExact implements front.Session.
+func (s *memorySession) IsExact() bool { return false }
+
 // Isolate does not keep others from reading: a test of package node is about that.
 func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
 

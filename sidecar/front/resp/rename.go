@@ -6,7 +6,7 @@ var errNoSuchKey = genericError("no such key")
 
 // RENAME key newkey
 func rename(c *connection, args [][]byte) error {
-	if _, err := c.rename(string(args[1]), string(args[2]), true); err != nil {
+	if _, err := c.renameExactly(string(args[1]), string(args[2]), true); err != nil {
 		return err
 	}
 	c.out.writeOK()
@@ -15,7 +15,7 @@ func rename(c *connection, args [][]byte) error {
 
 // RENAMENX key newkey
 func renameNX(c *connection, args [][]byte) error {
-	renamed, err := c.rename(string(args[1]), string(args[2]), false)
+	renamed, err := c.renameExactly(string(args[1]), string(args[2]), false)
 	if err != nil {
 		return err
 	}
@@ -23,12 +23,21 @@ func renameNX(c *connection, args [][]byte) error {
 	return nil
 }
 
+// renameExactly is rename, again while others write the keys meanwhile.
+func (c *connection) renameExactly(from, to string, overwrite bool) (renamed bool, err error) {
+	err = c.retryConflicts(func() (err error) {
+		renamed, err = c.rename(from, to, overwrite)
+		return err
+	})
+	return renamed, err
+}
+
 // rename writes the value and expire time of a key under another one, and then deletes it: whoever sees that the old
 // key is gone sees the new one. If the deletion fails, both exist.
 func (c *connection) rename(from, to string, overwrite bool) (renamed bool, err error) {
 	unlock := c.session.Lock(from, to)
 	defer unlock()
-	values, err := c.getAll([]string{from, to})
+	values, err := c.getToWrite([]string{from, to})
 	switch {
 	case err != nil:
 		return false, err

@@ -137,7 +137,11 @@ func msetNX(c *connection, args [][]byte) error {
 	if len(args)%2 == 0 {
 		return errArity("msetnx")
 	}
-	stored, err := c.putNewPairs(args[1:])
+	var stored bool
+	err := c.retryConflicts(func() (err error) {
+		stored, err = c.putNewPairs(args[1:])
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (c *connection) putNewPairs(pairs [][]byte) (stored bool, err error) {
 	keys := pairKeys(pairs)
 	unlock := c.session.Lock(keys...)
 	defer unlock()
-	values, err := c.getAll(keys)
+	values, err := c.getToWrite(keys)
 	if err != nil || slices.ContainsFunc(values, c.isLive) {
 		return false, err
 	}

@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
@@ -122,7 +124,50 @@ type writeInRound struct {
 
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
+//
+// In an exact session, those of the first key are executed together, and again while others write the key meanwhile.
 func (c *connection) executeRound(us []update) int {
+	if !c.session.Session.IsExact() {
+		return c.executeOnce(us)
+	}
+	n := 1
+	for n < len(us) && us[n].name == us[0].name {
+		n++
+	}
+	done := 0
+	_ = c.retryConflicts(func() error {
+		done = c.executeOnce(us[:n])
+		for i := range us[:done] {
+			if isConflict(us[i].err) {
+				return us[i].err
+			}
+		}
+		return nil
+	})
+	return done
+}
+
+// maxConflictTime is for how long a command is tried again because others write its key.
+const maxConflictTime = 5 * time.Second
+
+// retryConflicts calls f until it returns something else than a conflict, or takes too long. f has written nothing when
+// it returns one.
+func (c *connection) retryConflicts(f func() error) error {
+	for until := time.Now().Add(maxConflictTime); ; {
+		err := f()
+		if !isConflict(err) || time.Now().After(until) || c.server.context.Err() != nil {
+			return err
+		}
+	}
+}
+
+func isConflict(err error) bool {
+	var e *front.Error
+	return errors.As(err, &e) && e.Code == front.Conflict
+}
+
+// executeOnce is executeRound without further tries.
+func (c *connection) executeOnce(us []update) int {
 	r := updateRound{}
 	r.collect(us)
 	if !c.executing {

@@ -194,6 +194,12 @@ func (c *cursor) small(f *causal.Fields) {
 		f.Map = topology.MapID(c.uint(math.MaxUint32))
 	case fHash:
 		f.Hash = c.fixed()
+	case fLocal:
+		f.Local = causal.HLC(c.fixed())
+	case fForeign:
+		f.Foreign = causal.HLC(c.fixed())
+	case fReadFrom:
+		f.From = causal.HLC(c.fixed())
 	case fCut:
 		f.Cut = causal.HLC(c.fixed())
 	case fDuration:

@@ -117,7 +117,10 @@ func appendFields(dst []byte, f *causal.Fields) []byte {
 		dst = appendVector(dst, fVectors, &f.Vectors[i])
 	}
 	dst = appendBool(dst, fOlder, f.Older)
-	return appendUint(dst, fMap, uint64(f.Map))
+	dst = appendUint(dst, fMap, uint64(f.Map))
+	dst = appendFixed(dst, fLocal, uint64(f.Local))
+	dst = appendFixed(dst, fForeign, uint64(f.Foreign))
+	return appendFixed(dst, fReadFrom, uint64(f.From))
 }
 
 func appendFormer(dst []byte, f *causal.Former) []byte {

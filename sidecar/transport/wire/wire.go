@@ -84,6 +84,9 @@ const (
 	fMap         = 25
 	fMoved       = 26
 	fExclusions  = 27
+	fLocal       = 28
+	fForeign     = 29
+	fReadFrom    = 30
 )
 
 // Field numbers of the smaller messages in wire.proto. Version, Record and Dep begin alike.

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/causalstore/causalstore/history"
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/session"
+)
+
+// homes draws deployments with one coordinator in each data center, which is the home of its keys.
+func homes(p *runPlan, rng *rand.Rand) {
+	p.set.Level, p.set.Binding = causal.Local, causal.Dynamic
+	p.shape.coordinators = intRange{1, 1}
+	p.shape.perRing, p.shape.rttMs = intRange{1, 2}, intRange{1, 20 + rng.IntN(100)}
+	p.sidecars, p.sessions, p.processes = intRange{2, 4}, intRange{1, 2}, intRange{1, 2}
+	p.keys, p.hotKeys, p.counters = 2+rng.IntN(6), 2, 1+rng.IntN(2)
+	p.mix = operationMix{put: 15 + rng.IntN(25), del: rng.IntN(6), mget: rng.IntN(15), token: rng.IntN(4),
+		update: 10 + rng.IntN(20)}
+	p.thinkTime, p.length = ms(2, 60, rng), ms(2000, 5000, rng)
+	p.faultEvery = ms(50, 700, rng)
+	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2, SlowDisk: 2, Slow: 2,
+		ClockJump: 2, CacheCut: 1}
+	switch rng.IntN(4) {
+	case 0:
+		p.shape.members = intRange{2, 3}
+		p.faults[MemberCut], p.faults[CutRegister], p.length = 3, 1, ms(4000, 8000, rng)
+	case 1: // foreign writes of the same keys are shown all the time
+		p.set.Cache, p.keys, p.thinkTime = true, 1+rng.IntN(2), ms(2, 20, rng)
+		p.faults = faultWeights{WriteCut: 4, Crash: 1, Congest: 1, ClockJump: 3}
+	case 2: // the cut does not move
+		p.faults = faultWeights{Isolate: 2, Cut: 4, WriteCut: 2, Crash: 1}
+	}
+}
+
+// update is a read-modify-write of a counter in progress: a get, and a put that is accepted only if nothing was written
+// meanwhile.
+type update struct {
+	key     string
+	start   int64
+	tries   int
+	writing bool
+	value   string
+}
+
+// maxUpdateTries is how often a client tries an update before it gives it up, having written nothing.
+const maxUpdateTries = 50
+
+// startUpdate counts a key up by one.
+func (p *client) startUpdate(key string) {
+	p.busy = true
+	p.update = &update{key: key, start: p.load.world.now}
+	p.readForUpdate()
+}
+
+func (p *client) readForUpdate() {
+	p.update.writing = false
+	p.update.tries++
+	p.issueStep(session.Op{Kind: session.OpGet, Key: p.update.key, ForUpdate: true})
+}
+
+// issueStep issues an operation that is a part of another one.
+func (p *client) issueStep(op session.Op) {
+	p.load.nextOp++
+	op.ID, op.Session = p.load.nextOp, p.id
+	p.load.pending[op.ID] = p
+	withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.Do(now, op) })
+}
+
+// continueUpdate takes the result of a step of an update.
+func (p *client) continueUpdate(r *session.Result) {
+	u := p.update
+	switch {
+	case !u.writing && r.Err == causal.OK:
+		n, _ := strconv.Atoi(string(r.Record.Value.Data))
+		u.writing, u.value = true, strconv.Itoa(n+1)
+		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: causal.Value{Data: []byte(u.value)},
+			Conditional: true, If: r.Record.Version, From: r.From})
+		return
+	case u.writing && r.Err == causal.ErrConflict && u.tries < maxUpdateTries && p.load.issuing:
+		p.readForUpdate()
+		return
+	}
+	w := p.load.world
+	p.busy, p.update = false, nil
+	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
+		Level: w.settings.Level, Key: u.key, Command: []string{"INCR"}, Value: u.value, Start: u.start, End: w.now,
+		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
+	if op.OK {
+		op.Version = r.Record.Version
+	} else {
+		op.Value = ""
+	}
+	p.load.history = append(p.load.history, op)
+	if !p.scripted {
+		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
+	}
+}
+
+// checkDataCenters checks what level Local promises among the clients of a data center.
+func (w *World) checkDataCenters(h history.History) []string {
+	if w.settings.Level != causal.Local {
+		return nil
+	}
+	var local history.History
+	for i := range h {
+		if h[i].Level == causal.Local {
+			local = append(local, h[i])
+		}
+	}
+	report, err := history.CheckDataCenters(local, history.DataCenterOptions{MaxViolations: 3, KeyTime: 2 * time.Second})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	for _, p := range []history.PromiseReport{report.Visibility, report.Exact} {
+		for _, v := range p.Violations {
+			found = append(found, v.String())
+		}
+	}
+	return found
+}

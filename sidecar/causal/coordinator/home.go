@@ -1,0 +1,397 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// home is what makes a data center look like one server to its clients (PROTOCOL HOM): it knows the newest write of
+// each key that the coordinator has accepted, until every read of the data center finds it elsewhere. Every read of the
+// data center at level Local asks it, and every write that follows from what was read is accepted only while that is
+// the newest.
+//
+// Invariants: a write that was acknowledged is in keys, or at or below from. So is every complete write of another
+// origin that was shown to a client of the data center. What is accepted of a key has a greater version than both.
+type home struct {
+	*shared
+	enabled bool
+	keys    map[string]*homeKey
+	// from is what reads elsewhere must include: of everything at or below it nothing is kept here.
+	from  causal.HLC
+	bytes int // of keys and complete
+	// complete are those that may be forgotten when from has passed them, in the order in which they became so.
+	complete []homeEntry
+	// newest is the greatest HLC of a write that was accepted, published of one that was published.
+	newest, published causal.HLC
+	// past is the greatest HLC of a write of another origin in the past of any accepted write.
+	past causal.HLC
+	// carriers are incomplete writes that depend on writes of other origins.
+	carriers []*write
+	waits    causal.Quota // of reads that wait
+}
+
+// homeKey is what the home knows of one key.
+type homeKey struct {
+	key      string
+	accepted causal.Version // of the newest write that was accepted
+	// top is the newest write that was published; its version is zero if none was.
+	top  causal.Record
+	past causal.HLC // the greatest HLC of a write of another origin in the past of top
+	w    *write     // of top, while it is incomplete
+	// shown is the greatest HLC of a complete write of another origin that a client was shown.
+	shown   causal.HLC
+	waiting []homeWait
+}
+
+// homeWait is a read that waits until no write of its key is under way.
+type homeWait struct {
+	read   causal.HomeRead
+	from   topology.Node
+	holder causal.Holder
+}
+
+// homeEntry is something of a key that may be forgotten once from has passed it.
+type homeEntry struct {
+	key string
+	hlc causal.HLC
+}
+
+const (
+	// homeKeyBytes is about what a key takes at the home beside its name and value, in bytes.
+	homeKeyBytes = 250
+	// homeEntryBytes is about what it takes to remember that something may be forgotten.
+	homeEntryBytes = 40
+	// homeLag is how far the home stays behind what it knows to be complete, so that sidecars, which hear of it later,
+	// mostly read at a cut that includes it.
+	homeLag = 500 * time.Millisecond
+	// maxHomeShare is the share of Config.MaxBytes that complete writes may take at the home.
+	maxHomeShare = 4
+	// maxHomeWaits bounds the reads that wait until no write of their key is under way, and a quarter of it those of one
+	// identity.
+	maxHomeWaits = 1 << 14
+	// maxHomeKeys bounds the keys of one read.
+	maxHomeKeys = 1 << 12
+)
+
+func newHome(s *shared) home {
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
+		waits: causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
+}
+
+// keyOf returns what is known of a key, and makes it known.
+func (h *home) keyOf(key string) *homeKey {
+	k := h.keys[key]
+	if k == nil {
+		k = &homeKey{key: key}
+		h.keys[key] = k
+		h.bytes += homeKeyBytes + len(key)
+	}
+	return k
+}
+
+// least returns what a read of a key elsewhere must include.
+func (h *home) least(k *homeKey) causal.HLC {
+	if k == nil || h.cfg.Broken.Has(causal.HomeForgetsShown) {
+		return h.from
+	}
+	return max(h.from, k.shown)
+}
+
+// accept notes a write that was accepted, with the greatest HLC of a write of another origin in its past.
+func (h *home) accept(w *write, past causal.HLC) {
+	if !h.enabled {
+		return
+	}
+	w.foreignPast = past
+	h.past = max(h.past, past)
+	h.newest = max(h.newest, w.rec.Version.HLC)
+	k := h.keyOf(w.key)
+	k.accepted = w.rec.Version
+	h.carry(w)
+	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
+		h.publish(w)
+	}
+}
+
+// carry notes a write that depends on others by their ids.
+func (h *home) carry(w *write) {
+	if len(w.deps) > 0 {
+		h.carriers = append(h.carriers, w)
+	}
+}
+
+// carried returns the dependencies on writes of other origins that are not complete, of all writes up to an HLC.
+func (h *home) carried(upTo causal.HLC) (deps []causal.Dep) {
+	named := map[causal.Dep]struct{}{}
+	for _, w := range h.carriers {
+		if w.rec.Version.HLC > upTo {
+			break
+		}
+		for _, d := range w.deps {
+			if _, has := named[d]; !has && d.Version.Origin != h.origin && !h.known.Complete(d.Version) {
+				named[d] = struct{}{}
+				deps = append(deps, d)
+			}
+		}
+	}
+	return deps
+}
+
+// isCrowded reports whether too many writes of other origins are in flight for one that follows all that was accepted to
+// name them, beside others.
+func (h *home) isCrowded(others int) bool {
+	n := others
+	for _, w := range h.carriers {
+		n += len(w.deps)
+	}
+	return n > causal.MaxPutDeps && len(h.carried(causal.NoLimit))+others > causal.MaxPutDeps
+}
+
+// depsOf returns what a reader of a write must find elsewhere: the writes of other origins in its past that are not
+// complete.
+func (h *home) depsOf(w *write) (deps []causal.Dep) {
+	if w == nil {
+		return nil
+	}
+	for _, d := range w.deps {
+		switch {
+		case d.Version.Origin == h.origin: // it names what it follows by id, and not what that depends on
+			return h.carried(w.rec.Version.HLC)
+		case !h.known.Complete(d.Version):
+			deps = append(deps, d)
+		}
+	}
+	return deps
+}
+
+// publish makes a durable write visible in the data center.
+func (h *home) publish(w *write) {
+	if !h.enabled {
+		return
+	}
+	k := h.keyOf(w.key)
+	h.published = max(h.published, w.rec.Version.HLC)
+	h.bytes += len(w.rec.Value.Data) - len(k.top.Value.Data)
+	k.top, k.past, k.w = w.rec, w.foreignPast, w
+	if k.accepted.Less(w.rec.Version) {
+		k.accepted = w.rec.Version // it was restored
+	}
+	if k.isQuiet() {
+		h.answerWaiting(k)
+	}
+}
+
+// isQuiet reports whether no write of a key is under way.
+func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+
+// done notes that a write is complete.
+func (h *home) done(w *write) {
+	if !h.enabled {
+		return
+	}
+	if i := slices.Index(h.carriers, w); i >= 0 {
+		h.carriers = slices.Delete(h.carriers, i, i+1)
+	}
+	k := h.keys[w.key]
+	if k == nil || k.w != w {
+		return
+	}
+	k.w = nil
+	h.mayForget(w.key, w.rec.Version.HLC)
+	h.forget()
+}
+
+// mayForget notes that something of a key may be forgotten once from has passed it.
+func (h *home) mayForget(key string, hlc causal.HLC) {
+	h.complete = append(h.complete, homeEntry{key, hlc})
+	h.bytes += homeEntryBytes
+}
+
+// show notes that a client is about to be shown a complete write of another origin.
+func (h *home) show(k *homeKey, hlc causal.HLC) {
+	if hlc <= h.least(k) {
+		return
+	}
+	h.clock.Raise(hlc)
+	k.shown = hlc
+	h.mayForget(k.key, hlc)
+}
+
+// forget forgets what reads find elsewhere.
+func (h *home) forget() {
+	sv := h.known.MinSV()
+	if lag := causal.HLCAt(homeLag.Milliseconds()); sv > lag && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
+		h.from = max(h.from, sv-lag)
+	}
+	limit := h.cfg.MaxBytes / maxHomeShare
+	n := 0
+	for n < len(h.complete) {
+		e := &h.complete[n]
+		if e.hlc > h.from && !h.isOutdated(e) {
+			if h.bytes <= limit && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
+				break
+			}
+			if !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
+				h.from = e.hlc // what is read elsewhere may bind its readers until the cut has passed it
+			}
+		}
+		h.forgetEntry(e)
+		n++
+	}
+	h.complete = slices.Delete(h.complete, 0, n)
+	h.bytes -= n * homeEntryBytes
+}
+
+// isOutdated reports whether the home knows something newer of the key than an entry stands for.
+func (h *home) isOutdated(e *homeEntry) bool {
+	k := h.keys[e.key]
+	return k == nil || k.top.Version.HLC > e.hlc && k.shown != e.hlc
+}
+
+func (h *home) forgetEntry(e *homeEntry) {
+	k := h.keys[e.key]
+	if k == nil {
+		return
+	}
+	if k.shown <= e.hlc {
+		k.shown = 0
+	}
+	if k.top.Version.HLC <= e.hlc && k.w == nil {
+		h.bytes -= len(k.top.Value.Data)
+		if k.accepted == k.top.Version {
+			k.accepted = causal.Version{}
+		}
+		k.top, k.past = causal.Record{}, 0
+	}
+	if k.shown == 0 && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 {
+		delete(h.keys, k.key)
+		h.bytes -= homeKeyBytes + len(k.key)
+	}
+}
+
+// isNewest reports whether what a session has read of a key is the newest: nothing was accepted or shown since. A write
+// of this origin must also be known here: one that was lost with an earlier life of the coordinator is nothing to go on
+// from.
+func (h *home) isNewest(p *causal.Put) bool {
+	k := h.keys[p.Key]
+	read := p.If
+	if h.cfg.Broken.Has(causal.HomeUnconditional) {
+		return true
+	}
+	least := h.least(k)
+	if k != nil && !k.accepted.IsZero() {
+		switch {
+		case k.accepted == read:
+			return least <= read.HLC || p.From >= least
+		case read.Less(k.accepted):
+			return false
+		}
+	}
+	if read.Origin == h.origin && read.Written() && read.HLC > h.from {
+		return false
+	}
+	return p.From >= least
+}
+
+// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for a
+// moment: the log must hold what is above the mark, and is to hold little.
+func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
+	switch {
+	case !h.enabled:
+		return sv
+	case len(incomplete) > 0: // the oldest one comes first
+		return max(sv, incomplete[0].rec.Version.HLC-1)
+	}
+	return max(sv, h.newest)
+}
+
+// restore notes what the log knows: the writes that are incomplete are published, and all others are to be read
+// elsewhere.
+func (h *home) restore(complete causal.HLC) {
+	if h.cfg.Broken.Has(causal.HomeForgetsMark) {
+		return
+	}
+	h.from = max(h.from, complete)
+	h.published = max(h.published, complete)
+}
+
+// handleHomeRead answers what a reader of the data center asks of the home of some keys.
+func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
+	h := &c.home
+	if err := c.admitsHomeRead(now, &r); err != causal.OK {
+		for i := range 1 + len(r.More) {
+			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
+		}
+		return
+	}
+	if r.Shown != 0 && !c.cfg.Broken.Has(causal.HomeForgetsShown) {
+		h.show(h.keyOf(r.Key), r.Shown)
+	}
+	h.forget()
+	if k := h.keys[r.Key]; r.ForUpdate && k != nil && !k.isQuiet() {
+		holder, ok := h.waits.Take(from)
+		if !ok {
+			c.Send(causal.HomeReply{ID: r.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+			return
+		}
+		k.waiting = append(k.waiting, homeWait{r, from, holder})
+		return
+	}
+	h.answer(from, &r)
+}
+
+// admitsHomeRead returns why a read cannot be answered.
+func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.ErrCode {
+	switch {
+	case !c.home.enabled, c.Membership() != Serving:
+		return causal.ErrUnavailable
+	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= maxHomeKeys:
+		return causal.ErrTooLarge
+	case r.Shown > c.sessionLimit(now):
+		return causal.ErrClock
+	case !c.home.has(r.Seen):
+		return causal.ErrUnavailable
+	}
+	return causal.OK
+}
+
+// has reports whether everything that a session may have seen of this home up to an HLC is known here, or complete.
+func (h *home) has(seen causal.HLC) bool {
+	return seen <= h.published || seen <= h.known.Settled(h.origin)
+}
+
+// answer answers a read.
+func (h *home) answer(to topology.Node, r *causal.HomeRead) {
+	h.answerKey(to, r.ID, r.Key)
+	for i := range r.More {
+		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key)
+	}
+}
+
+func (h *home) answerKey(to topology.Node, id uint64, key string) {
+	k := h.keys[key]
+	reply := causal.HomeReply{ID: id, Key: key, From: h.least(k)}
+	if k != nil && !k.top.Version.IsZero() {
+		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
+		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
+			reply.Deps = h.depsOf(k.w)
+		}
+		if h.cfg.Broken.Has(causal.HomeWithoutPast) {
+			reply.Past = 0
+		}
+	}
+	h.Send(reply.Message(h.cfg.Self, to))
+}
+
+// answerWaiting answers the reads that wait for a key.
+func (h *home) answerWaiting(k *homeKey) {
+	for i := range k.waiting {
+		w := &k.waiting[i]
+		h.waits.Release(w.holder, 1)
+		h.answer(w.from, &w.read)
+	}
+	k.waiting = nil
+}

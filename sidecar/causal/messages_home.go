@@ -1,0 +1,80 @@
+package causal
+
+import "github.com/causalstore/causalstore/topology"
+
+// HomeRead asks the home of a key, a coordinator of the data center, what it has accepted of the key (PROTOCOL HOM).
+type HomeRead struct {
+	ID  uint64
+	Key string
+	// More are further keys, without records. Each is answered by a HomeReply with the next higher ID. What all of them
+	// say was so at one time.
+	More []Moved
+	// Seen is the greatest HLC of a write of this home that the session has seen.
+	Seen HLC
+	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from elsewhere.
+	Shown HLC
+	// ForUpdate asks to wait until no write of Key is under way.
+	ForUpdate bool
+}
+
+// Message returns r as a message.
+func (r HomeRead) Message(from, to topology.Node) Message {
+	return bodyMessage(KindHomeRead, from, to, &r)
+}
+
+// HomeRead returns the content of a message of KindHomeRead.
+func (m *Message) HomeRead() HomeRead { return bodyOf[HomeRead](m) }
+
+func (r *HomeRead) key() string { return r.Key }
+
+// Visit implements Body.
+func (r *HomeRead) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything}, &r.ID)
+	v.Text(BodyField{Number: 2, Name: "key", rule: anything}, &r.Key)
+	v.Records(BodyField{Number: 3, Name: "more", rule: records}, &r.More)
+	v.Time(BodyField{Number: 4, Name: "seen", rule: anything}, &r.Seen)
+	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown)
+	v.Flag(BodyField{Number: 6, Name: "for_update", rule: anything}, &r.ForUpdate)
+}
+
+// HomeReply answers a HomeRead for one key.
+type HomeReply struct {
+	ID  uint64
+	Key string
+	// Record is the newest published write of the key; its version is zero if the home has none: then the key is to be
+	// read elsewhere.
+	Record Record
+	// Complete says that all rings have Record.
+	Complete bool
+	// Deps are the writes of other origins in the past of Record that are not complete. Past is the greatest HLC of a
+	// write of another origin in its past.
+	Deps []Dep
+	Past HLC
+	// From: what is read elsewhere must include everything at or below it.
+	From HLC
+	Err  ErrCode
+}
+
+// Message returns r as a message.
+func (r HomeReply) Message(from, to topology.Node) Message {
+	return bodyMessage(KindHomeReply, from, to, &r)
+}
+
+// HomeReply returns the content of a message of KindHomeReply.
+func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
+
+func (r *HomeReply) key() string { return r.Key }
+
+func (r *HomeReply) requestID() uint64 { return r.ID }
+
+// Visit implements Body.
+func (r *HomeReply) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything}, &r.ID)
+	v.Text(BodyField{Number: 2, Name: "key", rule: anything}, &r.Key)
+	v.Record(BodyField{Number: 3, Name: "record", rule: writtenOrNone}, &r.Record)
+	v.Flag(BodyField{Number: 4, Name: "complete", rule: anything}, &r.Complete)
+	v.Deps(BodyField{Number: 5, Name: "deps", rule: dependencies}, &r.Deps)
+	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
+	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
+	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+}

@@ -1,0 +1,253 @@
+package session
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// Reads at the home of a key (PROTOCOL HOM): what of it the coordinator of the data center has accepted. A get asks the
+// home, and at the same time the cache or a ring, as other levels do. The newer of the two is the answer. Before a
+// client is shown what was found elsewhere, the home hears of it.
+
+const (
+	// homeRetry is how long after a request to the home another one is sent.
+	homeRetry = 250 * time.Millisecond
+	// homeBusy is how long after an answer that cannot be used the home is asked again.
+	homeBusy = 20 * time.Millisecond
+)
+
+// homeKeyRequest is the key of requests to the home in the table of requests; those of an MGET have the index of the
+// key, with homeKeyRequest added.
+const homeKeyRequest = 1 << 30
+
+// homeRead is what a get asks of the home of its key, and finds elsewhere.
+type homeRead struct {
+	request  uint64
+	retryAt  int64 // monotonic; causal.Never: nothing is asked
+	answered bool
+	reply    causal.HomeReply
+	shown    causal.HLC // the home is told that this is shown; 0: nothing
+
+	found *causal.GetReply // elsewhere; nil: nothing yet
+	from  causal.HLC       // what was asked for elsewhere includes everything at or below it
+	must  causal.HLC       // and must include this
+}
+
+// homeOf returns the home of the keys of the data center.
+func (s *Sidecar) homeOf() topology.Node {
+	return topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator}
+}
+
+func (s *Sidecar) homeOrigin() topology.Origin { return s.cfg.Topology.OriginOf(s.homeOf()) }
+
+// startAtHome starts a get at the home, and elsewhere.
+func (s *Sidecar) startAtHome(now causal.Now, c *call) {
+	c.home = &homeRead{retryAt: causal.Never}
+	s.askHome(now, c)
+	s.sendGet(now, c)
+}
+
+// askHome asks the home of the key of a get.
+func (s *Sidecar) askHome(now causal.Now, c *call) {
+	h := c.home
+	s.requests.drop(h.request)
+	h.answered = false
+	h.request = s.requests.add(c, homeKeyRequest)
+	h.retryAt = now.Mono + int64(homeRetry)
+	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: s.localSeen(c.session), Shown: h.shown,
+		ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, s.homeOf()))
+}
+
+// localSeen returns the greatest HLC of an incomplete write that the session has read at the home.
+func (s *Sidecar) localSeen(ss *session) causal.HLC { return ss.local }
+
+// handleHomeReply takes what the home says of the key of a get.
+func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
+	h := c.home
+	switch {
+	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
+		s.fail(c, r.Err)
+		return
+	case r.Err == causal.ErrClock, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
+		s.stats.ClockRefused++
+		c.refusedAhead = true
+		h.retryAt = now.Mono + int64(homeBusy)
+		return
+	case r.Err != causal.OK:
+		h.retryAt = now.Mono + int64(homeBusy)
+		return
+	case !s.cfg.Types.Knows(r.Record.Value.Type):
+		s.fail(c, causal.ErrType)
+		return
+	}
+	h.reply, h.answered, h.retryAt = r, true, causal.Never
+	h.must = max(h.must, r.From)
+	s.decideAtHome(now, c)
+}
+
+// takeFound takes what a get has found elsewhere.
+func (s *Sidecar) takeFound(now causal.Now, c *call, r *causal.GetReply) {
+	found := *r
+	c.home.found = &found
+	c.retryAt = causal.Never
+	s.decideAtHome(now, c)
+}
+
+// decideAtHome answers a get if what is known is enough.
+func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
+	h := c.home
+	if !h.answered {
+		return
+	}
+	top := &h.reply.Record
+	isWritten := top.Version.Written()
+	if isWritten && !h.reply.Complete && top.Version.HLC > max(c.session.seen, h.must) {
+		s.answerFromHome(now, c) // what is elsewhere may be newer, but nobody of the session's past has seen it
+		return
+	}
+	if h.found == nil {
+		return
+	}
+	if h.from < h.must && !s.cfg.Broken.Has(causal.LocalBaseUnchecked) {
+		s.lookAgain(now, c)
+		return
+	}
+	found := h.found
+	if isWritten && !keystate.Newer(&found.Record, top) {
+		s.answerFromHome(now, c)
+		return
+	}
+	switch v := found.Record.Version; {
+	case found.Status == causal.InFlight && c.op.ForUpdate:
+		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
+	case found.Status == causal.Stable && v.Written() && v.HLC > h.reply.From &&
+		!s.cfg.Broken.Has(causal.LocalUnregistered):
+		h.shown = v.HLC
+		s.askHome(now, c)
+	default:
+		s.finishGet(now, c, found)
+	}
+}
+
+// lookAgain reads elsewhere again.
+func (s *Sidecar) lookAgain(now causal.Now, c *call) {
+	c.home.found = nil
+	s.stats.Rereads++
+	s.sendGet(now, c)
+}
+
+// lookAgainLater asks the home again after a moment, and reads elsewhere again.
+func (s *Sidecar) lookAgainLater(now causal.Now, c *call) {
+	h := c.home
+	h.found, h.answered, h.retryAt = nil, false, now.Mono+int64(homeBusy)
+	c.replied, c.retryAt = true, now.Mono+int64(homeBusy)
+}
+
+// answerFromHome answers a get with what the home has.
+func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
+	h := c.home
+	if !s.takeOver(now, c.session, &h.reply) {
+		s.lookAgainLater(now, c) // until a ring has all, or a restriction is lifted
+		return
+	}
+	s.stats.HomeReads++
+	status := causal.InFlight
+	if h.reply.Complete {
+		status = causal.Stable
+	}
+	rec := h.reply.Record
+	s.finish(c, Result{Record: rec, From: h.reply.From, Outcome: Outcome{Version: rec.Version, Source: SourceHome,
+		Status: status, Ring: topology.NoRing}})
+}
+
+// takeOver adds a write that was read at the home to the past of a session: the write itself, which its later puts
+// follow; what it depends on in other rings, which binds the session; and how new that is. It returns false, and adds
+// nothing, if no ring had all that the session has seen.
+func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) bool {
+	v := r.Record.Version
+	if !s.cfg.Broken.Has(causal.LocalUnbound) && !ss.own.contains(v) && !s.bindTo(now, ss, r.Deps) {
+		return false
+	}
+	if r.Complete || s.stability.Complete(v) {
+		ss.localDone = max(ss.localDone, v.HLC)
+	} else {
+		ss.local = max(ss.local, v.HLC)
+		s.activate(ss)
+	}
+	ss.floor = max(ss.floor, v.HLC, r.Past)
+	ss.seen = max(ss.seen, r.Past)
+	ss.past.raise(r.Past)
+	return true
+}
+
+// bindTo binds a session to the rings that have some writes. It returns false, and does nothing, if there are none, or
+// they are too many.
+func (s *Sidecar) bindTo(now causal.Now, ss *session, deps []causal.Dep) bool {
+	allowed, added := s.allowedRings(ss), 0
+	for _, d := range deps {
+		if s.binds(ss, d.Version) {
+			allowed &= s.stability.RingsWith(d.Version)
+			added++
+		}
+	}
+	if added > 0 && (allowed == 0 || len(ss.restrictions.list)+added > s.cfg.MaxRestrictions) {
+		return false
+	}
+	for _, d := range deps {
+		if s.binds(ss, d.Version) {
+			s.restrict(now, ss, d.Version, d.Slot, s.stability.RingsWith(d.Version))
+		}
+	}
+	return true
+}
+
+// leaveHome prepares an operation that does not ask the home: what the session has read there becomes a part of its past
+// as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer.
+func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
+	ss.seen = max(ss.seen, ss.localDone)
+	ss.past.raise(ss.localDone)
+	ss.localDone = 0
+	if ss.local == 0 {
+		return
+	}
+	v := causal.Version{HLC: ss.local, Origin: s.homeOrigin()}
+	if !s.stability.Complete(v) {
+		s.restrictToPrefix(now, ss, v)
+	}
+}
+
+// restrictToPrefix adds the restriction that a ring must have all writes of an origin up to a version. One for the
+// version alone, which the session may have found in a ring, becomes it: other rings are not known to have all.
+func (s *Sidecar) restrictToPrefix(now causal.Now, ss *session, v causal.Version) {
+	s.restrict(now, ss, v, 0, s.stability.RingsWith(v))
+	if r := ss.restrictions.find(v); !r.prefix {
+		r.prefix, r.complete, r.clean, r.rings = true, false, 0, s.stability.RingsWith(v)
+		ss.restrictions.cached = false
+	}
+}
+
+// tickHome asks the home again if it is due.
+func (s *Sidecar) tickHome(now causal.Now, c *call) {
+	if c.home != nil && now.Mono >= c.home.retryAt {
+		s.askHome(now, c)
+	}
+}
+
+// askHomeAgain sends what was asked of the home again: it has started again, or another member serves.
+func (s *Sidecar) askHomeAgain(now causal.Now, home topology.Node) {
+	if home != s.homeOf() {
+		return
+	}
+	for _, c := range s.calls {
+		switch {
+		case c.finished:
+		case c.home != nil && c.home.retryAt != causal.Never:
+			s.askHome(now, c)
+		case c.mget != nil && c.mget.atHome.pending > 0:
+			s.askHomeOfKeys(now, c)
+		}
+	}
+}

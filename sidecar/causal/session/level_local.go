@@ -1,0 +1,35 @@
+package session
+
+import "github.com/causalstore/causalstore/sidecar/causal"
+
+func init() { register(causal.Local, local{}) }
+
+// local reads the newest version that the home of the key knows, or what snapshot reads if that is newer (PROTOCOL HOM).
+// So a session sees at once what any other one of the data center has written. Several keys are read at the home at one
+// time, and then elsewhere what these follow.
+type local struct{ snapshot }
+
+func (local) asksHome() bool { return true }
+
+// get asks for what includes everything that the home has forgotten, and what it knows that clients were shown.
+func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near causal.HLC) {
+	g, near = l.snapshot.get(s, now, c)
+	h := c.home
+	if !g.Snapshot { // the newest version: all that is complete by now
+		h.from = max(s.stability.MinSV(), h.must)
+		return g, near
+	}
+	if h.must > g.From() {
+		g.Seen, g.Base = max(g.Seen, h.must), max(g.Base, h.must)
+		near = max(near, h.must)
+	}
+	h.from = g.From()
+	return g, near
+}
+
+func (l local) startMGet(s *Sidecar, now causal.Now, c *call) {
+	clear(c.mget.own) // what the session has written is read at the home
+	s.askHomeOfKeys(now, c)
+}
+
+func (l local) restartMGet(s *Sidecar, now causal.Now, c *call) { l.startMGet(s, now, c) }
