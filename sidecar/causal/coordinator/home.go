@@ -365,15 +365,15 @@ func (h *home) has(seen causal.HLC) bool {
 
 // answer answers a read.
 func (h *home) answer(to topology.Node, r *causal.HomeRead) {
-	h.answerKey(to, r.ID, r.Key)
+	h.answerKey(to, r.ID, r.Key, r.Shown)
 	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key)
+		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, 0)
 	}
 }
 
-func (h *home) answerKey(to topology.Node, id uint64, key string) {
+func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: h.least(k)}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown)}
 	if k != nil && !k.top.Version.IsZero() {
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
