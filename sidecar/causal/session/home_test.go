@@ -204,3 +204,24 @@ func TestATokenOfASessionThatHasReadAtTheHome(t *testing.T) {
 		t.Errorf("it is resumed in another data center with %s", res.Err)
 	}
 }
+
+// A put of another level may go to another data center, while the home is away.
+func TestAnOwnWriteThatTheHomeDoesNotKnowIsReadAtLevelLocal(t *testing.T) {
+	r := newRig(t, snapshotReads)
+	r.completeUpTo(at(1000))
+	own := causal.Version{HLC: at(1500), Origin: version(1).Origin}
+	r.write("x", "mine", own)
+	id := r.start(Op{Kind: OpGet, Key: "x", Level: causal.Local})
+	home, elsewhere := r.asked()
+	r.replyHome(home, causal.HomeReply{Record: record(homeVersion(1400)), From: at(950)})
+	r.replyGet(elsewhere, causal.GetReply{Record: record(homeVersion(900)), Status: causal.Stable, Ring: near})
+	if res := r.mustResult(id); res.Record.Version != own || string(res.Record.Value.Data) != "mine" {
+		t.Errorf("the answer is %+v", res)
+	}
+	id = r.start(Op{Kind: OpGet, Key: "x", Level: causal.Local})
+	home, _ = r.asked()
+	r.replyHome(home, causal.HomeReply{Record: record(homeVersion(1600))})
+	if res := r.mustResult(id); res.Record.Version != homeVersion(1600) {
+		t.Errorf("what is newer at the home is answered with %+v", res)
+	}
+}
