@@ -140,8 +140,8 @@ func (h *home) carried(upTo causal.HLC) (deps []causal.Dep) {
 	return deps
 }
 
-// isCrowded reports whether too many writes of other origins are in flight for one that follows all that was accepted to
-// name them, beside others.
+// isCrowded reports whether too many writes of other origins are in flight for one that follows all that was accepted
+// to name them, beside others.
 func (h *home) isCrowded(others int) bool {
 	n := others
 	for _, w := range h.carriers {
@@ -296,8 +296,8 @@ func (h *home) isNewest(p *causal.Put) bool {
 	return p.From >= least
 }
 
-// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for a
-// moment: the log must hold what is above the mark, and is to hold little.
+// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for
+// a moment: the log must hold what is above the mark, and is to hold little.
 func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
 	switch {
 	case !h.enabled:
