@@ -142,7 +142,7 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 		prepare func(h *harness, v causal.Version, p *causal.Put) // v is the newest write of the key
 		want    causal.ErrCode
 	}{
-		"the newest":                 {func(*harness, causal.Version, *causal.Put) {}, causal.OK},
+		"the newest": {func(*harness, causal.Version, *causal.Put) {}, causal.OK},
 		"nothing, and it is written": {func(_ *harness, _ causal.Version, p *causal.Put) {
 			p.If = causal.Version{}
 		}, causal.ErrConflict},
