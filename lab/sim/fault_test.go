@@ -59,6 +59,8 @@ var scripted = map[causal.Fault]string{
 	causal.NearBound:            "near_copies.txt",
 	causal.NearMGetMixed:        "near_copies.txt",
 	causal.NearExcludedStay:     "near_copies.txt",
+
+	causal.HomeForgetsMark: "homes.txt",
 }
 
 // TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it

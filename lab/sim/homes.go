@@ -100,9 +100,21 @@ func (p *client) continueUpdate(r *session.Result) {
 }
 
 // checkDataCenters checks what level Local promises among the clients of a data center.
-func (w *World) checkDataCenters(h history.History) []string {
+func (w *World) checkDataCenters(h history.History) (found []string) {
+	violations, err := w.dataCenterViolations(h)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, v := range violations {
+		found = append(found, v.String())
+	}
+	return found
+}
+
+// dataCenterViolations returns where a history breaks what level Local promises among the clients of a data center.
+func (w *World) dataCenterViolations(h history.History) ([]history.Violation, error) {
 	if w.settings.Level != causal.Local {
-		return nil
+		return nil, nil
 	}
 	var local history.History
 	for i := range h {
@@ -112,13 +124,7 @@ func (w *World) checkDataCenters(h history.History) []string {
 	}
 	report, err := history.CheckDataCenters(local, history.DataCenterOptions{MaxViolations: 3, KeyTime: 2 * time.Second})
 	if err != nil {
-		return []string{err.Error()}
+		return nil, err
 	}
-	var found []string
-	for _, p := range []history.PromiseReport{report.Visibility, report.Exact} {
-		for _, v := range p.Violations {
-			found = append(found, v.String())
-		}
-	}
-	return found
+	return append(report.Visibility.Violations, report.Exact.Violations...), nil
 }

@@ -84,6 +84,8 @@ func (s *scenario) set(args []string) (string, error) {
 			}
 		case "left-out":
 			s.settings.LeftOut, err = strconv.Atoi(value)
+		case "home":
+			s.settings.Level = causal.Local
 		case "static":
 			s.settings.Binding = causal.Static
 		case "near":

@@ -181,10 +181,17 @@ func (s *scenario) showCache(name string) (string, error) {
 func (s *scenario) check([]string) (string, error) {
 	s.workload.resolveMissing()
 	report := history.Check(s.workload.history, history.Options{})
-	if report.OK() {
+	var kinds []string
+	violations, err := s.world.dataCenterViolations(s.workload.history)
+	if err != nil {
+		return "", err
+	}
+	for _, v := range violations {
+		kinds = append(kinds, string(v.Kind))
+	}
+	if report.OK() && len(kinds) == 0 {
 		return "causal+", nil
 	}
-	var kinds []string
 	for _, v := range report.Violations {
 		kinds = append(kinds, string(v.Kind))
 	}

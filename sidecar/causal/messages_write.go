@@ -37,8 +37,9 @@ type Put struct {
 func (p Put) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPut, From: from, To: to,
 		fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
-			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key, Record: Record{Value: p.Value, Version: p.If},
-			HLC: p.Floor, Deps: p.Deps, Local: p.Local, Foreign: p.Foreign, VersionOnly: p.Conditional, From: p.From}}
+			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key,
+			Record: Record{Value: p.Value, Version: p.If},
+			HLC:    p.Floor, Deps: p.Deps, Local: p.Local, Foreign: p.Foreign, VersionOnly: p.Conditional, From: p.From}}
 }
 
 // Put returns the content of a message of KindPut.

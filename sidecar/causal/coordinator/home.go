@@ -140,8 +140,8 @@ func (h *home) carried(upTo causal.HLC) (deps []causal.Dep) {
 	return deps
 }
 
-// isCrowded reports whether too many writes of other origins are in flight for one that follows all that was accepted to
-// name them, beside others.
+// isCrowded reports whether too many writes of other origins are in flight for one that follows all that was accepted
+// to name them, beside others.
 func (h *home) isCrowded(others int) bool {
 	n := others
 	for _, w := range h.carriers {
@@ -296,8 +296,8 @@ func (h *home) isNewest(p *causal.Put) bool {
 	return p.From >= least
 }
 
-// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for a
-// moment: the log must hold what is above the mark, and is to hold little.
+// completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for
+// a moment: the log must hold what is above the mark, and is to hold little.
 func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
 	switch {
 	case !h.enabled:
@@ -365,15 +365,15 @@ func (h *home) has(seen causal.HLC) bool {
 
 // answer answers a read.
 func (h *home) answer(to topology.Node, r *causal.HomeRead) {
-	h.answerKey(to, r.ID, r.Key)
+	h.answerKey(to, r.ID, r.Key, r.Shown)
 	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key)
+		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, 0)
 	}
 }
 
-func (h *home) answerKey(to topology.Node, id uint64, key string) {
+func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: h.least(k)}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown)}
 	if k != nil && !k.top.Version.IsZero() {
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {

@@ -142,8 +142,10 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 		prepare func(h *harness, v causal.Version, p *causal.Put) // v is the newest write of the key
 		want    causal.ErrCode
 	}{
-		"the newest":                 {func(*harness, causal.Version, *causal.Put) {}, causal.OK},
-		"nothing, and it is written": {func(_ *harness, _ causal.Version, p *causal.Put) { p.If = causal.Version{} }, causal.ErrConflict},
+		"the newest": {func(*harness, causal.Version, *causal.Put) {}, causal.OK},
+		"nothing, and it is written": {func(_ *harness, _ causal.Version, p *causal.Put) {
+			p.If = causal.Version{}
+		}, causal.ErrConflict},
 		"an older one": {func(_ *harness, v causal.Version, p *causal.Put) {
 			p.If = causal.Version{HLC: v.HLC - 1, Origin: originB}
 		}, causal.ErrConflict},

@@ -37,7 +37,12 @@ func (s *Sidecar) begin(now causal.Now, c *call) {
 
 // readsFromMemory carries out the fault LocalFromMemory.
 func (s *Sidecar) readsFromMemory(c *call) bool {
-	return s.cfg.Broken.Has(causal.LocalFromMemory) && c.session.own.newest[c.op.Key] != nil && !c.op.ForUpdate
+	w := c.session.own.newest[c.op.Key]
+	if !s.cfg.Broken.Has(causal.LocalFromMemory) || w == nil || w.evicted || w.complete || c.op.ForUpdate {
+		return false
+	}
+	own := w.record()
+	return keystate.Hides(&own, max(c.session.seen, c.session.local))
 }
 
 func (s *Sidecar) countGet(c *call) {
@@ -297,8 +302,8 @@ func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
 		from = c.home.from
 	}
 	s.finish(c,
-		Result{Record: rec, From: from, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r), Status: found.status,
-			Ring: r.Ring}})
+		Result{Record: rec, From: from, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r),
+			Status: found.status, Ring: r.Ring}})
 }
 
 // retryFound is retryLater for what was found, which is then looked for again.

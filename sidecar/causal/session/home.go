@@ -46,6 +46,9 @@ func (s *Sidecar) homeOrigin() topology.Origin { return s.cfg.Topology.OriginOf(
 // startAtHome starts a get at the home, and elsewhere.
 func (s *Sidecar) startAtHome(now causal.Now, c *call) {
 	c.home = &homeRead{retryAt: causal.Never}
+	if w := c.session.own.newest[c.op.Key]; w != nil && w.version.Origin != s.homeOrigin() {
+		c.own = w // a coordinator of another data center has it: the home does not, and a ring may not
+	}
 	s.askHome(now, c)
 	s.sendGet(now, c)
 }
@@ -104,7 +107,8 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	}
 	top := &h.reply.Record
 	isWritten := top.Version.Written()
-	if isWritten && !h.reply.Complete && top.Version.HLC > max(c.session.seen, h.must) {
+	isNewest := isWritten && (c.own == nil || c.own.version.Less(top.Version)) // but for what is elsewhere
+	if isNewest && !h.reply.Complete && top.Version.HLC > max(c.session.seen, h.must) {
 		s.answerFromHome(now, c) // what is elsewhere may be newer, but nobody of the session's past has seen it
 		return
 	}
@@ -116,7 +120,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 		return
 	}
 	found := h.found
-	if isWritten && !keystate.Newer(&found.Record, top) {
+	if isNewest && !keystate.Newer(&found.Record, top) {
 		s.answerFromHome(now, c)
 		return
 	}
