@@ -62,6 +62,7 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || has(self.id) && self.id == oldSelf.id",message="spec.id: cannot be changed or removed, because the certificates of all parts carry it; restore it"
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centers cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
+// +kubebuilder:validation:XValidation:rule="!has(self.session) || !has(self.session.scope) || self.session.scope != 'DataCenter' || self.dataCenters.all(d, !has(d.coordinators) || !has(d.coordinators.replicas) || d.coordinators.replicas == 1)",message="spec.session.scope: DataCenter needs one coordinator in each data center, which may have several members; set coordinators.replicas to 1"
 // +kubebuilder:validation:XValidation:rule="self.rings.size() > 1 || !self.dataCenters.exists(d, has(d.exclusions))",message="spec.dataCenters: exclusions needs several rings, because nobody else has the data of the only one; remove it"
 // +kubebuilder:validation:XValidation:rule="self.rings.size() == 1 || [self.dataCenters.filter(d, has(d.exclusions) && oldSelf.dataCenters.exists(o, o.name == d.name && (!has(o.exclusions) || d.exclusions > o.exclusions))).map(d, d.name)].exists(raised, self.rings.exists(r, !r.dataCenters.exists(n, n in raised)))",message="spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some data; leave one ring as it is"
 // +kubebuilder:validation:XValidation:rule="self.rings.filter(r, r.dataCenters.exists(n, self.dataCenters.exists(d, d.name == n && has(d.keepsData)))).size() <= 1",message="spec.dataCenters: keepsData is set in several rings, whose data would differ for good; set it in one ring, from which the others copy"
@@ -224,8 +225,10 @@ type Ring struct {
 
 // Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections to a pod's sidecar share one session) or Connection (each connection is a session).
-	// Pods without a sidecar always have one session per connection.
+	// Scope is Pod (all connections to a pod's sidecar share one session), Connection (each connection is a session), or
+	// DataCenter (as Pod, and all clients of a data center see at once what any of them has written, and their
+	// read-modify-write commands are exact among each other). Pods without a sidecar always have one session per
+	// connection. With DataCenter, each data center has one coordinator, and reads are Snapshot.
 	//
 	// +optional
 	// +kubebuilder:default=Pod
@@ -306,7 +309,7 @@ type Access struct {
 type Binding string
 
 // Scope is what shares one session.
-// +kubebuilder:validation:Enum=Pod;Connection
+// +kubebuilder:validation:Enum=Pod;Connection;DataCenter
 type Scope string
 
 // Reads is which versions reads return.
@@ -337,6 +340,7 @@ const (
 
 	ScopePod        Scope = "Pod"
 	ScopeConnection Scope = "Connection"
+	ScopeDataCenter Scope = "DataCenter"
 
 	ReadsLatest   Reads = "Latest"
 	ReadsSnapshot Reads = "Snapshot"

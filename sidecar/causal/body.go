@@ -114,8 +114,9 @@ var bodies = [NumKinds]struct {
 	KindScan:          {3, func() Body { return &Scan{} }},
 	KindScanReply:     {3, func() Body { return &ScanReply{} }},
 
-	KindHomeRead:  {3, func() Body { return &HomeRead{} }},
-	KindHomeReply: {3, func() Body { return &HomeReply{} }},
+	// Processes of before link protocol 3 do not know these kinds, and ignore them.
+	KindHomeRead:  {1, func() Body { return &HomeRead{} }},
+	KindHomeReply: {1, func() Body { return &HomeReply{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

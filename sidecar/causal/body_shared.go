@@ -40,9 +40,6 @@ const (
 	sharedRanges    // of keys, as the data of the record's value
 )
 
-// lastShared is the last kind that was in Fields. A process of before knows no later one, and ignores it.
-const lastShared = KindAdoptState
-
 // Shared is the content of a message of any kind, as it was before some kinds had bodies.
 type Shared struct {
 	Fields
@@ -57,7 +54,7 @@ type Former struct {
 
 // Shared returns the content of m as it was before its kind had a body.
 func (m *Message) Shared() Shared {
-	if m.body == nil || m.Kind > lastShared {
+	if m.body == nil || bodies[m.Kind].since <= 1 {
 		return Shared{Fields: m.fields}
 	}
 	s := sharedFields{of: &Shared{Fields: Fields{Exclusions: m.fields.Exclusions}}}
@@ -67,7 +64,7 @@ func (m *Message) Shared() Shared {
 
 // MakeBody gives m a body if its kind has one and it has none: its content is in Fields, and former.
 func (m *Message) MakeBody(former Former) {
-	if m.body != nil || !hasBody(m.Kind) || m.Kind > lastShared {
+	if m.body != nil || !hasBody(m.Kind) || bodies[m.Kind].since <= 1 {
 		return
 	}
 	b, s := NewBody(m.Kind), sharedFields{of: &Shared{m.fields, former}, toBody: true}

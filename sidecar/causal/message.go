@@ -188,7 +188,7 @@ type Fields struct {
 	Cut      HLC
 	Local    HLC
 	Foreign  HLC
-	From     HLC
+	ReadFrom HLC
 	Duration int64 // nanoseconds
 
 	Key      string

@@ -39,7 +39,8 @@ func (p Put) Message(from, to topology.Node) Message {
 		fields: Fields{ID: p.ID, Session: p.Session, Epoch: p.Leadership.Epoch, Hash: p.Leadership.Life, Seq: p.Seq,
 			Duration: int64(p.Unanswered), Clean: p.Resent, Cut: p.Since, Key: p.Key,
 			Record: Record{Value: p.Value, Version: p.If},
-			HLC:    p.Floor, Deps: p.Deps, Local: p.Local, Foreign: p.Foreign, VersionOnly: p.Conditional, From: p.From}}
+			HLC:    p.Floor, Deps: p.Deps, Local: p.Local, Foreign: p.Foreign, VersionOnly: p.Conditional,
+			ReadFrom: p.From}}
 }
 
 // Put returns the content of a message of KindPut.
@@ -48,7 +49,7 @@ func (m *Message) Put() Put {
 	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq,
 		Unanswered: uint64(f.Duration),
 		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps, Local: f.Local,
-		Foreign: f.Foreign, Conditional: f.VersionOnly, If: f.Record.Version, From: f.From}
+		Foreign: f.Foreign, Conditional: f.VersionOnly, If: f.Record.Version, From: f.ReadFrom}
 }
 
 // PutReply answers a Put once the log holds it, or refuses it.

@@ -62,7 +62,7 @@ const MaxLease = time.Hour
 type kindRules struct {
 	Status, Err, Ring, Clean, Hit, VersionOnly, Older, Map rule
 	ID, Session, Seq, Epoch, Hash, HLC, Cut, Duration      rule
-	Local, Foreign, From                                   rule
+	Local, Foreign, ReadFrom                               rule
 	Key, Record, Deps, Versions, Vectors                   rule
 }
 
@@ -83,7 +83,7 @@ var rules = [NumKinds]kindRules{
 	KindPut: {ID: anything, Session: anything, Epoch: anything, Hash: anything, Seq: counter, Duration: anything,
 		Clean: anything, Cut: anything, Key: anything,
 		Record: readable, HLC: anything, Deps: dependencies,
-		VersionOnly: anything, Local: anything, Foreign: anything, From: anything},
+		VersionOnly: anything, Local: anything, Foreign: anything, ReadFrom: anything},
 	KindPutReply: {ID: anything, Session: anything, Record: writtenOrNone, Err: knownErr, Clean: anything},
 	KindComplete: {Session: anything, Versions: versions},
 	KindPutAfter: {Key: anything, Record: written, Deps: dependencies, Hash: depCount, Seq: laneCount, ID: metLaneCount,

@@ -46,14 +46,22 @@ const (
 	socketFile = socketDir + "/redis.sock"
 )
 
+// sessions returns the configuration of sessions. With scope DataCenter, reads are what that needs.
+func sessions(s v1alpha1.Session) contract.Session {
+	c := contract.Session{Scope: contract.Scope(s.Scope), Reads: string(s.Reads)}
+	if s.Scope == v1alpha1.ScopeDataCenter {
+		c.Reads = ""
+	}
+	return c
+}
+
 // configMap holds the configuration file of a data center's parts, that of the fronts in its coordinators' pods, and
 // that of sidecars. A front serves many clients, which must not share a session, so each connection has one of its own.
 // Running parts apply changes of addresses and counts (contract.AppliesLive).
 func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) {
 	c := contract.Config{
 		DataCenter: dc.Name, Topology: &b.layout, Addresses: b.addresses(dc, edge.PortEgressParts),
-		Session: contract.Session{Scope: contract.Scope(b.spec.Session.Scope),
-			Reads: string(b.spec.Session.Reads)},
+		Session: sessions(b.spec.Session),
 		Binding: string(b.spec.Binding), Log: contract.Log{Format: contract.LogJSON},
 	}
 	trust := configDir + "/" + TrustFile
@@ -64,7 +72,9 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt",
 		Key:   sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
-	front.Session.Scope = contract.ScopeConnection
+	if front.Session.PerConnection = true; front.Session.Scope != contract.ScopeDataCenter {
+		front.Session.Scope = contract.ScopeConnection
+	}
 	front.NearCopies, sidecar.NearCopies = nearCopies(b.spec), nearCopies(b.spec)
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc),

@@ -135,6 +135,14 @@ func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 			in.Store.Namespace); got.Session.Scope != contract.ScopeConnection {
 			t.Errorf("the front has scope %s; its clients must not share a session", got.Session.Scope)
 		}
+		if c.file == "one.yaml" {
+			in.Store.Spec.Session.Scope = v1alpha1.ScopeDataCenter
+			local := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc), "")
+			got := local.load("front.yaml", topology.Sidecar, contract.RoleSidecar, in.Store.Namespace)
+			if s := got.Session; s.Scope != contract.ScopeDataCenter || !s.PerConnection || s.Reads != "Snapshot" {
+				t.Errorf("with scope DataCenter the front has the sessions %+v", s)
+			}
+		}
 		injected := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc),
 			c.dc)
 		injected.load(filepath.Join(c.dc, plan.SidecarFile), topology.Sidecar, contract.RoleSidecar, in.Store.Namespace)

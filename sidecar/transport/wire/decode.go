@@ -199,7 +199,7 @@ func (c *cursor) small(f *causal.Fields) {
 	case fForeign:
 		f.Foreign = causal.HLC(c.fixed())
 	case fReadFrom:
-		f.From = causal.HLC(c.fixed())
+		f.ReadFrom = causal.HLC(c.fixed())
 	case fCut:
 		f.Cut = causal.HLC(c.fixed())
 	case fDuration:

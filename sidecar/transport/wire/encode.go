@@ -120,7 +120,7 @@ func appendFields(dst []byte, f *causal.Fields) []byte {
 	dst = appendUint(dst, fMap, uint64(f.Map))
 	dst = appendFixed(dst, fLocal, uint64(f.Local))
 	dst = appendFixed(dst, fForeign, uint64(f.Foreign))
-	return appendFixed(dst, fReadFrom, uint64(f.From))
+	return appendFixed(dst, fReadFrom, uint64(f.ReadFrom))
 }
 
 func appendFormer(dst []byte, f *causal.Former) []byte {
