@@ -31,6 +31,10 @@ type disk struct {
 	hungSince, hungUntil int64 // the storage does nothing meanwhile
 	lag                  int64 // added to the latency of tasks of a member until lagUntil
 	lagUntil             int64
+	// Of a member of a shard: until when the storage has no room for changes, and until when it fails, with a problem.
+	fullUntil, brokenUntil int64
+	problem                process.Problem
+	lost                   bool // it has lost data, and says so with each request until that is noted
 	// service is what each request to the storage takes, one after the other; 0: requests do not wait for each other.
 	service, busyUntil int64
 

@@ -103,6 +103,8 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	NearCut: (*faultInjector).nearCut, NearLag: (*faultInjector).nearLag, NearGrant: (*faultInjector).nearGrant,
 	CacheRestart: (*faultInjector).restartCache,
 	Exclude:      (*faultInjector).excludeDC, DamagedTwice: (*faultInjector).damageShards,
+	FullStorage: (*faultInjector).fillStorage, GoneStorage: (*faultInjector).refuseStorage,
+	LossFound: (*faultInjector).findLoss,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -461,7 +463,7 @@ func (c *faultInjector) heal() {
 		c.w.restart(n)
 		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
-			n.disk.slowUntil, n.disk.hungUntil, n.disk.lagUntil = 0, 0, 0
+			n.disk.slowUntil, n.disk.hungUntil, n.disk.lagUntil, n.disk.fullUntil, n.disk.brokenUntil = 0, 0, 0, 0, 0
 		}
 	}
 }

@@ -81,6 +81,9 @@ const (
 	Divide
 	DamagedTwice // the storages of the shards of all rings that have a slot are damaged
 	PutLoss      // a put, or the answer to one, is lost on a link that stays up
+	FullStorage  // the storages of one or all members of a shard have no room for seconds
+	GoneStorage  // the storage of a member of a shard refuses, or fails, everything for seconds
+	LossFound    // the storage of a member of a shard has lost data, and says so while it is used
 	injectedFaultEnd
 )
 
@@ -93,7 +96,7 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying",
 	"hung-storage", "log-given-up", "shard-lost", "old-storage", "silence", "members-lost", "volume-returned",
 	"near-cut", "near-lag",
-	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss"}
+	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss", "full-storage", "gone-storage", "loss-found"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

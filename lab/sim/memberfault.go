@@ -120,6 +120,45 @@ func (c *faultInjector) hangStorage(duration int64) {
 	n.disk.hungSince, n.disk.hungUntil = c.w.now, c.w.now+int64(time.Second)+2*duration
 }
 
+// fillStorage makes the storage of a member, or those of all members of its shard, full for some seconds.
+func (c *faultInjector) fillStorage(duration int64) {
+	if len(c.shardMembers) == 0 {
+		return
+	}
+	n := c.anyOf(c.shardMembers)
+	full := []*node{n}
+	if c.w.rng.IntN(2) == 0 {
+		full = c.membersOf(n)
+	}
+	c.w.countFault(FullStorage)
+	for _, m := range full {
+		m.disk.fullUntil = c.w.now + int64(time.Second) + duration
+	}
+}
+
+// refuseStorage makes the storage of a member refuse connections, or fail, for some seconds.
+func (c *faultInjector) refuseStorage(duration int64) {
+	if len(c.shardMembers) == 0 {
+		return
+	}
+	d := c.anyOf(c.shardMembers).disk
+	c.w.countFault(GoneStorage)
+	d.problem, d.brokenUntil = process.NoProblem, c.w.now+2*duration
+	if c.w.rng.IntN(2) == 0 {
+		d.problem = process.IsGone
+	}
+}
+
+// findLoss makes the storage of a member lose some keys, and say so while it is used, if another member has them.
+func (c *faultInjector) findLoss(int64) {
+	n := c.anyMember()
+	if n.id.Part != topology.Middleman || !n.isUp() || n.disk.marker.Volume == 0 || !c.mayLose(n) {
+		return
+	}
+	c.w.countFault(LossFound)
+	n.disk.loseSome(c.w.rng)
+}
+
 // crashApplying makes the storages of a shard's members slow, so that they lag behind the logs, and crashes the one
 // that serves, another one, or both.
 func (c *faultInjector) crashApplying(duration int64) {

@@ -315,6 +315,7 @@ func shards(p *runPlan, rng *rand.Rand) {
 	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
 	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
 	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3,
+		FullStorage: 2, GoneStorage: 2, LossFound: 2,
 		CrashStaged: 3, CrashUnheard: 1,
 		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1,
 		Slow: 1, Cut: 1}
@@ -323,7 +324,7 @@ func shards(p *runPlan, rng *rand.Rand) {
 		p.shape.shardMembers, p.set.ShardRegister, p.shape.perRing = intRange{2, 3}, true, intRange{1, 1}
 		p.thinkTime, p.faultEvery, p.mix.del = ms(2, 20, rng), ms(100, 800, rng), 10+rng.IntN(20)
 		p.faults = faultWeights{Crash: 2, CrashApplying: 5, LeaveApplying: 3, MemberWipe: 3, MemberCut: 1,
-			HungStorage: 1}
+			HungStorage: 1, FullStorage: 1, GoneStorage: 1, LossFound: 1}
 	case 2:
 		p.scaleEvery = ms(300, 2000, rng)
 		p.set.Lease = ms(600, 1800, rng)

@@ -18,8 +18,9 @@ import (
 //	show copies              what differs between the storages of the members that are up
 //	lose-log NODE            gives a node that is down an empty log
 //	lose-storage NODE        gives a node that is down an empty storage
-//	lag-storage NODE D       each change of its storage takes that much longer
-//	hand-over NODE           another member is to serve, as before a stop
+//	full-storage NODE D      its storage has no room for that long
+//	gone-storage NODE D      its storage refuses everything for that long
+//	find-loss NODE           its storage loses all keys, and says so while it is used
 //	cut-register NODE D      the register cannot be reached by the node for that long
 func init() {
 	verbs["await-served"] = (*scenario).awaitServed
@@ -35,27 +36,23 @@ func init() {
 	verbs["lose-storage"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.loseStorage() })
 	}
-	verbs["lag-storage"] = func(s *scenario, args []string) (string, error) {
-		d, err := time.ParseDuration(args[1])
-		if err != nil {
-			return "", err
-		}
-		return s.each(args[:1], func(n *node) { n.disk.lag, n.disk.lagUntil = int64(d), s.world.now+int64(time.Hour) })
-	}
-	verbs["hand-over"] = func(s *scenario, args []string) (string, error) {
-		return s.each(args, func(n *node) {
-			if m, ok := n.m.(*process.Member); ok {
-				m.HandOver(s.world.clock(n))
-				s.world.flush(n)
+	until := func(set func(n *node, until int64)) func(*scenario, []string) (string, error) {
+		return func(s *scenario, args []string) (string, error) {
+			d, err := time.ParseDuration(args[1])
+			if err != nil {
+				return "", err
 			}
-		})
-	}
-	verbs["cut-register"] = func(s *scenario, args []string) (string, error) {
-		d, err := time.ParseDuration(args[1])
-		if err != nil {
-			return "", err
+			return s.each(args[:1], func(n *node) { set(n, s.world.now+int64(d)) })
 		}
-		return s.each(args[:1], func(n *node) { n.registerCutTill = s.world.now + int64(d) })
+	}
+	verbs["full-storage"] = until(func(n *node, at int64) { n.disk.fullUntil = at })
+	verbs["gone-storage"] = until(func(n *node, at int64) { n.disk.brokenUntil, n.disk.problem = at, process.IsGone })
+	verbs["cut-register"] = until(func(n *node, at int64) { n.registerCutTill = at })
+	verbs["find-loss"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) {
+			n.disk.lost = true
+			clear(n.disk.records)
+		})
 	}
 }
 

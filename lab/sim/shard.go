@@ -186,8 +186,15 @@ func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
 	d := n.disk
 	switch e.Kind {
 	case process.EffectTask:
+		if r = w.refusal(d, e.Task.Kind == member.TaskApply || e.Task.Kind == member.TaskWrite); r.Err != nil {
+			d.task = nil
+			return r
+		}
 		return w.runTask(n, e.Task)
 	case process.EffectPing:
+		return w.refusal(d, true)
+	case process.EffectLoss:
+		d.marker, d.lost = e.Task.Marker, false
 		return r
 	}
 	failed := w.storageFails()
@@ -214,6 +221,22 @@ func (w *World) effect(n *node, e *process.Effect) (r process.EffectResult) {
 		return process.EffectResult{Err: errStorage}
 	}
 	r.Position = d.position()
+	return r
+}
+
+// refusal returns how a storage refuses a request; no error: it does not.
+func (w *World) refusal(d *disk, grows bool) (r process.EffectResult) {
+	switch {
+	case d.lost:
+		r.Problem = process.HasLost
+	case w.now < d.brokenUntil:
+		r.Problem = d.problem
+	case w.now < d.fullUntil && grows:
+		r.Problem = process.IsFull
+	default:
+		return r
+	}
+	r.Err = errStorage
 	return r
 }
 

@@ -175,6 +175,16 @@ func (d *disk) loseLog() {
 // loseStorage makes the storage of a member an empty one.
 func (d *disk) loseStorage() { d.content = newContent() }
 
+// loseSome makes the storage of a member lose some keys, and say so with the next request.
+func (d *disk) loseSome(rng *rand.Rand) {
+	d.lost, d.before = true, nil
+	for _, key := range slices.Sorted(maps.Keys(d.records)) {
+		if rng.IntN(2) == 0 {
+			delete(d.records, key)
+		}
+	}
+}
+
 // crashTask decides whether the storage keeps what it was asked for and has not acknowledged.
 func (d *disk) crashTask(rng *rand.Rand, none bool) {
 	if d.before != nil && (none || rng.IntN(2) == 0) {

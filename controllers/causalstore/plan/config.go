@@ -72,7 +72,9 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	sidecar.TLS = &contract.LinkTLS{Cert: sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".crt",
 		Key:   sidecarTLSDir(dc.Name) + "/" + SidecarCertificate + ".key",
 		Trust: SidecarConfigDir(dc.Name) + "/" + TrustFile}
-	if front.Session.PerConnection = true; front.Session.Scope != contract.ScopeDataCenter {
+	if front.Session.Scope == contract.ScopeDataCenter {
+		front.Session.PerConnection = true
+	} else {
 		front.Session.Scope = contract.ScopeConnection
 	}
 	front.NearCopies, sidecar.NearCopies = nearCopies(b.spec), nearCopies(b.spec)
