@@ -225,8 +225,8 @@ type Ring struct {
 
 // Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections to a pod's sidecar share one session), Connection (each connection is a session), or
-	// DataCenter (as Pod, and all clients of a data center see at once what any of them has written, and their
+	// Scope is Pod (all connections to a pod's sidecar share one session), Connection (each connection is a session),
+	// or DataCenter (as Pod, and all clients of a data center see at once what any of them has written, and their
 	// read-modify-write commands are exact among each other). Pods without a sidecar always have one session per
 	// connection. With DataCenter, each data center has one coordinator, and reads are Snapshot.
 	//

@@ -50,8 +50,8 @@ func (c *CausalStore) Validate() []string {
 	p.require(s.Session.Scope != ScopeDataCenter || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool {
 		return d.Coordinators.Replicas != 1
 	}),
-		"spec.session.scope: DataCenter needs one coordinator in each data center, which may have several members; set "+
-			"coordinators.replicas to 1")
+		"spec.session.scope: DataCenter needs one coordinator in each data center, which may have several "+
+			"members; set coordinators.replicas to 1")
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)

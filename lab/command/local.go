@@ -86,8 +86,9 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "",
 		"directory for all data; a later start with it continues there (default a temporary directory)")
-	fs.StringVar(&f.scope, "session-scope", "pod", "scope of a session: pod (all connections to a port), connection, or datacenter "+
-		"(as pod, and all ports of a data center see at once what one has written)")
+	fs.StringVar(&f.scope, "session-scope", "pod",
+		"scope of a session: pod (all connections to a port), connection, or datacenter "+
+			"(as pod, and all ports of a data center see at once what one has written)")
 	fs.StringVar(&f.reads, "reads", "latest",
 		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
 	fs.StringVar(&f.binding, "binding", "dynamic",
@@ -137,8 +138,8 @@ func (f *localFlags) options() (local.Options, error) {
 	if o.Scope == node.ScopeDataCenter {
 		for i := range o.Topology.DCs {
 			if n := o.Topology.DCs[i].Coordinators; n != 1 {
-				return o, fmt.Errorf("--session-scope datacenter: %s has %d coordinators in the topology; give it one, which "+
-					"can have members", o.Topology.DCs[i].Name, n)
+				return o, fmt.Errorf("--session-scope datacenter: %s has %d coordinators in the topology; give it "+
+					"one, which can have members", o.Topology.DCs[i].Name, n)
 			}
 		}
 	}

@@ -21,7 +21,8 @@ func homes(p *runPlan, rng *rand.Rand) {
 		update: 10 + rng.IntN(20)}
 	p.thinkTime, p.length = ms(2, 60, rng), ms(2000, 5000, rng)
 	p.faultEvery = ms(50, 700, rng)
-	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2, SlowDisk: 2, Slow: 2,
+	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2,
+		SlowDisk: 2, Slow: 2,
 		ClockJump: 2, CacheCut: 1}
 	switch rng.IntN(4) {
 	case 0:
@@ -122,7 +123,8 @@ func (w *World) dataCenterViolations(h history.History) ([]history.Violation, er
 			local = append(local, h[i])
 		}
 	}
-	report, err := history.CheckDataCenters(local, history.DataCenterOptions{MaxViolations: 3, KeyTime: 2 * time.Second})
+	report, err := history.CheckDataCenters(local,
+		history.DataCenterOptions{MaxViolations: 3, KeyTime: 2 * time.Second})
 	if err != nil {
 		return nil, err
 	}

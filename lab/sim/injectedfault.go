@@ -96,7 +96,8 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"cut-joiner", "member-cut", "member-wipe", "log-lost", "storage-lost", "crash-applying", "leave-applying",
 	"hung-storage", "log-given-up", "shard-lost", "old-storage", "silence", "members-lost", "volume-returned",
 	"near-cut", "near-lag",
-	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss", "full-storage", "gone-storage", "loss-found"}
+	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss", "full-storage", "gone-storage",
+	"loss-found"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

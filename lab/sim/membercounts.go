@@ -21,6 +21,7 @@ func (c *MemberCounts) Add(others *MemberCounts) {
 }
 
 func (c MemberCounts) String() string {
-	return fmt.Sprintf("%d sessions, %d failovers, %d copies, %d resets, %d failures", c.Sessions, c.Failovers, c.Copies,
+	return fmt.Sprintf("%d sessions, %d failovers, %d copies, %d resets, %d failures", c.Sessions,
+		c.Failovers, c.Copies,
 		c.Resets, c.Failures)
 }

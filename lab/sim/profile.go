@@ -130,7 +130,8 @@ var profiles = []Profile{
 			"one side count", exclusions, nil},
 	{"tallies", "values that merge, in the situations of all profiles whose keys are registers", tallies, nil},
 	{"homes",
-		"several sidecars in each data center write and count up the same keys, which are to be as in one Redis there, " +
+		"several sidecars in each data center write and count up the same keys, which are to be as in one " +
+			"Redis there, " +
 			"while nodes crash, members fail over and messages are late", homes, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +

@@ -23,8 +23,8 @@ const (
 	// Newest is Latest of several keys too: what a ring has, past all copies. Commands that write what follows from
 	// what they have read use it, whatever level the session has.
 	Newest
-	// Local reads the newest version that any client of the data center has written or was shown, at the key's home, and
-	// beside it what Snapshot reads. A put follows all that was read there.
+	// Local reads the newest version that any client of the data center has written or was shown, at the key's home,
+	// and beside it what Snapshot reads. A put follows all that was read there.
 	Local
 
 	levelCount

@@ -11,7 +11,8 @@ type HomeRead struct {
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.
 	Seen HLC
-	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from elsewhere.
+	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from
+	// elsewhere.
 	Shown HLC
 	// ForUpdate asks to wait until no write of Key is under way.
 	ForUpdate bool

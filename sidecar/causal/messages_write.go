@@ -48,7 +48,8 @@ func (m *Message) Put() Put {
 	f := &m.fields
 	return Put{ID: f.ID, Session: f.Session, Leadership: Leadership{f.Epoch, f.Hash}, Seq: f.Seq,
 		Unanswered: uint64(f.Duration),
-		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps, Local: f.Local,
+		Resent:     f.Clean, Since: f.Cut, Key: f.Key, Value: f.Record.Value, Floor: f.HLC, Deps: f.Deps,
+		Local:   f.Local,
 		Foreign: f.Foreign, Conditional: f.VersionOnly, If: f.Record.Version, From: f.ReadFrom}
 }
 

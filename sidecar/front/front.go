@@ -56,9 +56,9 @@ type Session interface {
 	// called: others may read them, but not write. Keys may be in any order and may repeat. Lock must not deadlock.
 	// Until unlock, this session reads the newest values.
 	Lock(keys ...string) (unlock func())
-	// IsExact reports whether a write inside Lock or Isolate, of a key that was read there with Get, fails with Conflict
-	// if any client of the data center has written the key since. Then Lock does not keep others of the data center from
-	// writing: whoever gets a Conflict reads again.
+	// IsExact reports whether a write inside Lock or Isolate, of a key that was read there with Get, fails with
+	// Conflict if any client of the data center has written the key since. Then Lock does not keep others of the data
+	// center from writing: whoever gets a Conflict reads again.
 	IsExact() bool
 	// Isolate is Lock for transactions: others cannot read the keys either.
 	Isolate(keys ...string) (release func())

@@ -428,8 +428,9 @@ func (s *Settings) checkScope(p *problems) {
 	}
 	dc := &s.Topology.DCs[s.Self.DC]
 	if dc.Coordinators != 1 {
-		p.add("session.scope", "DataCenter given, and %s has %d coordinators in the topology; give it one, which can have "+
-			"members", dc.Name, dc.Coordinators)
+		p.add("session.scope",
+			"DataCenter given, and %s has %d coordinators in the topology; give it one, which can have "+
+				"members", dc.Name, dc.Coordinators)
 	}
 }
 

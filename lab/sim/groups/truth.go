@@ -21,7 +21,8 @@ func (w *world) checkDurable(h *host, records []group.Positioned) {
 			if d := other.disk; other.id() == id && !d.damaged && !d.lost {
 				for _, r := range records {
 					if !d.has(r) {
-						w.violate("%s committed %q at position %d, which is not durable on %s", h.id(), r.Data, r.Position, id)
+						w.violate("%s committed %q at position %d, which is not durable on %s", h.id(), r.Data,
+							r.Position, id)
 						return
 					}
 				}
@@ -95,5 +96,5 @@ func (h *host) at(mono int64) int64 { return int64(float64(mono-h.bootedAt()) / 
 // bootedAt is what the clock of a host had at the beginning of the world. It is another one for each start of the
 // process: no time of one process means anything to another.
 func (h *host) bootedAt() int64 {
-	return int64(1+(int64(h.name[0])*7919+int64(h.instance)*104729)%5000) * 1e9
+	return (1 + (int64(h.name[0])*7919+int64(h.instance)*104729)%5000) * 1e9
 }

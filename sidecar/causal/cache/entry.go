@@ -52,8 +52,8 @@ func (c *Cache) Copies(now causal.Now, key string) (versions []causal.Version) {
 	return versions
 }
 
-// AnswersWithout returns a version that the cache would give to a reader of a key whose cut has the write v, although it
-// is older than that; false: there is none. The simulator asks.
+// AnswersWithout returns a version that the cache would give to a reader of a key whose cut has the write v, although
+// it is older than that; false: there is none. The simulator asks.
 func (c *Cache) AnswersWithout(now causal.Now, key string, v causal.Version) (causal.Version, bool) {
 	for e, _ := c.entries.Peek(topology.Hash(key)); e != nil; e = e.older {
 		if e.key == key && e.isValid(now) && !c.awaitsCompletion(e) && e.Lacks(v) {

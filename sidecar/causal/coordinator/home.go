@@ -69,8 +69,8 @@ const (
 	homeLag = 500 * time.Millisecond
 	// maxHomeShare is the share of Config.MaxBytes that complete writes may take at the home.
 	maxHomeShare = 4
-	// maxHomeWaits bounds the reads that wait until no write of their key is under way, and a quarter of it those of one
-	// identity.
+	// maxHomeWaits bounds the reads that wait until no write of their key is under way, and a quarter of it those of
+	// one identity.
 	maxHomeWaits = 1 << 14
 	// maxHomeKeys bounds the keys of one read.
 	maxHomeKeys = 1 << 12

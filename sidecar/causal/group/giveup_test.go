@@ -289,7 +289,8 @@ func TestAGroupIsGivenUpByItselfOnlyIfAllVolumesAreNew(t *testing.T) {
 	} {
 		g := &Group{opts: DefaultOptions(self), self: self, lost: true, desired: Desired{Names: []string{"p", "q"}}}
 		// R is a member, and is not to be one any more
-		g.state.Config = Config{Group: 7, Epoch: 3, Members: []ID{{"p", 71}, {"q", 72}, {"r", 73}}, Primary: ID{"r", 73}}
+		g.state.Config = Config{Group: 7, Epoch: 3, Members: []ID{{"p", 71}, {"q", 72}, {"r", 73}},
+			Primary: ID{"r", 73}}
 		g.answers = []answer{{ID{"q", 2}, &Answer{Blank: true}}, {ID{"r", 3}, &Answer{Blank: true}}}
 		c.change(g)
 		if got := g.hasOnlyNewVolumes(); got != c.want {

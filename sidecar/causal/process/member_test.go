@@ -211,7 +211,7 @@ func TestAShardWhoseStorageHasLostDataMarksThatAndFails(t *testing.T) {
 	r.write(put("k", 3))
 	e := r.p.Effects(nil)[0]
 	r.p.Done(r.now, e.ID, EffectResult{Err: errBroken, Problem: HasLost})
-	if r.settle(); r.p.Failure() != errBroken || r.marks.Loss != shard.LossFound {
+	if r.settle(); !errors.Is(r.p.Failure(), errBroken) || r.marks.Loss != shard.LossFound {
 		t.Errorf("%q; the loss is %d, and it fails with %v", r.log, r.marks.Loss, r.p.Failure())
 	}
 }

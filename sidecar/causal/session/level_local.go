@@ -4,9 +4,9 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 
 func init() { register(causal.Local, local{}) }
 
-// local reads the newest version that the home of the key knows, or what snapshot reads if that is newer (PROTOCOL HOM).
-// So a session sees at once what any other one of the data center has written. Several keys are read at the home at one
-// time, and then elsewhere what these follow.
+// local reads the newest version that the home of the key knows, or what snapshot reads if that is newer (PROTOCOL
+// HOM). So a session sees at once what any other one of the data center has written. Several keys are read at the home
+// at one time, and then elsewhere what these follow.
 type local struct{ snapshot }
 
 func (local) asksHome() bool { return true }

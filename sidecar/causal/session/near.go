@@ -10,7 +10,8 @@ import (
 // valid until the machine gets an input, and its value for ever; neither may be changed.
 func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, of causal.Level) (*causal.Record, bool) {
 	ss, l := s.sessions[id], s.levelOf(of)
-	if ss == nil || l.asksHome() || s.cfg.MaxNearBytes == 0 || ss.own.newest[string(key)] != nil || s.lateReplies != nil {
+	if ss == nil || l.asksHome() || s.cfg.MaxNearBytes == 0 || ss.own.newest[string(key)] != nil ||
+		s.lateReplies != nil {
 		return nil, false
 	}
 	if _, copies := l.sources(s, ss); !copies && !s.cfg.Broken.Has(causal.NearBound) {

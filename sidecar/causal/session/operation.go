@@ -44,8 +44,8 @@ type Op struct {
 	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
-	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until no
-	// write of the key is under way, and returns no version that only some sessions see.
+	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until
+	// no write of the key is under way, and returns no version that only some sessions see.
 	ForUpdate bool
 	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
 	// nothing has been written or shown in the data center since.
@@ -75,8 +75,8 @@ type Result struct {
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
 	Record causal.Record
-	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or below
-	// it.
+	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or
+	// below it.
 	From causal.HLC
 	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
 	Ahead int

@@ -110,8 +110,9 @@ func (c *connection) putExactly(names []string, value func(i int) causal.Value) 
 		err := c.session.Session.Put(c.server.context, name, value(i))
 		switch {
 		case err != nil && i > 0 && isConflict(err):
-			return Errorf("UNKNOWN", "%d keys of the command were written, and then another client has written one of the "+
-				"others; read them again", i)
+			return Errorf("UNKNOWN",
+				"%d keys of the command were written, and then another client has written one of the "+
+					"others; read them again", i)
 		case err != nil:
 			return err
 		}
