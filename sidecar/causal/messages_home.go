@@ -2,6 +2,9 @@ package causal
 
 import "github.com/causalstore/causalstore/topology"
 
+// MaxHomeKeys bounds the keys of a HomeRead.
+const MaxHomeKeys = 4096
+
 // HomeRead asks the home of a key, a coordinator of the data center, what it has accepted of the key (PROTOCOL HOM).
 type HomeRead struct {
 	ID  uint64

@@ -147,7 +147,12 @@ func (c *clientSession) readMany(keys []string, level causal.Level) ([]causal.Re
 	}
 	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Level: level})
 	err := c.recordOutcome(r, "multi-key read")
-	if r.Err == causal.ErrBusy {
+	switch r.Err {
+	case causal.ErrTooLarge:
+		err = front.Errorf(front.TooLarge,
+			"a read of the newest values of the data center takes at most %d different keys, with %d MiB of names; "+
+				"split it", causal.MaxHomeKeys, causal.MaxMessageBytes>>20)
+	case causal.ErrBusy:
 		err = front.Errorf(front.Busy,
 			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at "+
 				"a time, or try again later")

@@ -72,8 +72,6 @@ const (
 	// maxHomeWaits bounds the reads that wait until no write of their key is under way, and a quarter of it those of
 	// one identity.
 	maxHomeWaits = 1 << 14
-	// maxHomeKeys bounds the keys of one read.
-	maxHomeKeys = 1 << 12
 )
 
 func newHome(s *shared) home {
@@ -348,7 +346,7 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 	switch {
 	case !c.home.enabled, c.Membership() != Serving:
 		return causal.ErrUnavailable
-	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= maxHomeKeys:
+	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
 	case r.Shown > c.sessionLimit(now):
 		return causal.ErrClock

@@ -42,7 +42,12 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 		}
 	}
 	read.ID = m.atHome.requests[0]
-	s.Send(read.Message(s.cfg.Self, s.homeOf()))
+	request := read.Message(s.cfg.Self, s.homeOf())
+	if n > causal.MaxHomeKeys || !request.FitsMessage() { // two requests would not say what was so at one time
+		s.fail(c, causal.ErrTooLarge)
+		return
+	}
+	s.Send(request)
 }
 
 // handleKeyAtHome takes what the home says of a key of an MGET.

@@ -10,7 +10,7 @@ import (
 
 func TestEveryFailureOfTheStoreHasTheCodeThatRedisClientsBranchOn(t *testing.T) {
 	want := map[front.Code]string{front.Unavailable: "UNAVAILABLE why", front.Busy: "BUSY why",
-		front.ClockAhead:     "CLOCK why",
+		front.ClockAhead: "CLOCK why", front.Conflict: "CONFLICT why",
 		front.UnknownOutcome: "UNKNOWN why", front.TooLarge: "ERR why", front.Refused: "ERR why"}
 	for code := front.Code(1); code.IsKnown(); code++ {
 		if got := toError(fmt.Errorf("wrapped: %w", front.Errorf(code, "why"))).Error(); got != want[code] {

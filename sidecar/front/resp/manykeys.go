@@ -2,13 +2,21 @@ package resp
 
 import "github.com/causalstore/causalstore/sidecar/causal"
 
-// maxBatchKeys is how many keys EXISTS, DEL and UNLINK read, and delete, at a time.
-const maxBatchKeys = 1024
+// maxBatchKeys is how many keys EXISTS, DEL and UNLINK read, and delete, at a time, and maxBatchBytes bounds their
+// names, but for a single longer one: those of a batch are read with one message.
+const (
+	maxBatchKeys  = 1024
+	maxBatchBytes = 4 << 20
+)
 
 // eachBatch calls f with batches of keys, until it returns an error.
 func eachBatch(args [][]byte, f func(keys []string) error) error {
 	for len(args) > 0 {
-		n := min(len(args), maxBatchKeys)
+		n, bytes := 0, 0
+		for n < min(len(args), maxBatchKeys) && (n == 0 || bytes+len(args[n]) <= maxBatchBytes) {
+			bytes += len(args[n])
+			n++
+		}
 		if err := f(keyStrings(args[:n])); err != nil {
 			return err
 		}

@@ -1,0 +1,199 @@
+package processes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/e2e/etcdserver"
+	"github.com/causalstore/causalstore/history"
+	"github.com/causalstore/causalstore/lab/load"
+)
+
+// The coordinator of a has two members. While clients of both sidecars of a, and of both of c, use the same keys, the
+// member that serves is killed and paused, and so is what the sidecars read from. What is answered is what one Redis in
+// each data center would answer.
+func TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled(t *testing.T) {
+	certs := newCertificates(t)
+	ca := certs.authority("eu", "eu.example.com")
+	certs.issueAll(ca)
+	certs.trust(ca)
+	server := certs.issue(ca, "a", "etcd", "0")
+	etcd := etcdserver.Start(t, "--cert-file", server+".crt", "--key-file", server+".key", "--client-cert-auth",
+		"--trusted-ca-file", filepath.Join(ca, "authority.crt"))
+	d := planDeployment(t, certs, oneRedis)
+	d.addMember("a", etcd.Endpoint)
+	register := d.config.Register
+	d.config.Register = nil
+	d.seenFrom = func(dc, part string, c *contract.Config) {
+		if dc == "a" && part == "coordinator" {
+			c.Register = register
+		}
+	}
+	d.addSidecar("a")
+	d.addSidecar("c")
+	d.startAll()
+	d.awaitWhole(t, "a")
+
+	l := d.startOneRedis()
+	for _, step := range []func(){
+		func() { d.killServing(t, "a") },
+		func() { d.pauseServing(t, "a", 2*time.Second) },
+		func() { d.kill("a-cache"); d.restart("a-cache") },
+		func() { d.killServing(t, "a") },
+		func() { d.kill("c-middleman"); d.restart("c-middleman") },
+		func() { d.kill("a-sidecar-2"); d.restart("a-sidecar-2") },
+	} {
+		l.more(t, 100)
+		step()
+	}
+	l.more(t, 100)
+	l.judge(t)
+}
+
+// Without another member, its keys wait until the coordinator is back, or the operations fail. None is answered wrongly.
+func TestTheSidecarsOfADataCenterAreOneRedisWhileItsOnlyCoordinatorIsKilled(t *testing.T) {
+	d := planDeployment(t, nil, oneRedis)
+	d.addSidecar("a")
+	d.addSidecar("c")
+	d.startAll()
+	l := d.startOneRedis()
+	for _, name := range []string{"a-coordinator", "c-coordinator", "a-coordinator"} {
+		l.more(t, 100)
+		d.kill(name)
+		time.Sleep(200 * time.Millisecond) // operations arrive meanwhile
+		d.restart(name)
+	}
+	l.more(t, 100)
+	l.judge(t)
+}
+
+func oneRedis(c *contract.Config) {
+	c.Session = contract.Session{Scope: contract.ScopeDataCenter}
+	c.NearCopies.MaxBytes = 1 << 20
+	waitLong(c)
+}
+
+// addSidecar gives a data center a second sidecar.
+func (d *deployment) addSidecar(dc string) {
+	first := d.procs[dc+"-sidecar"]
+	d.plan(dc, "sidecar")
+	second := d.procs[first.name]
+	second.name, second.log = first.name+"-2", d.path(first.name+"-2.log")
+	d.procs[first.name], d.procs[second.name] = first, second
+}
+
+// servingMember returns the member of the coordinator of a data center that serves.
+func (d *deployment) servingMember(t *testing.T, dc string) (name string) {
+	t.Helper()
+	eventually(t, "a member of the coordinator of "+dc+" to serve", func() error {
+		for _, name = range []string{dc + "-coordinator", dc + "-coordinator-2"} {
+			if d.serves(name) {
+				return nil
+			}
+		}
+		return errors.New("none does")
+	})
+	return name
+}
+
+func (d *deployment) killServing(t *testing.T, dc string) {
+	t.Helper()
+	d.awaitWhole(t, dc)
+	name := d.servingMember(t, dc)
+	d.kill(name)
+	d.servingMember(t, dc)
+	d.restart(name)
+}
+
+func (d *deployment) pauseServing(t *testing.T, dc string, length time.Duration) {
+	t.Helper()
+	d.awaitWhole(t, dc)
+	p := d.procs[d.servingMember(t, dc)].cmd.Process
+	must(t, p.Signal(syscall.SIGSTOP))
+	time.Sleep(length)
+	must(t, p.Signal(syscall.SIGCONT))
+}
+
+// oneRedisLoad uses all sidecars of all data centers, on shared keys.
+type oneRedisLoad struct {
+	stop     context.CancelFunc
+	answered atomic.Int64
+	ended    chan error
+	result   load.Result
+	history  bytes.Buffer
+}
+
+func (d *deployment) startOneRedis() *oneRedisLoad {
+	l := &oneRedisLoad{ended: make(chan error, 1)}
+	c := load.Config{Promise: load.DataCenter, Sessions: 10, Rate: 300, Duration: 3 * patience, Timeout: patience,
+		CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1, Record: &l.history}
+	for _, name := range slices.Sorted(maps.Keys(d.procs)) {
+		if p := d.procs[name]; p.redis != "" {
+			dc, _, _ := strings.Cut(name, "-")
+			c.Endpoints = append(c.Endpoints, load.Endpoint{Name: name, Addr: p.redis, DataCenter: dc})
+		}
+	}
+	c.Observe = func(o load.Observation) {
+		if o.Error == "" {
+			l.answered.Add(1)
+		}
+	}
+	ctx, stop := context.WithCancel(d.t.Context())
+	l.stop = stop
+	go func() {
+		var err error
+		l.result, err = load.Run(ctx, c)
+		l.ended <- err
+	}()
+	return l
+}
+
+// more waits until n more operations were answered.
+func (l *oneRedisLoad) more(t *testing.T, n int64) {
+	t.Helper()
+	from := l.answered.Load()
+	eventually(t, "operations to be answered", func() error {
+		if now := l.answered.Load(); now < from+n {
+			return fmt.Errorf("%d more of %d", now-from, n)
+		}
+		return nil
+	})
+}
+
+// judge ends the load and judges its history.
+func (l *oneRedisLoad) judge(t *testing.T) {
+	t.Helper()
+	l.stop()
+	err := <-l.ended
+	t.Logf("%s", l.result.String())
+	h, readErr := history.ReadAll(&l.history)
+	must(t, errors.Join(err, readErr))
+	if r := history.Check(h, history.Options{}); !r.OK() {
+		t.Errorf("%s", r.String())
+	}
+	r, err := history.CheckDataCenters(h, history.DataCenterOptions{})
+	must(t, err)
+	t.Logf("%s", r.String())
+	if err := r.Err(); err != nil {
+		t.Error("not one Redis in each data center")
+	}
+	in := l.result.Inside
+	if in.OldPairs > 0 || in.Pairs == 0 || in.Counted < in.Added || in.Counted > in.Added+in.AddedUnknown ||
+		in.Unread > 0 {
+		t.Errorf("inside data centers: %+v", *in)
+	}
+	if f := l.result.Final; f == nil || !f.Settled() {
+		t.Errorf("final reads: %+v", f)
+	}
+}
