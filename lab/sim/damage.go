@@ -46,6 +46,7 @@ func (c *faultInjector) damageShards(duration int64) {
 		}
 		nodes = append(nodes, n)
 	}
+	c.damages++
 	rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	for _, n := range nodes {
 		c.crashNode(n, DamagedTwice, rng.Int64N(duration))
@@ -127,11 +128,12 @@ func (c *faultInjector) damageTheSame(nodes []*node, duration int64) {
 }
 
 // afterDamage changes the disk of a shard after a while, if that still keeps what it has. A person sees to it also when
-// no other fault happens.
+// no other fault happens. What was decided for this damage does not count for a later one of the same disk: there
+// another shard may have what this one lacks.
 func (c *faultInjector) afterDamage(n *node, duration int64, f func(*disk)) {
-	was := n.disk
+	was, damage := n.disk, c.damages
 	c.w.schedule(int64(2*time.Second)+duration*3, func() {
-		if n.disk != was || was.Loss != shard.LossFound && was.Loss != shard.LossPartial {
+		if c.damages != damage || n.disk != was || was.Loss != shard.LossFound && was.Loss != shard.LossPartial {
 			return
 		}
 		if n.isUp() {

@@ -31,6 +31,7 @@ type faultInjector struct {
 	scaler       *scaler
 	copies       map[*node]*content // of storages of middlemen, from earlier
 	logLost      bool               // a leader has lost its log; one is enough
+	damages      int                // how often the shards of all rings were damaged
 }
 
 func newFaultInjector(w *World, every time.Duration, ws faultWeights) *faultInjector {
