@@ -25,6 +25,9 @@ type adoption struct {
 	staged    *stagedPuts
 	retained  retainedPuts
 	origins   []topology.Origin // of which an adopter has put a write here
+	// awaiting are the puts that came from an adopter only. Those that wait for its word no more are removed when
+	// vectors say something new.
+	awaiting []*put
 }
 
 // adoptionHost is what an adoption asks of its middleman.
@@ -94,6 +97,7 @@ func (a *adoption) stageAdopted(now causal.Now, w *causal.AdoptPut) {
 	}
 	a.writes.stage(a.writes.get(v), p)
 	a.staged.add(p)
+	a.awaiting = append(a.awaiting, p)
 	for _, d := range w.Deps {
 		a.deps.await(now, p, d)
 	}
@@ -168,6 +172,18 @@ func (a *adoption) cleanPast(now causal.Now, p *put) {
 		p.awaitsPastClean = false
 		a.host.depClean(now, p)
 	}
+}
+
+// endCovered ends that puts wait for the word of an adopter which are acknowledged by this ring with all that they
+// follow, as RV says (PROTOCOL ADO-12).
+func (a *adoption) endCovered(now causal.Now) {
+	a.awaiting = slices.DeleteFunc(a.awaiting, func(p *put) bool {
+		if a.known.ProcessedIn(a.ring, p.record.Version) {
+			a.meetPast(now, p)
+			a.cleanPast(now, p)
+		}
+		return !p.awaitsPastClean
+	})
 }
 
 // dropLaneWaits ends every wait of p for lanes to be received.

@@ -85,6 +85,28 @@ func TestACoordinatorThatIsBackTakesItsAdoptedPutOver(t *testing.T) {
 	}
 }
 
+// A shard restarts with a write in its storage, and gets it from an adopter before it knows that it has it. The origin,
+// which is back, does not send again what the ring has acknowledged, and its adopter has no more to say.
+func TestAnAdoptedPutEndsWhenItsRingHasAcknowledgedIt(t *testing.T) {
+	r := newAdoptingRig(t)
+	staged, written, key := r.key(self, 1), r.key(self, 2), r.key(self, 3)
+	r.adopt(staged, 10)
+	r.adopt(written, 11)
+	r.adoptionStep(causal.AdoptionReceived, 1, 11)
+	r.adopt(key, 30)
+	r.raiseSV(20)
+	if left := r.m.writes.pending; left != 1 || len(r.records) != 2 {
+		t.Errorf("%d puts are pending, want the one that is not complete; stored %v", left, r.records)
+	}
+	if reply, answered := r.get(causal.Get{Key: staged, Seen: 25}); !answered || reply.Record.Version != version(10) {
+		t.Errorf("who may have to see it is answered: %t, %+v", answered, reply)
+	}
+	r.raiseSV(40)
+	for _, left := range r.m.CheckRest() {
+		t.Error(left)
+	}
+}
+
 func TestNothingIsTakenFromAnAdopterWhileTheOriginIsHeardOf(t *testing.T) {
 	r := newRig(t)
 	key := r.key(self, 1)

@@ -84,5 +84,6 @@ func (m *Middleman) mergeVectors(now causal.Now, entries []causal.VectorEntry) {
 	isProcessed := func(v causal.Version) bool { return m.known.ProcessedIn(m.ring, v) }
 	m.deps.resolveProcessed(now, isProcessed)
 	m.frontiers.raiseToRV(now)
+	m.adoption.endCovered(now)
 	m.deps.notifyWatchersOf(isProcessed)
 }
