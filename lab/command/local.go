@@ -89,8 +89,9 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	fs.StringVar(&f.scope, "session-scope", "pod",
 		"scope of a session: pod (all connections to a port), connection, or datacenter "+
 			"(as pod, and all ports of a data center see at once what one has written)")
-	fs.StringVar(&f.reads, "reads", "latest",
-		"latest, or snapshot: prefer complete versions to newer ones that would bind the session")
+	fs.StringVar(&f.reads, "reads", "",
+		"latest, or snapshot: prefer complete versions to newer ones that would bind the session (default latest; "+
+			"with --session-scope datacenter snapshot, and nothing else)")
 	fs.StringVar(&f.binding, "binding", "dynamic",
 		"dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil,
@@ -143,8 +144,16 @@ func (f *localFlags) options() (local.Options, error) {
 			}
 		}
 	}
+	if f.reads == "" {
+		if f.reads = causal.SessionLevels()[0].String(); o.Scope == node.ScopeDataCenter {
+			f.reads = causal.Snapshot.String()
+		}
+	}
 	if o.Level, err = parseFlag("reads", f.reads, causal.SessionLevels()); err != nil {
 		return o, err
+	}
+	if o.Scope == node.ScopeDataCenter && o.Level != causal.Snapshot {
+		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give snapshot", f.reads)
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
 		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,
