@@ -105,17 +105,24 @@ func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error)
 	if !c.locked {
 		c.sidecar.keyLocks.awaitTransaction(key)
 	}
-	forUpdate := c.locked && c.IsExact()
-	c.sidecar.startOp(c.op, session.Op{Kind: session.OpGet, Session: c.id, Key: key, Level: c.level(),
-		ForUpdate: forUpdate})
-	r := c.op.wait()
-	if forUpdate && r.Err == causal.OK {
+	if c.locked && c.IsExact() {
+		r := c.getToWrite(key)
+		return r.Record.Value, c.recordOutcome(r, "read")
+	}
+	r := c.execute(session.Op{Kind: session.OpGet, Key: key, Level: c.level()})
+	return r.Record.Value, c.recordOutcome(r, "read")
+}
+
+// getToWrite reads a key for an update: the next put of it is conditional.
+func (c *clientSession) getToWrite(key string) session.Result {
+	r := c.execute(session.Op{Kind: session.OpGet, Key: key, Level: causal.DefaultLevel, ForUpdate: true})
+	if r.Err == causal.OK {
 		if c.found == nil {
 			c.found = map[string]foundKey{}
 		}
 		c.found[key] = foundKey{r.Record.Version, r.From}
 	}
-	return r.Record.Value, c.recordOutcome(r, "read")
+	return r
 }
 
 // MGet implements front.Session.
@@ -137,7 +144,24 @@ func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Recor
 	if !c.IsExact() {
 		return c.readMany(keys, causal.Newest)
 	}
+	if c.locked {
+		return c.newestToWrite(keys)
+	}
 	return c.readMany(keys, causal.DefaultLevel)
+}
+
+// newestToWrite reads keys inside Isolate: puts of them are conditional, so that no write of another client of the data
+// center after WATCH is lost.
+func (c *clientSession) newestToWrite(keys []string) ([]causal.Record, error) {
+	records := make([]causal.Record, len(keys))
+	for i, key := range keys {
+		r := c.getToWrite(key)
+		if err := c.recordOutcome(r, "read"); err != nil {
+			return nil, err
+		}
+		records[i] = r.Record
+	}
+	return records, nil
 }
 
 // readMany reads several keys, before or after each transaction of this sidecar.
