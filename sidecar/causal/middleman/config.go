@@ -26,6 +26,9 @@ type Config struct {
 	Exclusions causal.Exclusions
 	// Fresh says that the storage has never been used, so no cache holds a copy of anything in it.
 	Fresh bool
+	// Emptied says that the storage has never been used, though coordinators have heard of an earlier start of the
+	// shard. One that has restarted since may have forgotten what the shard has acknowledged to it.
+	Emptied bool
 	// DataLost says that the storage has lost data that an earlier incarnation has acknowledged. The middleman then
 	// answers no read; it takes and acknowledges puts, so that the writes of others complete. If there are other rings,
 	// it gets the data back from them (HasRefilled).

@@ -48,8 +48,13 @@ func newOwnHistory(s *shared, ls *lanes, now causal.Now) ownHistory {
 	return ownHistory{shared: s, lanes: ls, startedAt: now.Mono, changes: cfg.Changes,
 		heard: make([]bool, n), unsure: make([]bool, n), told: make([]uint64, n),
 		reports: cfg.Lineage.HasPast() || cfg.DataLost, reportAt: now.Mono + int64(reportInterval),
-		checked: !cfg.Lineage.HasPast() || cfg.Broken.Has(causal.ServeUnheard)}
+		checked: !hasPast(cfg) || cfg.Broken.Has(causal.ServeUnheard)}
 }
+
+// hasPast reports whether the shard may have acknowledged what its storage lacks. A storage that is empty, though
+// somebody has heard of the shard, is compared, too: who knew what it had acknowledged may have restarted and forgotten
+// that, while the vectors of others still cover it.
+func hasPast(cfg *Config) bool { return cfg.Lineage.HasPast() || cfg.Emptied }
 
 // compare takes what the coordinator of an origin remembers of the storage.
 func (h *ownHistory) compare(now causal.Now, o topology.Origin, from topology.Node, s *causal.LaneSync) {
@@ -108,7 +113,7 @@ func (h *ownHistory) noteChanges(now causal.Now, r *StorageResult) {
 // changesFor returns how far the coordinator of an origin is to remember that the storage has come; 0: it is not told.
 // What it remembers would be forgotten, and may be more than this storage has, until it has said it.
 func (h *ownHistory) changesFor(o topology.Origin) uint64 {
-	if int(o) >= len(h.heard) || !h.heard[o] && h.cfg.Lineage.HasPast() && !h.cfg.Broken.Has(causal.ReachUnheard) ||
+	if int(o) >= len(h.heard) || !h.heard[o] && hasPast(&h.cfg) && !h.cfg.Broken.Has(causal.ReachUnheard) ||
 		h.isOld {
 		return 0
 	}

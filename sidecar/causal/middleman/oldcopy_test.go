@@ -69,7 +69,18 @@ func TestAStorageIsCheckedBeforeItIsServed(t *testing.T) {
 }
 
 func TestACoordinatorThatHasRestartedIsHeardWhenWhatItSendsAgainIsHere(t *testing.T) {
-	r := newOldRig(t)
+	checkHeardWhenSentAgain(t, newOldRig(t))
+}
+
+// The storage is empty, and the coordinator has forgotten that the shard had acknowledged anything.
+func TestAnEmptiedStorageIsServedWhenWhatARestartedCoordinatorSendsAgainIsHere(t *testing.T) {
+	checkHeardWhenSentAgain(t, newRig(t, func(c *Config) {
+		c.Fresh, c.Emptied, c.Incarnation, c.Lineage = false, true, 20, causal.Lineage{}.With(20, causal.Position{})
+	}))
+}
+
+func checkHeardWhenSentAgain(t *testing.T, r *rig) {
+	t.Helper()
 	r.hear(coordinator1, causal.Reach{}, 0)
 	r.hear(leader1, causal.Reach{}, allAwayBut(0))
 	w := causal.Version{HLC: causal.HLCAt(500), Origin: 1}

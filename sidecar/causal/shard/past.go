@@ -155,7 +155,7 @@ func (s *Shard) finishInquiry() {
 	if len(q.hadData) == 0 && len(s.Unanswered()) > 0 {
 		return
 	}
-	s.past.Starts, s.knownBy = q.incarnation, q.hadData
+	s.past.Starts, s.knownBy, s.emptied = q.incarnation, q.hadData, q.incarnation > 0
 	if len(q.hadData) > 0 {
 		s.noteLoss()
 	}

@@ -30,6 +30,7 @@ type Shard struct {
 	// refilled is the last backfill that has ended, if any has.
 	refilled *middleman.BackfillProgress
 	inquiry  *inquiry        // nil unless the storage is empty and it is not known yet whether it should be
+	emptied  bool            // the storage was empty, and the shard was heard of
 	knownBy  []topology.Node // coordinators that have acknowledgements of what the storage lost
 	out      causal.Outbox
 
@@ -207,6 +208,7 @@ func (s *Shard) PlanStart(now causal.Now, cfg middleman.Config, h History) (Star
 	if h.Starts == 0 || s.beginsAnew() {
 		lineage = causal.Lineage{}
 	}
+	cfg.Emptied = s.emptied && h.Starts == 0 && !s.isLost()
 	h.Starts = max(h.Starts, s.past.Starts, lineage.Last())
 	cfg.Topology, cfg.Incarnation, cfg.Horizon, cfg.Fences, cfg.DataLost = view, s.nextIncarnation(now, h.Starts),
 		h.Horizon, h.Fences, s.isLost()
