@@ -61,7 +61,8 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled(t *testin
 	l.judge(t)
 }
 
-// Without another member, its keys wait until the coordinator is back, or the operations fail. None is answered wrongly.
+// Without another member, its keys wait until the coordinator is back, or the operations fail. None is answered
+// wrongly.
 func TestTheSidecarsOfADataCenterAreOneRedisWhileItsOnlyCoordinatorIsKilled(t *testing.T) {
 	d := planDeployment(t, nil, oneRedis)
 	d.addSidecar("a")

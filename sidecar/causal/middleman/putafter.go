@@ -23,7 +23,8 @@ type put struct {
 	submitted        bool // its write is queued
 	// adopted says that an adopter relies on p: what follows it may be visible in this ring although the lane has not
 	// come so far. Of a put that came from an adopter only, awaitsPastReceived and awaitsPastClean count as a
-	// dependency until it says that the writes of its origin that p follows are received, and confirmed, or RV covers p.
+	// dependency until it says that the writes of its origin that p follows are received, and confirmed, or RV covers
+	// p.
 	adopted, awaitsPastReceived, awaitsPastClean bool
 
 	// While it is staged:
