@@ -95,6 +95,9 @@ func (p *client) continueUpdate(r *session.Result) {
 		op.Value = ""
 	}
 	p.load.history = append(p.load.history, op)
+	if p.onResult != nil {
+		p.onResult(r)
+	}
 	if !p.scripted {
 		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
 	}

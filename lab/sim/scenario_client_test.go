@@ -45,6 +45,8 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 		p.scanAll()
 	case "gets":
 		p.getPipelined(op.Keys)
+	case "count":
+		p.startUpdate(op.Key)
 	default:
 		p.issue(op)
 	}
@@ -74,6 +76,8 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpGet, Key: keys[0], Level: readLevel(what == "latest")}, nil
 	case what == "mget", what == "gets":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
+	case what == "count" && len(args) == 1:
+		return session.Op{Kind: session.OpGet, Key: keys[0]}, nil
 	case what == "scan" && len(args) == 0:
 		return session.Op{Kind: session.OpScan}, nil
 	case what == "token" && len(args) == 1:
@@ -98,6 +102,8 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 		return r.Err.String()
 	}
 	switch what {
+	case "count":
+		return p.load.history[len(p.load.history)-1].Value
 	case "get", "latest":
 		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
 	case "mget":

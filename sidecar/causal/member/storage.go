@@ -184,8 +184,14 @@ func (s *Storage) Tick(now causal.Now) {
 }
 
 // NextTick returns when Tick has something to do next, if no input comes before. A group with a register ticks often
-// enough for everything here.
-func (s *Storage) NextTick(now causal.Now) int64 { return s.group.NextTick(now) }
+// enough for everything else here than a copy.
+func (s *Storage) NextTick(now causal.Now) int64 {
+	next := s.group.NextTick(now)
+	if s.copying != nil {
+		next = min(next, s.copying.pages.NextAsk())
+	}
+	return next
+}
 
 // LinkUp says that another member of the group can be reached again: what was on its way there may be lost.
 func (s *Storage) LinkUp(now causal.Now, n topology.Node) {

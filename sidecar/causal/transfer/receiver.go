@@ -85,6 +85,14 @@ func (r *Receiver) Ask(now causal.Now) (request Request, again, ok bool) {
 	return Request{Run: r.cfg.Run, Life: r.life, At: r.at}, again, true
 }
 
+// NextAsk returns when Ask has a request to send; causal.Never: not before something else happens.
+func (r *Receiver) NextAsk() int64 {
+	if r.state != receiverAsks || r.asked && r.cfg.Repeat == 0 {
+		return causal.Never
+	}
+	return r.askAt
+}
+
 // AskAgain says that the request or the answer is known to be lost.
 func (r *Receiver) AskAgain() { r.asked, r.askAt = false, 0 }
 
