@@ -73,7 +73,8 @@ func TestAnEmptyStorageIsServedOnceEveryCoordinatorHasAnswered(t *testing.T) {
 		lost, _ := s.DataLost()
 		if ok != c.plans || plan.Config.Fresh != c.fresh || plan.Config.DataLost != c.lost ||
 			(plan.Loss != NoLoss) != c.lost || lost != c.lost ||
-			plan.Config.Emptied != (ok && !c.fresh && !c.lost) || plan.Config.Incarnation != c.incarnation || asked > 0 != c.inquire {
+			plan.Config.Emptied != (ok && !c.fresh && !c.lost) || plan.Config.Incarnation != c.incarnation ||
+			asked > 0 != c.inquire {
 			t.Errorf("%s: plans %v %+v, lost %v, asked %d", c.name, ok, plan, lost, asked)
 		}
 	}
