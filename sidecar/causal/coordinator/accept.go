@@ -202,8 +202,10 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	if followsAll {
 		past = max(past, c.home.past)
 	}
-	c.home.accept(w, past)
-	c.noteInLanes(w)
+	if c.home.enabled { // otherwise no put follows all
+		c.home.accept(w, past)
+		c.noteInLanes(w)
+	}
 	tail.last, tail.slot = v, w.slot
 	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)

@@ -60,12 +60,9 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 	h.answered = false
 	h.request = s.requests.add(c, homeKeyRequest)
 	h.retryAt = now.Mono + int64(homeRetry)
-	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: s.localSeen(c.session), Shown: h.shown,
+	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: c.session.local, Shown: h.shown,
 		ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, s.homeOf()))
 }
-
-// localSeen returns the greatest HLC of an incomplete write that the session has read at the home.
-func (s *Sidecar) localSeen(ss *session) causal.HLC { return ss.local }
 
 // handleHomeReply takes what the home says of the key of a get.
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {

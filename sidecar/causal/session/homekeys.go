@@ -34,7 +34,7 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n), pending: n,
 		retryAt: now.Mono + int64(homeRetry)}
 	c.retryAt = causal.Never
-	read := causal.HomeRead{Key: c.op.Keys[0], Seen: s.localSeen(c.session)}
+	read := causal.HomeRead{Key: c.op.Keys[0], Seen: c.session.local}
 	for i, key := range c.op.Keys {
 		m.atHome.requests[i] = s.requests.add(c, homeKeyRequest+i)
 		if i > 0 {
@@ -117,7 +117,7 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 		h.showing = true
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: s.localSeen(c.session),
+		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local,
 			Shown: found.record.Version.HLC}.Message(s.cfg.Self, s.homeOf()))
 	}
 	if h.showing {
