@@ -505,10 +505,10 @@ func TestFramesThatWaitDoNotHoldBackThoseOfOthers(t *testing.T) {
 	ended()
 	waitFor(t, "all messages", func() bool { return len(c.all()) == links+2 })
 	for name, d := range map[string]*decoding{"sidecars": c.decodingOfSidecars, "parts": c.decodingOfParts} {
-		d.mu.Lock()
-		if d.used != 0 || len(d.usedBy) != 0 {
-			t.Errorf("of the room of %s, %d bytes are not given back", name, d.used)
-		}
-		d.mu.Unlock()
+		waitFor(t, "the room of "+name+" to be given back", func() bool { // after the handler has returned
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.used == 0 && len(d.usedBy) == 0
+		})
 	}
 }

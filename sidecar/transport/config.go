@@ -112,5 +112,5 @@ var defaultTimings = timings{
 	backoff: 50 * time.Millisecond, maxBackoff: time.Second, maxBackoffVia: 500 * time.Millisecond,
 	keepalive: 10 * time.Second, keepaliveTimeout: 3 * time.Second, // 10 s is the minimum that gRPC allows
 	unused: 30 * time.Second, flush: 2 * time.Second, idle: 10 * time.Minute,
-	keysInterval: 2 * time.Second, distrust: 5 * time.Second, renewAfter: time.Hour,
+	keysInterval: 2 * time.Second, distrust: 15 * time.Second, renewAfter: time.Hour,
 }

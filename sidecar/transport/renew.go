@@ -109,23 +109,20 @@ func (d *dialer) finish(s *dialedStream, broken <-chan struct{}, why *error) err
 func (g *GRPC) watchKeys() {
 	tick := time.NewTicker(g.timing.keysInterval)
 	defer tick.Stop()
-	set := g.keys.load()
 	for {
 		select {
 		case <-tick.C:
 		case <-g.closing:
 			return
 		}
-		before := set
-		set = g.keys.load()
-		g.verifyLinks(set, set.cert != before.cert)
+		g.verifyLinks(g.keys.load())
 		g.violations.log.flush(time.Now(), g.config.Log)
 		g.acceptedLog.flush(time.Now(), g.config.Log)
 	}
 }
 
 // verifyLinks verifies the peers of all links against a key set, and tells them what that says of their authorities.
-func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
+func (g *GRPC) verifyLinks(set *keySet) {
 	now := time.Now()
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -134,7 +131,7 @@ func (g *GRPC) verifyLinks(set *keySet, renewAll bool) {
 		if d.up && d.identity != nil {
 			d.roots.tell(set.rootsFor(d.identity), d.out)
 			err := g.distrust(d.identity, set, now)
-			if renewAll || !d.identity.distrustedAt.IsZero() || d.via != g.viaOf(d.addr) {
+			if d.identity.own != set.cert || !d.identity.distrustedAt.IsZero() || d.via != g.viaOf(d.addr) {
 				d.requestRenewal() // perhaps the peer has a new certificate, or there is another way to it
 			}
 			if err != nil {

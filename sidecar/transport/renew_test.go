@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 	"time"
@@ -162,6 +163,30 @@ func TestTheAuthorityIsReplacedWithoutALostMessage(t *testing.T) {
 	late := startWith(t, d, sidecarA, newKeys(t, idOf(sidecarA), before, after))
 	late.Send(causal.Ping{}.Message(sidecarA, middlemanB))
 	waitFor(t, "a certificate of the old authority to be refused", func() bool { return late.Stats().Failed > 1 })
+}
+
+// A link may come up after the new certificate was loaded, with that of before, which its handshake began with.
+func TestALinkThatCameUpWithTheCertificateOfBeforeIsRenewed(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	d := newDirectory()
+	often := func(_ *Config, tm *timings) { tm.keysInterval = 5 * time.Millisecond }
+	a := startWith(t, d, coordinatorA, newKeys(t, idOf(coordinatorA), ca), often)
+	startWith(t, d, middlemanB, newKeys(t, idOf(middlemanB), ca))
+	awaitServing(t, a, middlemanB)
+	waitFor(t, "the link to have an old certificate", func() bool {
+		a.GRPC.mu.RLock()
+		defer a.GRPC.mu.RUnlock()
+		for _, link := range a.dialed {
+			link.mu.Lock()
+			defer link.mu.Unlock()
+			if link.up && link.identity != nil {
+				link.identity.own = &tls.Certificate{}
+				return true
+			}
+		}
+		return false
+	})
+	waitFor(t, "the link to be renewed", func() bool { return a.Stats().Opened >= 2 })
 }
 
 func TestLinksEndWhenTheirAuthorityIsNoLongerTrusted(t *testing.T) {

@@ -196,8 +196,9 @@ type peerIdentity struct {
 	identity.Peer
 	chain []*x509.Certificate
 	usage x509.ExtKeyUsage
-	ends  time.Time       // when the certificate of the peer or of this process expires
-	trust *identity.Trust // that has verified it last
+	own   *tls.Certificate // of this process
+	ends  time.Time        // when the certificate of the peer or of this process expires
+	trust *identity.Trust  // that has verified it last
 	// distrustedAt is when it was found not to be trusted any more; zero: it is trusted.
 	distrustedAt time.Time
 }
@@ -207,7 +208,8 @@ func newPeerIdentity(s tls.ConnectionState, set *keySet, usage x509.ExtKeyUsage)
 	if err != nil {
 		return nil, err
 	}
-	id := &peerIdentity{Peer: p, chain: s.PeerCertificates, usage: usage, ends: p.NotAfter, trust: set.trust}
+	id := &peerIdentity{Peer: p, chain: s.PeerCertificates, usage: usage, own: set.cert, ends: p.NotAfter,
+		trust: set.trust}
 	if set.ends.Before(id.ends) {
 		id.ends = set.ends
 	}
