@@ -7,6 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // coordinator returns the machine of a coordinator that serves; nil if the node is down, does not serve, or is no
@@ -26,7 +28,7 @@ func (w *World) startMember(n *node) {
 		Register:     n.id.Member != 0,
 		CollectBytes: 1},
 		image, w.clock(n))
-	n.m = m
+	n.m, n.writer = m, process.NewLogWriter(m, false)
 	if n.id.Member != 0 {
 		w.flush(n)
 		return
@@ -92,34 +94,56 @@ func appendEncoded(dst [][]byte, entries []group.Entry) [][]byte {
 	return dst
 }
 
-// appendLog truncates a member's log and appends to it, one group of entries at a time.
-func (w *World) appendLog(n *node, m groupMember) {
-	d := n.disk
-	w.entries = m.Writes(w.entries[:0])
-	d.unsynced = appendEncoded(d.unsynced, w.entries)
-	if t := m.TruncateBefore(); t > d.firstIndex {
-		drop := min(int(t-d.firstIndex), len(d.log))
-		d.log = append([][]byte(nil), d.log[drop:]...)
-		d.firstIndex += uint64(drop)
+// appendLog carries out what the LogWriter of a member asks for.
+func (w *World) appendLog(n *node) {
+	n.writer.Collect()
+	t, ok := n.writer.Next()
+	switch {
+	case !ok:
+	case t.Kind == process.LogReset:
+		w.resetMember(n)
+	default:
+		w.syncLog(n, &t)
 	}
-	w.syncLog(n)
 }
 
-func (w *World) syncLog(n *node) {
-	d := n.disk
-	if d.syncing || len(d.unsynced) == 0 {
-		return
+// syncLog truncates a member's log, appends some first entries of a task to it, and reports that some time later.
+func (w *World) syncLog(n *node, t *process.LogTask) {
+	d, inst, count := n.disk, n.instance, len(t.Entries)
+	if count > 1 && !w.settings.NoRandomness && w.rng.IntN(4) == 0 { // as many as fit into one write
+		count = 1 + w.rng.IntN(count)
 	}
-	d.syncing = true
-	count, inst := len(d.unsynced), n.instance
+	d.truncateLog(t.TruncateBefore)
+	d.unsynced = appendEncoded(nil, t.Entries[:count])
 	w.schedule(w.diskDelay(n, 3*time.Millisecond), func() {
 		if n.instance != inst || n.m == nil {
 			return
 		}
-		d.log = append(d.log, d.unsynced[:count]...)
-		d.unsynced = append([][]byte(nil), d.unsynced[count:]...)
-		d.syncing = false
-		n.group().Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
+		d.log, d.unsynced = append(d.log, d.unsynced...), nil
+		n.writer.Done(w.clock(n), process.LogResult{Appended: count, IsTruncated: true})
 		w.flush(n)
 	})
+}
+
+// truncateLog removes the entries before one.
+func (d *disk) truncateLog(before uint64) {
+	if before > d.firstIndex {
+		drop := min(int(before-d.firstIndex), len(d.log))
+		d.log = append([][]byte(nil), d.log[drop:]...)
+		d.firstIndex += uint64(drop)
+	}
+}
+
+// resetMember empties the log of a member that the others do without, and starts another one in its process.
+func (w *World) resetMember(n *node) {
+	w.members.Resets++
+	n.instance++ // nothing that the old one has asked for reaches the new one
+	n.disk.crash(w.rng, w.settings.NoRandomness)
+	n.disk.loseLog()
+	if n.id.Part == topology.Coordinator {
+		w.startMember(n)
+	} else {
+		w.startShardMember(n)
+	}
+	w.scheduleTicks(n)
 }

@@ -22,6 +22,7 @@ func (w *World) startShardMember(n *node) {
 				o.MaxFrameBytes = w.settings.MaxFrameBytes
 			}
 		}}}, image, w.clock(n))
+	n.writer = process.NewLogWriter(n.group(), false)
 	n.session, n.announced = 0, causal.Leadership{}
 	w.flush(n)
 }
@@ -37,8 +38,7 @@ func (w *World) driveMember(n *node, m *process.Member) {
 	}
 	w.flushGroup(n, m)
 	switch {
-	case m.NeedsReset():
-		w.resetMember(n)
+	case n.m != m: // it was reset
 	case m.Failure() != nil:
 		w.members.Failures++
 		w.crash(n)
@@ -57,12 +57,4 @@ func (w *World) noteSession(n *node) {
 		w.members.Failovers++
 	}
 	w.served[n.id.Group()] = n.id
-}
-
-// resetMember empties the log of a member that is damaged, and starts a new one.
-func (w *World) resetMember(n *node) {
-	w.members.Resets++
-	w.crash(n)
-	n.disk.loseLog()
-	w.schedule(int64(10*time.Millisecond), func() { w.restart(n) })
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/process"
@@ -58,6 +57,7 @@ type node struct {
 	registerCutTill int64
 	session         uint64                   // of a member of a shard: in which it serves
 	announced       causal.Leadership        // of a member of a shard
+	writer          *process.LogWriter       // of the log of a member of a group
 	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
 }
 
@@ -122,7 +122,6 @@ type World struct {
 	links     coordinatorLinks
 	batch     []causal.Message
 	ops       []middleman.StorageOp
-	entries   []group.Entry
 	registers map[topology.Node]*groups.Store // by coordinator or shard
 	swaps     map[topology.Node]int           // of registers, on their way
 	volumes   uint64                          // the last id that was given to the volume of a member of a group
@@ -360,9 +359,6 @@ func (w *World) flush(n *node) {
 	case *member.Coordinator:
 		w.flushGroup(n, m)
 		w.noteSalvage(n)
-		if m.NeedsReset() {
-			w.resetMember(n)
-		}
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			for i := range rs {
@@ -383,11 +379,11 @@ func (w *World) send(n *node) {
 
 // flushGroup starts the I/O that a member of a group requests.
 func (w *World) flushGroup(n *node, m groupMember) {
-	w.appendLog(n, m)
+	w.noteClaim(n, m.Leadership())
 	for _, op := range m.RegisterOps(nil) {
 		w.request(n, op)
 	}
-	w.noteClaim(n, m.Leadership())
+	w.appendLog(n)
 }
 
 // withMachine calls f with the machine of a node, if the node is up, and then flushes the machine.
