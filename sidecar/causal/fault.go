@@ -202,6 +202,7 @@ const (
 	HomeSkipsPast
 	LocalFromMemory
 	LocalUnregistered
+	LocalGetsApart
 	LocalBaseUnchecked
 	LocalPastDropped
 	LocalUnbound

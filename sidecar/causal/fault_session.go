@@ -73,6 +73,8 @@ var sessionFaults = []SeededFault{
 		"a read at level Local returns an own write from memory", "HOM-1", "homes"},
 	{LocalUnregistered, "local-unregistered", "session",
 		"it returns what it has found elsewhere without telling the home", "HOM-4", "homes"},
+	{LocalGetsApart, "local-gets-apart", "session",
+		"pipelined gets ask the home each by itself", "HOM-30", "homes"},
 	{LocalBaseUnchecked, "local-base-unchecked", "session",
 		"what it has found elsewhere may lack what the home has forgotten", "HOM-3", "homes"},
 	{LocalPastDropped, "local-past-dropped", "session",

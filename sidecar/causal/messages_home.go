@@ -9,8 +9,9 @@ const MaxHomeKeys = 4096
 type HomeRead struct {
 	ID  uint64
 	Key string
-	// More are further keys, without records. Each is answered by a HomeReply with the next higher ID. What all of them
-	// say was so at one time.
+	// More are further keys. Each is answered by a HomeReply with the next higher ID. What all of them say was so at one
+	// time. A record has the version, without the value, that the session is about to be shown, as Shown says it of
+	// Key; or none. A home of before reads no versions here: then From of its reply is below it.
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.
 	Seen HLC
@@ -28,6 +29,15 @@ func (r HomeRead) Message(from, to topology.Node) Message {
 
 // HomeRead returns the content of a message of KindHomeRead.
 func (m *Message) HomeRead() HomeRead { return bodyOf[HomeRead](m) }
+
+// GreatestShown returns the greatest HLC that is about to be shown, of any key.
+func (r *HomeRead) GreatestShown() HLC {
+	greatest := r.Shown
+	for i := range r.More {
+		greatest = max(greatest, r.More[i].Record.Version.HLC)
+	}
+	return greatest
+}
 
 func (r *HomeRead) key() string { return r.Key }
 

@@ -218,6 +218,18 @@ func (h *home) show(k *homeKey, hlc causal.HLC) {
 	h.mayForget(k.key, hlc)
 }
 
+// showAll notes what a reader is about to show of the keys that it names.
+func (h *home) showAll(r *causal.HomeRead) {
+	if r.Shown != 0 {
+		h.show(h.keyOf(r.Key), r.Shown)
+	}
+	for i := range r.More {
+		if shown := r.More[i].Record.Version.HLC; shown != 0 {
+			h.show(h.keyOf(r.More[i].Key), shown)
+		}
+	}
+}
+
 // forget forgets what reads find elsewhere.
 func (h *home) forget() {
 	sv := h.known.MinSV()
@@ -325,8 +337,8 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 		}
 		return
 	}
-	if r.Shown != 0 && !c.cfg.Broken.Has(causal.HomeForgetsShown) {
-		h.show(h.keyOf(r.Key), r.Shown)
+	if !c.cfg.Broken.Has(causal.HomeForgetsShown) {
+		h.showAll(&r)
 	}
 	h.forget()
 	if k := h.keys[r.Key]; r.ForUpdate && k != nil && !k.isQuiet() {
@@ -348,7 +360,7 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
-	case r.Shown > c.sessionLimit(now):
+	case r.GreatestShown() > c.sessionLimit(now):
 		return causal.ErrClock
 	case !c.home.has(r.Seen):
 		return causal.ErrUnavailable
@@ -365,7 +377,7 @@ func (h *home) has(seen causal.HLC) bool {
 func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 	h.answerKey(to, r.ID, r.Key, r.Shown)
 	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, 0)
+		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC)
 	}
 }
 

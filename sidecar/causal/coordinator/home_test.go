@@ -222,9 +222,21 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 	if r := h.top("y"); r.From >= ahead {
 		t.Error("reads of other keys are to include it")
 	}
+	further := causal.HomeRead{ID: 1, Key: "u", More: []causal.Moved{{Key: "v"},
+		{Key: "w", Record: causal.Record{Version: causal.Version{HLC: ahead + 1, Origin: 2}}}}}
+	if got := h.ask(further); len(got) != 3 || got[1].From >= ahead || got[2].From != ahead+1 {
+		t.Fatalf("of several keys it is answered with %+v", got)
+	}
+	if v := h.write(causal.Put{Seq: 2, Key: "w"}); v.HLC <= ahead+1 {
+		t.Errorf("the write got %s, and %d was shown", v, ahead+1)
+	}
 	far := causal.HLCAt(h.now.WallMs + 3_600_000)
 	if got := h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: far}); len(got) != 1 || got[0].Err != causal.ErrClock {
 		t.Errorf("a version that is an hour ahead is answered with %+v", got)
+	}
+	further.More[1].Record.Version.HLC = far
+	if got := h.ask(further); len(got) != 3 || got[2].Err != causal.ErrClock {
+		t.Errorf("one of several that is an hour ahead is answered with %+v", got)
 	}
 }
 

@@ -35,6 +35,10 @@ type call struct {
 	near      bool             // a near copy is the reply
 	home      *homeRead        // of a level that asks the home
 
+	// Of gets of a homeWindow, and the MGET that reads several of them.
+	window  *homeWindow
+	expired bool // time has run out
+
 	// Of gets in a pipeline.
 	pipeline *getPipeline
 	started  bool
@@ -163,6 +167,10 @@ func (s *Sidecar) finish(c *call, r Result) {
 	}
 	if c.count != nil {
 		s.dropRequests(c.count.requests)
+	}
+	if c.window != nil {
+		s.finishWindow(c, &r)
+		return
 	}
 	r.ID, r.Outcome.Bound = c.op.ID, c.bound
 	s.results = append(s.results, r)

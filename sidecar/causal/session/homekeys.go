@@ -64,6 +64,11 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
+	case h.showing && r.From < c.mget.toldOf(i): // a home of before has not read the field
+		h.pending++
+		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local,
+			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, s.homeOf()))
 	case h.showing:
 		h.failed = h.failed || h.replies[i].Record.Version.Less(r.Record.Version)
 	default:
@@ -86,6 +91,9 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	}
 }
 
+// toldOf returns what the home was told to be shown of a key.
+func (m *mget) toldOf(i int) causal.HLC { return m.replies[i].record.Version.HLC }
+
 // takeOverKeys adds what the home has of the keys to the past of the session, so that what is read elsewhere includes
 // all that it follows, and all that the home has forgotten.
 func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
@@ -101,42 +109,46 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// tellShown tells the home what an MGET is about to show from elsewhere, and reports whether there is nothing to tell.
+// tellShown tells the home what an MGET is about to show from elsewhere, in one request, and reports whether there is
+// nothing to tell.
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome
 	if h.told || s.cfg.Broken.Has(causal.LocalUnregistered) {
 		return true
 	}
+	var tell causal.HomeRead
 	for i := range m.replies {
 		found, r := &m.replies[i], &h.replies[i]
 		if v := found.record.Version; s.shownStatus(m, found) != causal.Stable || !v.Written() || v.HLC <= r.From ||
 			!keystate.Newer(&found.record, &r.Record) {
 			continue
 		}
-		h.showing = true
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local,
-			Shown: found.record.Version.HLC}.Message(s.cfg.Self, s.homeOf()))
+		if shown := found.record.Version; !h.showing {
+			tell = causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local, Shown: shown.HLC}
+		} else {
+			tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
+		}
+		h.showing = true
 	}
 	if h.showing {
+		request := tell.Message(s.cfg.Self, s.homeOf())
+		if !request.FitsMessage() {
+			s.fail(c, causal.ErrTooLarge)
+			return false
+		}
+		s.Send(request)
 		h.retryAt, c.retryAt = now.Mono+int64(homeRetry), causal.Never
 	}
 	return !h.showing
 }
 
-// takeFromHome makes the value of a key the one that the home has, unless what was found elsewhere is newer.
-func (s *Sidecar) takeFromHome(m *mget, i int, to *Result) bool {
-	r := &m.atHome.replies[i]
-	if !r.Record.Version.Written() || keystate.Newer(&m.replies[i].record, &r.Record) {
-		return false
-	}
-	s.stats.HomeReads++
-	to.Records[i] = r.Record
-	if !r.Complete {
-		to.Outcome.Status = causal.InFlight
-	}
-	to.Outcome.Source = max(to.Outcome.Source, SourceHome)
-	return true
+// takesFromHome reports whether the value of a key is the one that the home has: what was found elsewhere is not newer,
+// nor is an own write that another coordinator has.
+func (m *mget) takesFromHome(i int) bool {
+	r := &m.atHome.replies[i].Record
+	return r.Version.Written() && !keystate.Newer(&m.replies[i].record, r) &&
+		(m.own[i] == nil || m.own[i].version.Less(r.Version))
 }
