@@ -200,6 +200,8 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
+	HomeCommitSplit
+	HomeReadUnchecked
 	LocalFromMemory
 	LocalUnregistered
 	LocalGetsApart

@@ -18,7 +18,7 @@ type HomeRead struct {
 	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from
 	// elsewhere.
 	Shown HLC
-	// ForUpdate asks to wait until no write of Key is under way.
+	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
 }
 
@@ -67,6 +67,8 @@ type HomeReply struct {
 	// From: what is read elsewhere must include everything at or below it.
 	From HLC
 	Err  ErrCode
+	// Commits says that the home knows HomeCommit.
+	Commits bool
 }
 
 // Message returns r as a message.
@@ -91,4 +93,5 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 }

@@ -28,6 +28,8 @@ type write struct {
 	durable   bool
 	released  bool // handed to the lanes
 	recovered bool // it was recovered from shards, see recoveredwrites.go
+	// committedWith says that it is in one record with the write after it, see commit.go
+	committedWith bool
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
 	size        int // bytes that it counts for in the write buffer
@@ -165,24 +167,9 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 // A put for another leadership is late: its session knows by now that it was refused, or has sent it again
 // (PROTOCOL PUT-15).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
-	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
+	tail, overtaken, isNew := c.receivePut(now, from, &p)
+	if !isNew {
 		return
-	}
-	tail := c.session(now, sessionKey{from, p.Session})
-	if tail == nil {
-		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
-		return
-	}
-	tail.confirm(min(p.Unanswered, p.Seq))
-	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
-	if hlc, found := tail.find(p.Seq); found && !asNew {
-		c.answerAgain(from, &p, hlc)
-		return
-	}
-	overtaken := p.Seq <= tail.seq && !asNew
-	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
-	if p.Value.Tombstone {
-		p.Value.Data = nil // nobody stores it
 	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
@@ -190,9 +177,42 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
+	_, logged := c.accept(now, from, &p, v, tail)
+	tail.noteAccepted(p.Seq, v.HLC)
+	c.log.append(LogRecord{Write: logged})
+}
+
+// receivePut returns the session of a put, and whether a later one was seen before. A put that is late, or was accepted
+// before, is not new: it is answered, if it has an answer.
+func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.Put) (tail *sessionTail, overtaken,
+	isNew bool) {
+	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
+		return nil, false, false
+	}
+	if tail = c.session(now, sessionKey{from, p.Session}); tail == nil {
+		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+		return nil, false, false
+	}
+	tail.confirm(min(p.Unanswered, p.Seq))
+	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
+	if hlc, found := tail.find(p.Seq); found && !asNew {
+		c.answerAgain(from, p, hlc)
+		return nil, false, false
+	}
+	overtaken = p.Seq <= tail.seq && !asNew
+	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
+	return tail, overtaken, true
+}
+
+// accept gives a put its place in the order, and returns what the log is to hold of it.
+func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, v causal.Version,
+	tail *sessionTail) (*write, LoggedWrite) {
+	if p.Value.Tombstone {
+		p.Value.Data = nil // nobody stores it
+	}
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
-		past:    pastOf(&p, tail),
+		past:    pastOf(p, tail),
 		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
 	}
 	direct := c.directDeps(p.Deps, tail)
@@ -207,14 +227,13 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		c.noteInLanes(w)
 	}
 	tail.last, tail.slot = v, w.slot
-	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
 	c.noteOwnActivity(now)
-	c.log.append(logWrite(w, &p, own, followsAll))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)
 	}
+	return w, logWrite(w, p, own, followsAll)
 }
 
 // sessionLimit returns the greatest floor or dependency of a put to believe. What peers have published may be further
@@ -227,13 +246,10 @@ func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
 // nextVersion returns the version of a put, or why it is refused.
 func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version,
 	causal.ErrCode) {
+	if err := c.refusesPut(p, overtaken); err != causal.OK {
+		return causal.Version{}, err
+	}
 	switch {
-	case (p.Resent || overtaken) && !c.isDecidable(p):
-		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
-	case overtaken:
-		return causal.Version{}, causal.ErrStale // accepted now, it would take effect after a later one
-	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
-		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
 	case !c.cfg.Types.Knows(p.Value.Type):
@@ -244,6 +260,24 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 	if err := c.checkAtHome(p); err != causal.OK {
 		return causal.Version{}, err
 	}
+	return c.timestamp(now, from, p)
+}
+
+// refusesPut returns why a put cannot be accepted now, whatever it writes.
+func (c *Coordinator) refusesPut(p *causal.Put, overtaken bool) causal.ErrCode {
+	switch {
+	case (p.Resent || overtaken) && !c.isDecidable(p):
+		return causal.ErrUnknown // it may have been accepted, and forgotten since
+	case overtaken:
+		return causal.ErrStale // accepted now, it would take effect after a later one
+	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
+		return causal.ErrUnavailable
+	}
+	return causal.OK
+}
+
+// timestamp returns the version of a put that is accepted, unless it is refused for the clock.
+func (c *Coordinator) timestamp(now causal.Now, from topology.Node, p *causal.Put) (causal.Version, causal.ErrCode) {
 	after := p.Floor
 	for _, d := range p.Deps {
 		after = max(after, d.Version.HLC)

@@ -174,6 +174,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindPut:
 		c.handlePut(now, m.From, m.Put())
+	case causal.KindHomeCommit:
+		c.handleCommit(now, m.From, m.HomeCommit())
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
 	case causal.KindPutAck:

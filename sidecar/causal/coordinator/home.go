@@ -177,13 +177,35 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
-	if k.isQuiet() {
+}
+
+// answerQuiet answers the reads that wait for the key of a write that was published, unless another one is under way.
+// It is called when all that becomes visible in one step is published.
+func (h *home) answerQuiet(w *write) {
+	if k := h.keys[w.key]; k != nil && len(k.waiting) > 0 && k.isQuiet() {
 		h.answerWaiting(k)
 	}
 }
 
 // isQuiet reports whether no write of a key is under way.
 func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+
+// underWay returns a key of a read for update of which a write is under way, or nil. The read waits for one key after
+// the other, and holds none, so no two reads wait for each other.
+func (h *home) underWay(r *causal.HomeRead) *homeKey {
+	if !r.ForUpdate {
+		return nil
+	}
+	if k := h.keys[r.Key]; k != nil && !k.isQuiet() {
+		return k
+	}
+	for i := range r.More {
+		if k := h.keys[r.More[i].Key]; k != nil && !k.isQuiet() {
+			return k
+		}
+	}
+	return nil
+}
 
 // done notes that a write is complete.
 func (h *home) done(w *write) {
@@ -341,10 +363,12 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 		h.showAll(&r)
 	}
 	h.forget()
-	if k := h.keys[r.Key]; r.ForUpdate && k != nil && !k.isQuiet() {
+	if k := h.underWay(&r); k != nil {
 		holder, ok := h.waits.Take(from)
 		if !ok {
-			c.Send(causal.HomeReply{ID: r.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+			for i := range 1 + len(r.More) {
+				c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+			}
 			return
 		}
 		k.waiting = append(k.waiting, homeWait{r, from, holder})
@@ -383,7 +407,7 @@ func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 
 func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown)}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Commits: true}
 	if k != nil && !k.top.Version.IsZero() {
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
@@ -398,10 +422,15 @@ func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.H
 
 // answerWaiting answers the reads that wait for a key.
 func (h *home) answerWaiting(k *homeKey) {
-	for i := range k.waiting {
-		w := &k.waiting[i]
+	waiting := k.waiting
+	k.waiting = nil
+	for i := range waiting {
+		w := &waiting[i]
+		if other := h.underWay(&w.read); other != nil {
+			other.waiting = append(other.waiting, *w)
+			continue
+		}
 		h.waits.Release(w.holder, 1)
 		h.answer(w.from, &w.read)
 	}
-	k.waiting = nil
 }

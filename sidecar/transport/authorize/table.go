@@ -70,7 +70,7 @@ var Table = []Rule{
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, Free},
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
 	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
-	{sidecar, coordinator, SameDC, []causal.Kind{causal.KindHomeRead}, Free},
+	{sidecar, coordinator, SameDC, []causal.Kind{causal.KindHomeRead, causal.KindHomeCommit}, Free},
 	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan,
 		causal.KindPing}, Free},
 	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing, causal.KindLease,
