@@ -3,7 +3,7 @@ package resp
 import (
 	"math"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // expireTimeMs converts n units from now, or since the Unix epoch, to milliseconds since the epoch. It returns false on
@@ -21,15 +21,6 @@ func (c *connection) expireTimeMs(n, unitMs int64, absolute bool) (int64, bool) 
 		return 0, false
 	}
 	return n + now, true
-}
-
-// withExpireTime sets the expire time of v, 0 for none. If it is not in the future, the result is a tombstone.
-func withExpireTime(v causal.Value, expireAtMs, nowMs int64) causal.Value {
-	if expireAtMs != 0 && expireAtMs <= nowMs {
-		return tombstone
-	}
-	v.ExpireAtMs = expireAtMs
-	return v
 }
 
 // EXPIRE key seconds [NX|XX] [GT|LT]
@@ -53,7 +44,7 @@ func pexpireAt(c *connection, args [][]byte) error {
 }
 
 func (c *connection) expireGeneric(command string, args [][]byte, unitMs int64, absolute bool) error {
-	o, err := parseExpireOptions(args[3:])
+	conditions, err := parseExpireOptions(args[3:])
 	if err != nil {
 		return err
 	}
@@ -65,67 +56,38 @@ func (c *connection) expireGeneric(command string, args [][]byte, unitMs int64, 
 	if !ok {
 		return errExpireTime(command)
 	}
-	set := false
-	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		set = ok && o.allows(v.ExpireAtMs, at)
-		if set && at <= c.nowMs() {
-			return tombstone, true, nil
-		}
-		v.ExpireAtMs = at
-		return v, set, nil
-	}, func() { c.out.writeInteger(oneIf(set)) })
+	return c.update(args[1], 0, operation.Operation{Kind: operation.Expire, Conditions: conditions, ExpireAtMs: at},
+		c.replyWhetherWritten)
 }
 
-// expireOptions are the conditions of EXPIRE on the current expire time of a key.
-type expireOptions struct{ nx, xx, gt, lt bool }
-
-func parseExpireOptions(args [][]byte) (o expireOptions, err error) {
+// parseExpireOptions parses the conditions of EXPIRE on the current expire time of a key.
+func parseExpireOptions(args [][]byte) (o operation.Condition, err error) {
 	for _, word := range args {
 		switch {
 		case equalFold(word, "nx"):
-			o.nx = true
+			o |= operation.IfPersistent
 		case equalFold(word, "xx"):
-			o.xx = true
+			o |= operation.IfExpiring
 		case equalFold(word, "gt"):
-			o.gt = true
+			o |= operation.IfLater
 		case equalFold(word, "lt"):
-			o.lt = true
+			o |= operation.IfEarlier
 		default:
 			return o, Errorf("ERR", "Unsupported option %s", cString(word, len(word)))
 		}
 	}
 	switch {
-	case o.nx && (o.xx || o.gt || o.lt):
+	case o.Has(operation.IfPersistent) && o != operation.IfPersistent:
 		return o, errNXIncompatible
-	case o.gt && o.lt:
+	case o.Has(operation.IfLater | operation.IfEarlier):
 		return o, errGTIncompatible
 	}
 	return o, nil
 }
 
-// allows reports whether the options permit to replace the current expire time by the next. 0 is no expire time, and
-// counts as later than any other.
-func (o expireOptions) allows(currentMs, nextMs int64) bool {
-	has := currentMs != 0
-	switch {
-	case o.nx && has, o.xx && !has:
-		return false
-	case o.gt && (!has || nextMs <= currentMs):
-		return false
-	case o.lt && has && nextMs >= currentMs:
-		return false
-	}
-	return true
-}
-
 // PERSIST key
 func persist(c *connection, args [][]byte) error {
-	removed := false
-	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		removed = ok && v.ExpireAtMs != 0
-		v.ExpireAtMs = 0
-		return v, removed, nil
-	}, func() { c.out.writeInteger(oneIf(removed)) })
+	return c.update(args[1], 0, operation.Operation{Kind: operation.Persist}, c.replyWhetherWritten)
 }
 
 // TTL key

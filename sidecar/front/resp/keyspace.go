@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // nowMs returns the wall clock in milliseconds.
@@ -12,7 +13,7 @@ func (c *connection) nowMs() int64 { return c.server.options.Clock().UnixMilli()
 
 // isLive reports whether v exists now. As in Redis, a value still exists in the millisecond of its expire time.
 func (c *connection) isLive(v causal.Value) bool {
-	return !v.Tombstone && (v.ExpireAtMs == 0 || c.nowMs() <= v.ExpireAtMs)
+	return !v.Tombstone && (v.ExpireAtMs == 0 || operation.Exists(v, c.nowMs())) // mostly without asking the clock
 }
 
 // getLive returns the value of key, and whether it exists and has not expired.
@@ -57,10 +58,7 @@ var tombstone = causal.Value{Tombstone: true}
 func del(c *connection, args [][]byte) error {
 	total := 0
 	if len(args) == 2 {
-		return c.update(args[1], 0, func(_ causal.Value, ok bool) (causal.Value, bool, error) {
-			total = int(oneIf(ok))
-			return tombstone, ok, nil
-		}, func() { c.out.writeInteger(int64(total)) })
+		return c.update(args[1], 0, operation.Operation{Kind: operation.Delete}, c.replyWhetherWritten)
 	}
 	c.awaitWrites()
 	err := eachBatch(args[1:], func(keys []string) error {

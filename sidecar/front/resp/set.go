@@ -3,7 +3,7 @@ package resp
 import (
 	"bytes"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // setOptions are the options of SET and GETEX.
@@ -102,29 +102,24 @@ func set(c *connection, args [][]byte) error {
 
 // setIf is SET with options that depend on the stored value.
 func setIf(c *connection, args [][]byte, o setOptions, expireAtMs int64) error {
-	var old causal.Value
-	var had, stored bool
-	data := bytes.Clone(args[2])
-	return c.update(args[1], len(data), func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		old, had = v, ok
-		stored = !(o.nx && ok) && !(o.xx && !ok)
-		if !stored {
-			return v, false, nil
-		}
-		next := causal.Value{Data: data, ExpireAtMs: expireAtMs}
-		if o.keepTTL {
-			next.ExpireAtMs = v.ExpireAtMs
-		}
-		return next, true, nil
-	}, func() {
+	op := operation.Operation{Kind: operation.Set, Data: bytes.Clone(args[2]), ExpireAtMs: expireAtMs,
+		KeepExpireTime: o.keepTTL, ReturnsOld: o.get}
+	if o.nx {
+		op.Conditions |= operation.IfMissing
+	}
+	if o.xx {
+		op.Conditions |= operation.IfExists
+	}
+	return c.update(args[1], len(op.Data), op, func(r *operation.Outcome) error {
 		switch {
 		case o.get:
-			c.writeBulkOrNull(old, had)
-		case stored:
+			return c.replyOld(r)
+		case r.Writes:
 			c.out.writeOK()
 		default:
 			c.out.writeNull()
 		}
+		return nil
 	})
 }
 
@@ -150,11 +145,8 @@ func (c *connection) setWithExpireTime(command string, args [][]byte, arg expire
 
 // SETNX key value
 func setNX(c *connection, args [][]byte) error {
-	stored, next := false, cloneValue(args[2])
-	return c.update(args[1], len(next.Data), func(_ causal.Value, ok bool) (causal.Value, bool, error) {
-		stored = !ok
-		return next, stored, nil
-	}, func() { c.out.writeInteger(oneIf(stored)) })
+	o := operation.Operation{Kind: operation.Set, Conditions: operation.IfMissing, Data: bytes.Clone(args[2])}
+	return c.update(args[1], len(o.Data), o, c.replyWhetherWritten)
 }
 
 // GETEX key [EX|PX|EXAT|PXAT time | PERSIST]
@@ -167,17 +159,20 @@ func getEx(c *connection, args [][]byte) error {
 		c.awaitWrites()
 		return get(c, args)
 	}
-	var old causal.Value
-	var had bool
-	o.expire.text = bytes.Clone(o.expire.text)
-	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		old, had = v, ok
-		if !ok {
-			return v, false, nil
+	op := operation.Operation{Kind: operation.Persist, ReturnsOld: true}
+	at, err := c.parseExpireArg("getex", o.expire)
+	switch {
+	case err != nil:
+		op.Kind = operation.Read
+	case at != 0:
+		op.Kind, op.Conditions, op.ExpireAtMs = operation.Expire, operation.IfDifferent, at
+	}
+	return c.update(args[1], 0, op, func(r *operation.Outcome) error {
+		if r.Exists && err != nil {
+			return err // as in Redis, only if there is a value
 		}
-		at, err := c.parseExpireArg("getex", o.expire)
-		return withExpireTime(v, at, c.nowMs()), at != v.ExpireAtMs, err
-	}, func() { c.writeBulkOrNull(old, had) })
+		return c.replyOld(r)
+	})
 }
 
 func oneIf(b bool) int64 {

@@ -2,9 +2,11 @@ package resp
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // GET key
@@ -85,22 +87,25 @@ func setRange(c *connection, args [][]byte) error {
 	case offset < 0:
 		return errOffset
 	}
-	length, part := 0, bytes.Clone(args[3])
-	return c.update(args[1], len(part), func(v causal.Value, _ bool) (causal.Value, bool, error) {
-		if length = len(v.Data); len(part) == 0 {
-			return v, false, nil
+	o := operation.Operation{Kind: operation.Overlay, Number: offset, Data: bytes.Clone(args[3]),
+		Limit: c.server.options.Limits.MaxValueBytes}
+	return c.update(args[1], len(o.Data), o, func(r *operation.Outcome) error {
+		if errors.Is(r.Err, operation.ErrTooLong) {
+			return Errorf("ERR", "the resulting value would end at byte %d, after the limit of %d bytes",
+				uint64(offset)+uint64(len(o.Data)), o.Limit)
 		}
-		limit := c.server.options.Limits.MaxValueBytes
-		if offset > int64(limit-len(part)) {
-			return v, false, Errorf("ERR", "the resulting value would end at byte %d, after the limit of %d bytes",
-				uint64(offset)+uint64(len(part)), limit)
-		}
-		length = max(length, int(offset)+len(part))
-		data := make([]byte, length)
-		copy(data, v.Data)
-		copy(data[offset:], part)
-		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
-	}, func() { c.out.writeInteger(int64(length)) })
+		return c.replyLength(r)
+	})
+}
+
+// replyLength replies with the length of the value that there is now.
+func (c *connection) replyLength(r *operation.Outcome) error {
+	v := &r.Old
+	if r.Writes {
+		v = &r.Next
+	}
+	c.out.writeInteger(int64(len(v.Data)))
+	return nil
 }
 
 // MSET key value [key value ...]: a sequence of puts, not atomic.
@@ -162,35 +167,35 @@ func (c *connection) putNewPairs(pairs [][]byte) (stored bool, err error) {
 
 // GETSET key value
 func getSet(c *connection, args [][]byte) error {
-	var old causal.Value
-	var had bool
-	next := cloneValue(args[2])
-	return c.update(args[1], len(next.Data), func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		old, had = v, ok
-		return next, true, nil
-	}, func() { c.writeBulkOrNull(old, had) })
+	o := operation.Operation{Kind: operation.Set, Data: bytes.Clone(args[2]), ReturnsOld: true}
+	return c.update(args[1], len(o.Data), o, c.replyOld)
 }
 
 // GETDEL key
 func getDel(c *connection, args [][]byte) error {
-	var old causal.Value
-	var had bool
-	return c.update(args[1], 0, func(v causal.Value, ok bool) (causal.Value, bool, error) {
-		old, had = v, ok
-		return tombstone, ok, nil
-	}, func() { c.writeBulkOrNull(old, had) })
+	return c.update(args[1], 0, operation.Operation{Kind: operation.Delete, ReturnsOld: true}, c.replyOld)
+}
+
+// replyOld replies with the value that was there before.
+func (c *connection) replyOld(r *operation.Outcome) error {
+	c.writeBulkOrNull(r.Old, r.Exists)
+	return nil
+}
+
+// replyWhetherWritten replies 1 if the command has written something, and 0 if not.
+func (c *connection) replyWhetherWritten(r *operation.Outcome) error {
+	c.out.writeInteger(oneIf(r.Writes))
+	return nil
 }
 
 // APPEND key value: keeps the expire time.
 func appendTo(c *connection, args [][]byte) error {
-	length, more := 0, bytes.Clone(args[2])
-	return c.update(args[1], len(more), func(v causal.Value, _ bool) (causal.Value, bool, error) {
-		length = len(v.Data) + len(more)
-		if limit := c.server.options.Limits.MaxValueBytes; length > limit {
-			return v, false, errTooLong("the resulting value", length, limit)
+	o := operation.Operation{Kind: operation.Append, Data: bytes.Clone(args[2]),
+		Limit: c.server.options.Limits.MaxValueBytes}
+	return c.update(args[1], len(o.Data), o, func(r *operation.Outcome) error {
+		if errors.Is(r.Err, operation.ErrTooLong) {
+			return errTooLong("the resulting value", len(r.Old.Data)+len(o.Data), o.Limit)
 		}
-		data := make([]byte, 0, length)
-		data = append(append(data, v.Data...), more...)
-		return causal.Value{Data: data, ExpireAtMs: v.ExpireAtMs}, true, nil
-	}, func() { c.out.writeInteger(int64(length)) })
+		return c.replyLength(r)
+	})
 }

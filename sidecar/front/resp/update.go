@@ -7,6 +7,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
@@ -22,16 +23,34 @@ const (
 
 // update is a command that reads one key, and may write it.
 type update struct {
-	name   string // under which the key is stored
-	decide decision
-	reply  func() // writes the reply, once what the command has written is durable
-	err    error
-	write  int // the last write of the key up to this command, in updateRound.writes; -1: none
+	name      string // under which the key is stored
+	operation operation.Operation
+	outcome   operation.Outcome
+	reply     replier // called once what the command has written is durable
+	err       error   // of the store
+	write     int     // the last write of the key up to this command, in updateRound.writes; -1: none
 }
 
-// decision tells what a command puts, if anything, by the value of its key; that of a missing key is a tombstone. What
-// the reply needs it stores in variables.
-type decision func(old causal.Value, exists bool) (next causal.Value, put bool, err error)
+// replier writes the reply of a command by the outcome of its operation, or returns why it has failed.
+type replier func(*operation.Outcome) error
+
+// finish writes the reply of a command that was executed, or returns why it has failed.
+func (u *update) finish() error {
+	if u.err != nil {
+		return u.err
+	}
+	switch err := u.outcome.Err; {
+	case errors.Is(err, operation.ErrNotInteger):
+		return errNotInteger
+	case errors.Is(err, operation.ErrOverflow):
+		return errOverflow
+	case errors.Is(err, operation.ErrNotFloat):
+		return errNotFloat
+	case errors.Is(err, operation.ErrNotFinite):
+		return errNaNOrInfinity
+	}
+	return u.reply(&u.outcome)
+}
 
 // pendingUpdates are the updates of a pipeline that are not executed yet. They are executed before any other command of
 // the connection.
@@ -42,18 +61,15 @@ type pendingUpdates struct {
 }
 
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
-// pipeline. decide and reply must not refer to the arguments.
-func (c *connection) update(key []byte, argBytes int, decide decision, reply func()) error {
+// pipeline. The operation and reply must not refer to the arguments.
+func (c *connection) update(key []byte, argBytes int, o operation.Operation, reply replier) error {
 	c.awaitPuts()
 	p := &c.updates
-	u := update{name: storageKey(c.database, string(key)), decide: decide, reply: reply}
+	u := update{name: storageKey(c.database, string(key)), operation: o, reply: reply}
 	if c.skipThisReply || len(p.all) == 0 && c.in.buffered() == 0 && !c.executing {
 		one := [1]update{u}
 		c.executeRound(one[:])
-		if one[0].err == nil {
-			reply()
-		}
-		return one[0].err
+		return one[0].finish()
 	}
 	if len(p.all) == 0 || p.all[len(p.all)-1].name != u.name {
 		p.runs++
@@ -84,14 +100,16 @@ func (c *connection) awaitUpdates() {
 		left = left[len(done):]
 		for i := range done {
 			// after the locks were released: a client that does not read its replies must not hold them
-			switch u := &done[i]; {
-			case u.err != nil:
-				c.counters.failures++
-				if !c.out.mute {
-					c.out.writeError(toError(u.err))
+			u := &done[i]
+			if c.out.mute {
+				if u.err != nil || u.outcome.Err != nil {
+					c.counters.failures++
 				}
-			case !c.out.mute:
-				u.reply()
+				continue
+			}
+			if err := u.finish(); err != nil {
+				c.counters.failures++
+				c.out.writeError(toError(err))
 			}
 		}
 		clear(done)
@@ -247,14 +265,11 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.err = k.err; u.err != nil {
 		return true
 	}
-	old, exists := k.value, c.isLive(k.value)
-	if !exists {
-		old = tombstone
-	}
-	next, put, err := u.decide(old, exists)
-	if u.err = err; err != nil || !put {
+	u.outcome = u.operation.Apply(k.value, c.nowMs())
+	if !u.outcome.Writes {
 		return true
 	}
+	next := u.outcome.Next
 	if r.bytes += next.Size(); r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 {
 		return false
 	}
