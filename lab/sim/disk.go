@@ -18,6 +18,10 @@ type disk struct {
 	log        [][]byte
 	firstIndex uint64
 	unsynced   [][]byte
+	isDamaged  bool // it holds less than it had acknowledged
+	// Until when the log takes nothing, because of a problem, and until when it has room for little.
+	logFullUntil, logNearlyFullUntil int64
+	logProblem                       process.LogProblem
 	// Of a middleman.
 	content
 	pending  []*process.Effect // changes that are not acknowledged

@@ -25,10 +25,10 @@ func (w *World) startMember(n *node) {
 	d := n.disk
 	image := w.readLog(n)
 	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume,
-		Register:     n.id.Member != 0,
+		Damaged: d.isDamaged, Register: n.id.Member != 0,
 		CollectBytes: 1},
 		image, w.clock(n))
-	n.m, n.writer = m, process.NewLogWriter(m, false)
+	n.m, n.writer, n.writerWaits = m, process.NewLogWriter(m, d.isDamaged), 0
 	if n.id.Member != 0 {
 		w.flush(n)
 		return
@@ -42,7 +42,7 @@ func (w *World) startMember(n *node) {
 	}
 }
 
-// readLog returns what the log of a member holds. An empty one gets an id.
+// readLog returns what the log of a member holds. An empty one gets an id, and one that is damaged is not read.
 func (w *World) readLog(n *node) *group.Image {
 	d := n.disk
 	if d.volume == 0 {
@@ -50,6 +50,9 @@ func (w *World) readLog(n *node) *group.Image {
 		d.volume = w.volumes
 	}
 	image := &group.Image{}
+	if d.isDamaged {
+		return image
+	}
 	for i, b := range d.log {
 		e, err := group.ParseEntry(d.firstIndex+uint64(i), b)
 		if err == nil {
@@ -97,32 +100,54 @@ func appendEncoded(dst [][]byte, entries []group.Entry) [][]byte {
 // appendLog carries out what the LogWriter of a member asks for.
 func (w *World) appendLog(n *node) {
 	n.writer.Collect()
+	if w.now < n.writerWaits {
+		return
+	}
 	t, ok := n.writer.Next()
 	switch {
 	case !ok:
 	case t.Kind == process.LogReset:
 		w.resetMember(n)
+	case t.Kind == process.LogSkip:
+		w.reportLog(n, 1, process.LogResult{Appended: len(t.Entries)})
+	case w.now < n.disk.logFullUntil:
+		w.reportLog(n, w.diskDelay(n, time.Millisecond), process.LogResult{Problem: n.disk.logProblem})
 	default:
 		w.syncLog(n, &t)
 	}
 }
 
+// reportLog tells the LogWriter of a member some time later what has become of a task.
+func (w *World) reportLog(n *node, after int64, r process.LogResult) {
+	inst := n.instance
+	w.schedule(after, func() {
+		if n.instance != inst || n.m == nil {
+			return
+		}
+		d := n.disk
+		d.log, d.unsynced = append(d.log, d.unsynced...), nil
+		if wait := n.writer.Done(w.clock(n), r); wait > 0 {
+			n.writerWaits = w.now + int64(wait)
+			w.schedule(int64(wait), func() {
+				if n.instance == inst && n.m != nil {
+					w.flush(n)
+				}
+			})
+		}
+		w.flush(n)
+	})
+}
+
 // syncLog truncates a member's log, appends some first entries of a task to it, and reports that some time later.
 func (w *World) syncLog(n *node, t *process.LogTask) {
-	d, inst, count := n.disk, n.instance, len(t.Entries)
+	d, count := n.disk, len(t.Entries)
 	if count > 1 && !w.settings.NoRandomness && w.rng.IntN(4) == 0 { // as many as fit into one write
 		count = 1 + w.rng.IntN(count)
 	}
 	d.truncateLog(t.TruncateBefore)
 	d.unsynced = appendEncoded(nil, t.Entries[:count])
-	w.schedule(w.diskDelay(n, 3*time.Millisecond), func() {
-		if n.instance != inst || n.m == nil {
-			return
-		}
-		d.log, d.unsynced = append(d.log, d.unsynced...), nil
-		n.writer.Done(w.clock(n), process.LogResult{Appended: count, IsTruncated: true})
-		w.flush(n)
-	})
+	w.reportLog(n, w.diskDelay(n, 3*time.Millisecond), process.LogResult{Appended: count, IsTruncated: true,
+		IsNearlyFull: w.now < d.logNearlyFullUntil})
 }
 
 // truncateLog removes the entries before one.

@@ -58,6 +58,7 @@ type node struct {
 	session         uint64                   // of a member of a shard: in which it serves
 	announced       causal.Leadership        // of a member of a shard
 	writer          *process.LogWriter       // of the log of a member of a group
+	writerWaits     int64                    // until then, before it tries again what has failed
 	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
 }
 
