@@ -205,6 +205,7 @@ const (
 	LocalBaseUnchecked
 	LocalPastDropped
 	LocalUnbound
+	ScanWithoutHome
 	faultEnd
 )
 

@@ -176,6 +176,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handlePut(now, m.From, m.Put())
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
+	case causal.KindScan:
+		c.handleScan(m.From, m.Scan())
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
