@@ -33,6 +33,10 @@ func homes(p *runPlan, rng *rand.Rand) {
 		p.faults = faultWeights{WriteCut: 4, Crash: 1, Congest: 1, ClockJump: 3}
 	case 2: // the cut does not move
 		p.faults = faultWeights{Isolate: 2, Cut: 4, WriteCut: 2, Crash: 1}
+	case 3: // mostly new keys, which scans are to find
+		if rng.IntN(2) == 0 {
+			p.keys, p.mix.scan = 30+rng.IntN(100), 15+rng.IntN(20)
+		}
 	}
 }
 

@@ -208,6 +208,7 @@ const (
 	LocalBaseUnchecked
 	LocalPastDropped
 	LocalUnbound
+	ScanWithoutHome
 	faultEnd
 )
 

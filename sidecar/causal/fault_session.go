@@ -81,4 +81,5 @@ var sessionFaults = []SeededFault{
 		"a put does not say that the session has read at the home", "HOM-5", "homes"},
 	{LocalUnbound, "local-unbound", "session",
 		"what a value of the home depends on in other rings does not bind its reader", "HOM-5", "homes"},
+	{ScanWithoutHome, "scan-without-home", "session", "a scan at level Local does not ask the home", "HOM-9", "homes"},
 }

@@ -22,6 +22,8 @@ type clientSession struct {
 	puts        putBatch
 	// found is what was read inside Lock or Isolate, with ScopeDataCenter: puts of these keys are conditional.
 	found map[string]foundKey
+	// lastScan is where the last scan continues.
+	lastScan scanPlace
 }
 
 // foundKey is what a conditional put of a key goes on from.

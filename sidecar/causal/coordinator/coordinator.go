@@ -178,6 +178,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handleCommit(now, m.From, m.HomeCommit())
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
+	case causal.KindScan:
+		c.handleScan(m.From, m.Scan())
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:

@@ -31,6 +31,8 @@ type home struct {
 	// carriers are incomplete writes that depend on writes of other origins.
 	carriers []*write
 	waits    causal.Quota // of reads that wait
+	// scanPlaces are where scans continue here.
+	scanPlaces causal.ScanPlaces
 }
 
 // homeKey is what the home knows of one key.
@@ -76,7 +78,8 @@ const (
 
 func newHome(s *shared) home {
 	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
-		waits: causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
+		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
+		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
 
 // keyOf returns what is known of a key, and makes it known.

@@ -44,6 +44,8 @@ type Op struct {
 	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
+	// Cursor, if it is not 0, says instead of Scan where OpScan continues: ScanPosition.Cursor, at any sidecar.
+	Cursor uint64
 	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until
 	// no write of the key is under way, and returns no version that only some sessions see.
 	ForUpdate bool
@@ -69,8 +71,8 @@ type Result struct {
 	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
-	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has
-	//     restarted.
+	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
+	//     home has restarted, or has forgotten the place of the cursor.
 	Err causal.ErrCode
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
