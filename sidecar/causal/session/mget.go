@@ -253,7 +253,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			return
 		}
 	}
-	if c.level.asksHome() && !s.tellShown(now, c) {
+	if c.level.asksHome() && (c.op.ForUpdate && s.awaitsComplete(now, c) || !s.tellShown(now, c)) {
 		return
 	}
 	if m.ring == topology.NoRing {
@@ -264,6 +264,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 	for i := range m.replies {
 		reply := &m.replies[i]
 		r.Records[i] = reply.record
+		if c.op.ForUpdate && c.level.asksHome() {
+			r.Froms = append(r.Froms, m.fromOf(i))
+		}
 		if c.level.asksHome() && s.takeFromHome(m, i, &r) {
 			continue
 		}

@@ -27,8 +27,9 @@ type Sidecar struct {
 	results   []Result
 	// leftPipelines are those of which gets were answered, and that may go on.
 	leftPipelines []*getPipeline
-	mgetBytes     int // of the keys of MGETs in progress, and of the values that they have read
-	aheadBytes    int // of the values that pipelined gets have read, until ReleaseAhead
+	homeCommits   bool // the home is known to take commits
+	mgetBytes     int  // of the keys of MGETs in progress, and of the values that they have read
+	aheadBytes    int  // of the values that pipelined gets have read, until ReleaseAhead
 
 	coordinators coordinatorStates
 	readers      readers
