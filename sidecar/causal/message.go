@@ -114,6 +114,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
+// IsPut reports whether a message of the kind asks a coordinator to accept writes: it must not be lost unnoticed.
+func (k Kind) IsPut() bool { return k == KindPut || k == KindHomeCommit }
+
 // ErrCode is a failure that a message reports.
 type ErrCode uint8
 

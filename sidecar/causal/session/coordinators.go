@@ -114,6 +114,9 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		s.coordinators.serving[node] = serving
 		delete(s.coordinators.down, node)
 		s.coordinators.heardOf(node)
+		if node == s.homeOf() {
+			s.homeCommits = false // it may be another version
+		}
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
 	}
@@ -163,7 +166,11 @@ func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 // Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's
 // queue is full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
 func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
-	r, ok := s.requests.byID[put.Put().ID]
+	id := put.Put().ID
+	if put.Kind == causal.KindHomeCommit {
+		id = put.HomeCommit().ID
+	}
+	r, ok := s.requests.byID[id]
 	switch {
 	case !ok || r.call.finished:
 		return
@@ -171,7 +178,7 @@ func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 		s.coordinators.allowance(put.To).spend(now, s.answerWait(put.To))
 		return
 	}
-	s.requests.drop(put.Put().ID)
+	s.requests.drop(id)
 	if r.call.put.resent {
 		s.awaitCoordinator(now, r.call)
 		return

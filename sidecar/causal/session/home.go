@@ -66,6 +66,7 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 
 // handleHomeReply takes what the home says of the key of a get.
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
+	s.noteHome(&r)
 	h := c.home
 	switch {
 	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
@@ -86,6 +87,13 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	h.reply, h.answered, h.retryAt = r, true, causal.Never
 	h.must = max(h.must, r.From)
 	s.decideAtHome(now, c)
+}
+
+// noteHome notes what the home knows to do.
+func (s *Sidecar) noteHome(r *causal.HomeReply) {
+	if r.Err == causal.OK {
+		s.homeCommits = r.Commits
+	}
 }
 
 // takeFound takes what a get has found elsewhere.

@@ -34,7 +34,7 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n), pending: n,
 		retryAt: now.Mono + int64(homeRetry)}
 	c.retryAt = causal.Never
-	read := causal.HomeRead{Key: c.op.Keys[0], Seen: c.session.local}
+	read := causal.HomeRead{Key: c.op.Keys[0], Seen: c.session.local, ForUpdate: c.op.ForUpdate}
 	for i, key := range c.op.Keys {
 		m.atHome.requests[i] = s.requests.add(c, homeKeyRequest+i)
 		if i > 0 {
@@ -52,11 +52,12 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 
 // handleKeyAtHome takes what the home says of a key of an MGET.
 func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeReply) {
+	s.noteHome(&r)
 	h := &c.mget.atHome
 	h.requests[i] = 0
 	h.pending--
 	switch {
-	case r.Err == causal.ErrTooLarge:
+	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy:
 		s.fail(c, r.Err)
 		return
 	case r.Err != causal.OK, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
@@ -151,4 +152,31 @@ func (m *mget) takesFromHome(i int) bool {
 	r := &m.atHome.replies[i].Record
 	return r.Version.Written() && !keystate.Newer(&m.replies[i].record, r) &&
 		(m.own[i] == nil || m.own[i].version.Less(r.Version))
+}
+
+// awaitsComplete makes an MGET for update start again after a moment if it would show a write of another data center
+// that is in-flight: another session, which has not seen it, may write the key meanwhile.
+func (s *Sidecar) awaitsComplete(now causal.Now, c *call) bool {
+	m := c.mget
+	for i := range m.replies {
+		found, r := &m.replies[i].record, &m.atHome.replies[i].Record
+		if found.Version.Written() && s.shownStatus(m, &m.replies[i]) != causal.Stable &&
+			(!r.Version.Written() || keystate.Newer(found, r)) {
+			m.atHome.retryAt, c.retryAt = now.Mono+int64(homeBusy), causal.Never
+			return true
+		}
+	}
+	return false
+}
+
+// fromOf returns up to where everything of a key was included in what an MGET has found.
+func (m *mget) fromOf(i int) causal.HLC {
+	from := m.completeCut
+	if m.ring == topology.NoRing {
+		from = min(m.cut, m.covers.At, m.covers.Complete)
+	}
+	if v := m.replies[i].record.Version; v.Written() {
+		from = max(from, v.HLC) // what is older is not shown any more
+	}
+	return max(from, m.atHome.replies[i].From)
 }

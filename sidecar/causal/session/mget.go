@@ -253,7 +253,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			return
 		}
 	}
-	if c.level.asksHome() && !s.tellShown(now, c) {
+	if c.level.asksHome() && (c.op.ForUpdate && s.awaitsComplete(now, c) || !s.tellShown(now, c)) {
 		return
 	}
 	if m.ring == topology.NoRing {
@@ -263,6 +263,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {
 		r.Records[i] = m.replies[i].record
+		if c.op.ForUpdate && c.level.asksHome() {
+			r.Froms = append(r.Froms, m.fromOf(i))
+		}
 		o := s.showKey(now, c, i, &r.Records[i])
 		if o.Source != SourceOwn {
 			r.Outcome.Status = min(r.Outcome.Status, o.Status)

@@ -46,14 +46,17 @@ type Op struct {
 	Limit int
 	// Cursor, if it is not 0, says instead of Scan where OpScan continues: ScanPosition.Cursor, at any sidecar.
 	Cursor uint64
-	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until
-	// no write of the key is under way, and returns no version that only some sessions see.
+	// ForUpdate, of a get or an MGET at a level that asks the home, says that a conditional put is to follow: the read
+	// waits until no write of a key is under way, and returns no version that only some sessions see.
 	ForUpdate bool
 	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
 	// nothing has been written or shown in the data center since.
 	Conditional bool
 	If          causal.Version
 	From        causal.HLC
+	// Commit, of a put at a level that asks the home, makes it one of several keys, of which all or none are put. Key,
+	// Value and the condition above are not used then.
+	Commit []causal.CommitKey
 	// Level is the level of the operation; causal.DefaultLevel: that of Config.
 	Level causal.Level
 }
@@ -70,6 +73,7 @@ type Result struct {
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
 	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
+	//   - ErrNotFound (commits): the home is not known to take commits. A read at the home tells.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
 	//     home has restarted, or has forgotten the place of the cursor.
@@ -82,8 +86,9 @@ type Result struct {
 	From causal.HLC
 	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
 	Ahead int
-	// Records are the values that OpMGet read, in the order of Op.Keys.
+	// Records are the values that OpMGet read, in the order of Op.Keys. Froms, if it was for update, is From for each.
 	Records []causal.Record
+	Froms   []causal.HLC
 	// Token is the exported session (OpToken). It is binary, and the caller seals it (package token).
 	Token string
 	// Keys are keys that may exist (OpScan), and Scan is where to continue; a Scan that is Done has no more.

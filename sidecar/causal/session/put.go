@@ -78,7 +78,12 @@ func (p *putPipeline) remove(c *call) {
 // startPut sends a write to the session's coordinator.
 func (s *Sidecar) startPut(now causal.Now, c *call) {
 	s.stats.Puts++
-	if causal.CheckPut(c.op.Key, c.op.Value, 0) != nil {
+	if c.op.Commit != nil {
+		if err := s.refusesCommit(c); err != causal.OK {
+			s.finish(c, Result{Err: err})
+			return
+		}
+	} else if causal.CheckPut(c.op.Key, c.op.Value, 0) != nil {
 		s.finish(c, Result{Err: causal.ErrTooLarge})
 		return
 	}
@@ -150,6 +155,10 @@ func (s *Sidecar) sendCopy(c *call) {
 	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}
+	if c.op.Commit != nil {
+		s.sendCommit(c, &put)
+		return
+	}
 	s.Send(put.Message(s.cfg.Self, c.target))
 }
 
@@ -191,7 +200,11 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
-		c.level.acknowledge(s, c, r.Version)
+		if c.op.Commit != nil {
+			s.acknowledgeCommit(c, r.Version)
+		} else {
+			c.level.acknowledge(s, c, r.Version)
+		}
 		s.finish(c, Result{Record: causal.Record{Version: r.Version},
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:

@@ -30,6 +30,7 @@ type Sidecar struct {
 	leftWindows   []*homeWindow // the same of windows
 	mgetBytes     int           // of the keys of MGETs in progress, and of the values that they have read
 	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
+	homeCommits   bool          // the home is known to take commits
 
 	coordinators coordinatorStates
 	readers      readers

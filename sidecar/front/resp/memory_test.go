@@ -258,3 +258,8 @@ func (s *memorySession) Close() {
 }
 
 var errNotReady = errors.New("the session is starting")
+
+// Commit implements front.Session.
+func (s *memorySession) Commit(context.Context, []front.Write, []string) error {
+	return errors.New("this session is not exact")
+}
