@@ -205,6 +205,9 @@ const (
 	LocalBaseUnchecked
 	LocalPastDropped
 	LocalUnbound
+	HomeOfAnyKey
+	LocalCoveredElsewhere
+	LocalOneRound
 	faultEnd
 )
 

@@ -77,4 +77,6 @@ var coordinatorFaults = []SeededFault{
 		"a reply does not say how new what the value depends on is", "HOM-5", "homes"},
 	{HomeSkipsPast, "home-skips-past", "home",
 		"a put does not follow what its session has read at the home", "HOM-5", "homes"},
+	{HomeOfAnyKey, "home-of-any-key", "home",
+		"each sidecar has a home of its own for all keys, which takes them", "HOM-9", "homes"},
 }

@@ -79,4 +79,8 @@ var sessionFaults = []SeededFault{
 		"a put does not say that the session has read at the home", "HOM-5", "homes"},
 	{LocalUnbound, "local-unbound", "session",
 		"what a value of the home depends on in other rings does not bind its reader", "HOM-5", "homes"},
+	{LocalCoveredElsewhere, "local-covered-elsewhere", "session",
+		"a put does not name what an earlier put at another home has named", "HOM-9", "homes"},
+	{LocalOneRound, "local-one-round", "session",
+		"what several homes say of the keys of an MGET need not have been so at one time", "HOM-10", "homes"},
 }
