@@ -10,10 +10,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
-// homes draws deployments with one coordinator in each data center, which is the home of its keys.
+// homes draws deployments whose coordinators are the homes of the keys.
 func homes(p *runPlan, rng *rand.Rand) {
 	p.set.Level, p.set.Binding = causal.Local, causal.Dynamic
-	p.shape.coordinators = intRange{1, 1}
+	p.shape.coordinators = intRange{1, 1 + rng.IntN(3)}
 	p.shape.perRing, p.shape.rttMs = intRange{1, 2}, intRange{1, 20 + rng.IntN(100)}
 	p.sidecars, p.sessions, p.processes = intRange{2, 4}, intRange{1, 2}, intRange{1, 2}
 	p.keys, p.hotKeys, p.counters = 2+rng.IntN(6), 2, 1+rng.IntN(2)

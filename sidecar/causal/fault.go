@@ -209,6 +209,9 @@ const (
 	LocalPastDropped
 	LocalUnbound
 	ScanWithoutHome
+	HomeOfAnyKey
+	LocalCoveredElsewhere
+	LocalOneRound
 	faultEnd
 )
 

@@ -82,4 +82,8 @@ var sessionFaults = []SeededFault{
 	{LocalUnbound, "local-unbound", "session",
 		"what a value of the home depends on in other rings does not bind its reader", "HOM-5", "homes"},
 	{ScanWithoutHome, "scan-without-home", "session", "a scan at level Local does not ask the home", "HOM-9", "homes"},
+	{LocalCoveredElsewhere, "local-covered-elsewhere", "session",
+		"a put does not name what an earlier put at another home has named", "HOM-10", "homes"},
+	{LocalOneRound, "local-one-round", "session",
+		"what several homes say of the keys of an MGET need not have been so at one time", "HOM-11", "homes"},
 }

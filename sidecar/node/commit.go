@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // Commit implements front.Session.
@@ -21,6 +23,42 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 	if len(keys) == 0 {
 		return nil
 	}
+	written := 0
+	for _, keys := range c.byHome(keys) {
+		if err := c.commitAtHome(keys); err != nil {
+			if written > 0 {
+				return front.Errorf(front.UnknownOutcome, "%d keys of the command were written, and then: %s; the data "+
+					"center has several coordinators, and keys of different ones are not written in one step; read the keys "+
+					"again", written, err)
+			}
+			return err
+		}
+		written += len(keys)
+	}
+	return nil
+}
+
+// byHome returns the keys of a commit by their home, in the order in which the homes are first named. Homes of which
+// keys are only read are left out if there are others.
+func (c *clientSession) byHome(keys []causal.CommitKey) (groups [][]causal.CommitKey) {
+	t, dc := c.sidecar.topo.Load(), c.sidecar.dc
+	var homes []topology.Node
+	for _, k := range keys {
+		home := t.HomeOf(dc, topology.SlotOf(k.Key))
+		i := slices.Index(homes, home)
+		if i < 0 {
+			i = len(homes)
+			homes, groups = append(homes, home), append(groups, nil)
+		}
+		groups[i] = append(groups[i], k)
+	}
+	return slices.DeleteFunc(groups, func(keys []causal.CommitKey) bool {
+		return !slices.ContainsFunc(keys, func(k causal.CommitKey) bool { return !k.ReadOnly })
+	})
+}
+
+// commitAtHome writes keys that have the same home in one step.
+func (c *clientSession) commitAtHome(keys []causal.CommitKey) error {
 	op := session.Op{Kind: session.OpPut, Commit: keys}
 	r := c.execute(op)
 	if r.Err == causal.ErrNotFound { // it is not known yet whether the home takes commits: an answer of it tells

@@ -421,11 +421,12 @@ func (c *Coordinator) noteInLanes(w *write) {
 // checkAtHome returns why a put that its session bases on what it has read at the home is refused.
 func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
 	switch {
-	case p.Local == 0 && !p.Conditional:
+	case !c.home.enabled && p.Local == 0 && !p.Conditional:
 		return causal.OK
-	case !c.home.enabled, !c.home.has(p.Local):
+	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p),
+		p.Local != 0 && c.home.hasOthers(): // what is read at several homes is named
 		return causal.ErrUnavailable
-	case c.home.isCrowded(len(p.Deps)):
+	case p.Local != 0 && c.home.isCrowded(len(p.Deps)):
 		return causal.ErrBusy
 	case p.Conditional && !c.home.isNewest(p):
 		return causal.ErrConflict

@@ -151,9 +151,12 @@ func (h *home) isCrowded(others int) bool {
 	return n > causal.MaxPutDeps && len(h.carried(causal.NoLimit))+others > causal.MaxPutDeps
 }
 
-// depsOf returns what a reader of a write must find elsewhere: the writes of other origins in its past that are not
-// complete.
-func (h *home) depsOf(w *write) (deps []causal.Dep) {
+// depsOf returns what a reader of a write must know of its past: the writes of other data centers that are not complete,
+// which it must find elsewhere, and of each other home up to where it goes.
+func (h *home) depsOf(w *write) []causal.Dep { return h.joinHomes(h.foreignPastOf(w)) }
+
+// foreignPastOf returns the writes of other origins in the past of a write that are not complete.
+func (h *home) foreignPastOf(w *write) (deps []causal.Dep) {
 	if w == nil {
 		return nil
 	}
@@ -383,7 +386,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 // admitsHomeRead returns why a read cannot be answered.
 func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.ErrCode {
 	switch {
-	case !c.home.enabled, c.Membership() != Serving:
+	case !c.home.enabled, c.Membership() != Serving, !c.home.isOfAll(r):
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge

@@ -321,7 +321,7 @@ func TestAPutThatFollowsAllNamesForeignWritesThatOthersDependOn(t *testing.T) {
 
 // PROTOCOL HOM-5.
 func TestAPutThatFollowsAllFollowsItAfterARestart(t *testing.T) {
-	h := newHarnessOf(t, twoShards(t))
+	h := newHarnessOf(t, twoShardsOf(t, 1))
 	h.cfg.Home = true
 	h.restart(h.now)
 	h.c.Take(nil)

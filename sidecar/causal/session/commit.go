@@ -20,10 +20,18 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 			return causal.ErrType
 		}
 	}
-	if !s.homeCommits {
+	if !s.homeCommits || !s.hasOneHome(c.op.Commit) {
 		return causal.ErrNotFound
 	}
 	return causal.OK
+}
+
+// hasOneHome reports whether keys have the same home.
+func (s *Sidecar) hasOneHome(keys []causal.CommitKey) bool {
+	first := s.homeOf(topology.SlotOf(keys[0].Key))
+	return !slices.ContainsFunc(keys, func(k causal.CommitKey) bool {
+		return s.homeOf(topology.SlotOf(k.Key)) != first
+	})
 }
 
 // sendCommit sends what sendCopy sends of a put, for a commit.

@@ -77,10 +77,12 @@ func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topol
 // chooseCoordinator returns the coordinator for a session's puts: one of the own data center, or while none of these is
 // usable, of the nearest data center that has one. Those that owe an answer come last. Sessions are spread over the
 // coordinators of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
-func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
+//
+// Where the key has a home, that takes the put.
+func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session, slot topology.Slot) (topology.Node, bool) {
 	t, self := s.cfg.Topology, s.cfg.Self.DC
-	if s.levelOf(causal.DefaultLevel).asksHome() || ss.local != 0 {
-		home := s.homeOf()
+	if s.putsAtHome(ss) {
+		home := s.homeOf(slot)
 		return home, s.coordinators.usable(now, home, self)
 	}
 	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
@@ -107,6 +109,11 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 	return best, found
 }
 
+// putsAtHome reports whether the puts of a session go to the homes of their keys.
+func (s *Sidecar) putsAtHome(ss *session) bool {
+	return s.levelOf(causal.DefaultLevel).asksHome() || len(ss.local.upTo) > 0 && !s.hasSeveralHomes()
+}
+
 // LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. What is in flight
 // to it is sent again: the requests, or their answers, may be lost.
 func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Leadership) {
@@ -114,7 +121,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		s.coordinators.serving[node] = serving
 		delete(s.coordinators.down, node)
 		s.coordinators.heardOf(node)
-		if node == s.homeOf() {
+		if node.DC == s.cfg.Self.DC {
 			s.homeCommits = false // it may be another version
 		}
 		s.resendPuts(now, node)

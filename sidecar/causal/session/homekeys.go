@@ -6,11 +6,13 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// homeKeys is what an MGET asks of the home of its keys. First it asks for all of them, in one request, so that what
-// they are is so at one time. Then the keys are read elsewhere, with all that these follow. At last the home hears of
+// homeKeys is what an MGET asks of the homes of its keys. First it asks for all of them, each home in one request, so that
+// what its keys are is so at one time. Several homes are asked until all have twice said the same: between the two
+// answers all of it was so (PROTOCOL HOM-11). Then the keys are read elsewhere, with all that these follow. At last the home hears of
 // what is shown from elsewhere.
 type homeKeys struct {
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
+	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
 	pending  int   // requests without a reply
 	retryAt  int64 // monotonic: when the MGET starts again; 0: never
@@ -31,23 +33,80 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	s.forgetReplies(m)
 	m.ring, m.phase, m.rounds, m.failed = topology.NoRing, mgetCollects, 0, false
 	n := len(c.op.Keys)
-	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n), pending: n,
-		retryAt: now.Mono + int64(homeRetry)}
+	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n)}
 	c.retryAt = causal.Never
-	read := causal.HomeRead{Key: c.op.Keys[0], Seen: c.session.local, ForUpdate: c.op.ForUpdate}
-	for i, key := range c.op.Keys {
-		m.atHome.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		if i > 0 {
-			read.More = append(read.More, causal.Moved{Key: key})
+	s.askHomes(now, c)
+}
+
+// askHomes asks each home for those of the keys of an MGET that are its own.
+func (s *Sidecar) askHomes(now causal.Now, c *call) {
+	h := &c.mget.atHome
+	h.pending, h.retryAt = len(c.op.Keys), now.Mono+int64(homeRetry)
+	s.dropRequests(h.requests)
+	for home := range s.homesOf(c.op.Keys) {
+		read := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)), ForUpdate: c.op.ForUpdate}
+		for i, key := range c.op.Keys {
+			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(key)) != home {
+				continue
+			}
+			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+			if read.ID == 0 {
+				read.ID, read.Key = h.requests[i], key
+			} else {
+				read.More = append(read.More, causal.Moved{Key: key})
+			}
+		}
+		request := read.Message(s.cfg.Self, home)
+		if len(read.More) >= causal.MaxHomeKeys || !request.FitsMessage() { // two would not say what was so at one time
+			s.fail(c, causal.ErrTooLarge)
+			return
+		}
+		s.Send(request)
+	}
+}
+
+// homesOf calls yield for each home of some keys.
+func (s *Sidecar) homesOf(keys []string) func(yield func(topology.Node) bool) {
+	return func(yield func(topology.Node) bool) {
+		if !s.hasSeveralHomes() {
+			yield(s.homeOf(0))
+			return
+		}
+		asked := uint64(0)
+		for _, key := range keys {
+			home := s.homeOf(topology.SlotOf(key))
+			if asked&(1<<home.Index) != 0 {
+				continue
+			}
+			asked |= 1 << home.Index
+			if !yield(home) {
+				return
+			}
 		}
 	}
-	read.ID = m.atHome.requests[0]
-	request := read.Message(s.cfg.Self, s.homeOf())
-	if n > causal.MaxHomeKeys || !request.FitsMessage() { // two requests would not say what was so at one time
-		s.fail(c, causal.ErrTooLarge)
-		return
+}
+
+// saidBefore reports whether what the homes of the keys say was so at one time: there is one home, or all have said the
+// same before.
+func (s *Sidecar) saidBefore(c *call) bool {
+	h := &c.mget.atHome
+	homes := 0
+	for range s.homesOf(c.op.Keys) {
+		homes++
 	}
-	s.Send(request)
+	if homes == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
+		return true
+	}
+	same := h.before != nil
+	if h.before == nil {
+		h.before = make([]causal.Version, len(h.replies))
+	}
+	for i := range h.replies {
+		v := h.replies[i].Record.Version
+		same = same && h.before[i] == v
+		h.before[i] = v
+	}
+	return same
 }
 
 // handleKeyAtHome takes what the home says of a key of an MGET.
@@ -68,8 +127,10 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case h.showing && r.From < c.mget.toldOf(i): // a home of before has not read the field
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local,
-			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, s.homeOf()))
+		home := s.homeOf(topology.SlotOf(c.op.Keys[i]))
+		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i],
+			Seen:  c.session.local.at(s.cfg.Topology.OriginOf(home)),
+			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, home))
 	case h.showing:
 		h.failed = h.failed || h.replies[i].Record.Version.Less(r.Record.Version)
 	default:
@@ -85,6 +146,8 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case h.showing:
 		h.told = true
 		s.deliver(now, c)
+	case !s.saidBefore(c):
+		s.askHomes(now, c)
 	case !s.takeOverKeys(now, c):
 		h.retryAt = now.Mono + int64(homeBusy) // until a ring has all, or a restriction is lifted
 	default:
@@ -110,40 +173,51 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// tellShown tells the home what an MGET is about to show from elsewhere, in one request, and reports whether there is
-// nothing to tell.
+// tellShown tells each home what an MGET is about to show of its keys from elsewhere, in one request, and reports whether
+// there is nothing to tell.
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome
 	if h.told || s.cfg.Broken.Has(causal.LocalUnregistered) {
 		return true
 	}
-	var tell causal.HomeRead
-	for i := range m.replies {
-		found, r := &m.replies[i], &h.replies[i]
-		if v := found.record.Version; s.shownStatus(m, found) != causal.Stable || !v.Written() || v.HLC <= r.From ||
-			!keystate.Newer(&found.record, &r.Record) {
+	for home := range s.homesOf(c.op.Keys) {
+		tell := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}
+		for i := range m.replies {
+			if !s.isNews(m, i) || s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {
+				continue
+			}
+			h.pending++
+			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+			if shown := m.replies[i].record.Version; tell.ID == 0 {
+				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown.HLC
+			} else {
+				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
+			}
+		}
+		if tell.ID == 0 {
 			continue
 		}
-		h.pending++
-		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		if shown := found.record.Version; !h.showing {
-			tell = causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local, Shown: shown.HLC}
-		} else {
-			tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
-		}
 		h.showing = true
-	}
-	if h.showing {
-		request := tell.Message(s.cfg.Self, s.homeOf())
+		request := tell.Message(s.cfg.Self, home)
 		if !request.FitsMessage() {
 			s.fail(c, causal.ErrTooLarge)
 			return false
 		}
 		s.Send(request)
+	}
+	if h.showing {
 		h.retryAt, c.retryAt = now.Mono+int64(homeRetry), causal.Never
 	}
 	return !h.showing
+}
+
+// isNews reports whether an MGET is about to show a complete version of a key that its home may not know.
+func (s *Sidecar) isNews(m *mget, i int) bool {
+	found, r := &m.replies[i], &m.atHome.replies[i]
+	v := found.record.Version
+	return s.shownStatus(m, found) == causal.Stable && v.Written() && v.HLC > r.From &&
+		keystate.Newer(&found.record, &r.Record)
 }
 
 // takesFromHome reports whether the value of a key is the one that the home has: what was found elsewhere is not newer,

@@ -29,7 +29,7 @@ func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near caus
 
 func (l local) startMGet(s *Sidecar, now causal.Now, c *call) {
 	for i, w := range c.mget.own {
-		if w != nil && w.version.Origin == s.homeOrigin() {
+		if w != nil && w.version.Origin == s.cfg.Topology.OriginOf(s.homeOf(c.mget.slots[i])) {
 			c.mget.own[i] = nil // it is read at the home
 		}
 	}

@@ -243,7 +243,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		c.level.restartMGet(s, now, c)
 		return
 	}
-	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
+	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-ss.inPast() {
 		s.startAgainAfter(now, c, unusableDelay) // when restrictions may have been lifted
 		return
 	}
