@@ -44,6 +44,7 @@ type node struct {
 	topo      *topology.Topology // the last one that was delivered to it
 	removed   bool               // by a scale down
 	life      uint64             // counts starts
+	startedAt int64              // when this life began: its monotonic clock begins then
 	instance  uint64             // counts machines
 	skewMs    int64              // of the wall clock
 	drift     float64            // of the monotonic clock, relative
@@ -194,8 +195,7 @@ func (w *World) add(id topology.Node) *node {
 
 // start creates the node's machine from the content of its disk.
 func (w *World) start(n *node) {
-	n.life++
-	n.instance++
+	n.begin(w.now)
 	switch n.id.Part {
 	case topology.Middleman:
 		w.startShard(n)
@@ -268,16 +268,22 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 		cfg.MaxOwnBytes = w.settings.MaxOwnBytes
 	}
 	n.m = session.New(cfg)
-	n.life++
-	n.instance++
+	n.begin(w.now)
 	w.links.addSidecar(n)
 	w.startTicks(n, 0)
 	return id
 }
 
-// clock returns the time on the node's clocks.
+// begin begins a life of a node.
+func (n *node) begin(now int64) {
+	n.life++
+	n.instance++
+	n.startedAt = now
+}
+
+// clock returns the time on the node's clocks. The monotonic one begins anew with each life, as that of a process does.
 func (w *World) clock(n *node) causal.Now {
-	return causal.Now{Mono: int64(float64(w.now)*(1+n.drift)) + 1, WallMs: startMs + w.now/1e6 + n.skewMs}
+	return causal.Now{Mono: int64(float64(w.now-n.startedAt)*(1+n.drift)) + 1, WallMs: startMs + w.now/1e6 + n.skewMs}
 }
 
 func (w *World) schedule(d int64, f func()) { w.events.push(event{at: w.now + d, do: f}) }
