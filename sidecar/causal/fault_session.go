@@ -78,7 +78,7 @@ var sessionFaults = []SeededFault{
 	{LocalBaseUnchecked, "local-base-unchecked", "session",
 		"what it has found elsewhere may lack what the home has forgotten", "HOM-3", "homes"},
 	{LocalPastDropped, "local-past-dropped", "session",
-		"a put does not say that the session has read at the home", "HOM-5", "homes"},
+		"a put does not say that the session has read at the home", "HOM-5, HOM-9", "homes"},
 	{LocalUnbound, "local-unbound", "session",
 		"what a value of the home depends on in other rings does not bind its reader", "HOM-5", "homes"},
 	{ScanWithoutHome, "scan-without-home", "session", "a scan at level Local does not ask the home", "HOM-9", "homes"},
