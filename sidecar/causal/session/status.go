@@ -42,6 +42,9 @@ type Stats struct {
 	BoundNs uint64
 }
 
+// Level returns the level of reads that name none.
+func (s *Sidecar) Level() causal.Level { return s.cfg.Level }
+
 // Stats returns the counters.
 func (s *Sidecar) Stats() Stats { return s.stats }
 
