@@ -82,6 +82,11 @@ type Session interface {
 	// they are not when the time-out has passed.
 	AwaitWrites(ctx context.Context, ring string, timeout time.Duration) (bool, error)
 
+	// Level returns at which level the reads of the connection are, but those that a write follows from. SetLevel
+	// changes it: to one of the levels of sessions, or to Local if IsExact.
+	Level() causal.Level
+	SetLevel(causal.Level) error
+
 	// Place returns where the session is.
 	Place() Place
 	// Status returns the present state of the session.

@@ -21,7 +21,8 @@ type clientSession struct {
 	keyText     []byte       // scratch space
 	puts        putBatch
 	// found is what was read inside Lock or Isolate, with ScopeDataCenter: puts of these keys are conditional.
-	found map[string]foundKey
+	found  map[string]foundKey
+	chosen causal.Level // by SetLevel; causal.DefaultLevel: that of the sidecar
 	// lastScan is where the last scan continues.
 	lastScan scanPlace
 }
@@ -40,7 +41,7 @@ func (c *clientSession) level() causal.Level {
 	if c.locked && !c.IsExact() {
 		return causal.Newest
 	}
-	return causal.DefaultLevel
+	return c.chosen
 }
 
 // putOp returns the operation that puts a value: a conditional one, if the key was read inside Lock or Isolate.

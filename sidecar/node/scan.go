@@ -21,7 +21,7 @@ var errNoPlace = front.Errorf(front.Refused, "the scan cannot continue: shards h
 
 // Scan implements front.Session.
 func (c *clientSession) Scan(_ context.Context, cursor uint64, limit int) (stored []string, next uint64, err error) {
-	op := session.Op{Kind: session.OpScan, Cursor: cursor, Limit: limit}
+	op := session.Op{Kind: session.OpScan, Cursor: cursor, Limit: limit, Level: c.level()}
 	if cursor != 0 && cursor == c.lastScan.cursor {
 		op.Cursor, op.Scan = 0, c.lastScan.position
 	}

@@ -429,6 +429,7 @@ func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
 	case p.Local != 0 && c.home.isCrowded(len(p.Deps)):
 		return causal.ErrBusy
 	case p.Conditional && !c.home.isNewest(p):
+		c.home.stats.Conflicts++
 		return causal.ErrConflict
 	}
 	return causal.OK

@@ -33,6 +33,7 @@ type home struct {
 	waits    causal.Quota // of reads that wait
 	// scanPlaces are where scans continue here.
 	scanPlaces causal.ScanPlaces
+	stats      HomeStats
 }
 
 // homeKey is what the home knows of one key.
@@ -360,6 +361,7 @@ func (h *home) restore(complete causal.HLC) {
 func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
 	h := &c.home
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
+		h.stats.Refused++
 		for i := range 1 + len(r.More) {
 			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
 		}
@@ -372,11 +374,13 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 	if k := h.underWay(&r); k != nil {
 		holder, ok := h.waits.Take(from)
 		if !ok {
+			h.stats.Busy++
 			for i := range 1 + len(r.More) {
 				c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: causal.ErrBusy}.Message(c.cfg.Self, from))
 			}
 			return
 		}
+		h.stats.Waited++
 		k.waiting = append(k.waiting, homeWait{r, from, holder})
 		return
 	}
@@ -414,7 +418,10 @@ func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
 	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Commits: true}
-	if k != nil && !k.top.Version.IsZero() {
+	if k == nil || k.top.Version.IsZero() {
+		h.stats.Elsewhere++
+	} else {
+		h.stats.Answered++
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
 			reply.Deps = h.depsOf(k.w)

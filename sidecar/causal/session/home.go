@@ -125,6 +125,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	}
 	switch v := found.Record.Version; {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
+		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
 	case found.Status == causal.Stable && v.Written() && v.HLC > h.reply.From &&
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
@@ -139,6 +140,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 func (s *Sidecar) lookAgain(now causal.Now, c *call) {
 	c.home.found = nil
 	s.stats.Rereads++
+	s.stats.HomeRereads++
 	s.sendGet(now, c)
 }
 
@@ -153,6 +155,7 @@ func (s *Sidecar) lookAgainLater(now causal.Now, c *call) {
 func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 	h := c.home
 	if !s.takeOver(now, c.session, &h.reply) {
+		s.stats.HomeApart++
 		s.lookAgainLater(now, c) // until a ring has all, or a restriction is lifted
 		return
 	}

@@ -149,6 +149,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case !s.saidBefore(c):
 		s.askHomes(now, c)
 	case !s.takeOverKeys(now, c):
+		s.stats.HomeApart++
 		h.retryAt = now.Mono + int64(homeBusy) // until a ring has all, or a restriction is lifted
 	default:
 		snapshot{}.startMGet(s, now, c)

@@ -73,6 +73,7 @@ var errPutRefused = front.Errorf(front.Busy, "the write buffer is full; try agai
 type memorySession struct {
 	store *memory
 	names []string // of the scan
+	level causal.Level
 }
 
 func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
@@ -162,6 +163,18 @@ func (s *memorySession) Lock(keys ...string) func() {
 
 // IsExact implements front.Session.
 func (s *memorySession) IsExact() bool { return false }
+
+// Level implements front.Session.
+func (s *memorySession) Level() causal.Level { return s.level.Or(causal.Latest) }
+
+// SetLevel implements front.Session.
+func (s *memorySession) SetLevel(level causal.Level) error {
+	if level == causal.Local {
+		return front.Errorf(front.Refused, "no home")
+	}
+	s.level = level
+	return nil
+}
 
 // Isolate does not keep others from reading: a test of package node is about that.
 func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
