@@ -200,8 +200,6 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
-	HomeCommitSplit
-	HomeReadUnchecked
 	LocalFromMemory
 	LocalUnregistered
 	LocalBaseUnchecked
