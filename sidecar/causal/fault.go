@@ -201,8 +201,6 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
-	HomeCommitSplit
-	HomeReadUnchecked
 	LocalFromMemory
 	LocalUnregistered
 	LocalGetsApart

@@ -77,10 +77,6 @@ var coordinatorFaults = []SeededFault{
 		"a reply does not say how new what the value depends on is", "HOM-5", "homes"},
 	{HomeSkipsPast, "home-skips-past", "home",
 		"a put does not follow what its session has read at the home", "HOM-5", "homes"},
-	{HomeCommitSplit, "home-commit-split", "home",
-		"each put of a commit is a record of its own in the log", "HOM-40", "homes"},
-	{HomeReadUnchecked, "home-read-unchecked", "home",
-		"a condition of a key that a commit only reads is not looked at", "HOM-42", "homes"},
 	{HomeOfAnyKey, "home-of-any-key", "home",
 		"each sidecar has a home of its own for all keys, which takes them", "HOM-10", "homes"},
 }

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"slices"
-
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -28,7 +26,6 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	}
 	c.undurable.add(from, c.log.nextIndex, size)
 	record := LogRecord{Commit: make([]LoggedWrite, 0, len(puts))}
-	isSplit := c.cfg.Broken.Has(causal.HomeCommitSplit)
 	for i := range puts {
 		if i > 0 {
 			v.HLC, _ = c.clock.Next(now, 0, c.cfg.ClockBoundMs) // the first one is the greatest that can be refused
@@ -42,16 +39,10 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		if i < len(puts)-1 {
 			puts[i+1].Foreign = w.foreignPast
 		}
-		if isSplit {
-			c.log.append(LogRecord{Write: logged})
-			continue
-		}
 		record.Commit = append(record.Commit, logged)
 	}
 	tail.noteAccepted(m.Seq, v.HLC)
-	if !isSplit {
-		c.log.append(record)
-	}
+	c.log.append(record)
 }
 
 // sizeOfPuts is about what puts with the same dependencies take, in bytes.
@@ -81,11 +72,6 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 		if !c.cfg.Types.Knows(puts[i].Value.Type) {
 			return causal.Version{}, causal.ErrType
 		}
-	}
-	if c.cfg.Broken.Has(causal.HomeReadUnchecked) {
-		conditions = slices.DeleteFunc(conditions, func(p causal.Put) bool {
-			return !slices.ContainsFunc(puts, func(q causal.Put) bool { return q.Key == p.Key })
-		})
 	}
 	for i := range conditions {
 		if !c.home.isNewest(&conditions[i]) {

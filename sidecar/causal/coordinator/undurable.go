@@ -20,8 +20,8 @@ type undurablePut struct {
 	size   int
 }
 
-// maxPutBytes is what the largest put takes, or the largest commit.
-const maxPutBytes = writeOverhead + causal.MaxCommitBytes + depBytes*causal.MaxPutDeps
+// maxPutBytes is what the largest put takes.
+const maxPutBytes = writeOverhead + causal.MaxKeyBytes + causal.MaxValueBytes + depBytes*causal.MaxPutDeps
 
 func newUndurablePuts(cfg *Config) undurablePuts {
 	each := max(cfg.MaxBytes/8, maxPutBytes)

@@ -1,0 +1,23 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+func TestACommitIsNotSentToAHomeThatDoesNotKnowIt(t *testing.T) {
+	s := &Sidecar{}
+	c := &call{op: Op{Kind: OpPut, Commit: []causal.CommitKey{{Key: "a"}, {Key: "b"}}}}
+	if err := s.refusesCommit(c); err != causal.ErrNotFound {
+		t.Errorf("before the home was heard: %s", err)
+	}
+	s.noteHome(&causal.HomeReply{})
+	if err := s.refusesCommit(c); err != causal.ErrNotFound {
+		t.Errorf("with a home of an older version: %s", err)
+	}
+	s.noteHome(&causal.HomeReply{Commits: true})
+	if err := s.refusesCommit(c); err == causal.ErrNotFound {
+		t.Errorf("with a home that knows commits: %s", err)
+	}
+}
