@@ -56,7 +56,7 @@ func TestAllPutsOfACommitAreVisibleInTheStepThatAcknowledgesIt(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOM-40: whatever part of the log a crash leaves, it has all of a commit or nothing.
+// PROTOCOL HOK-3: whatever part of the log a crash leaves, it has all of a commit or nothing.
 func TestACrashLeavesAllOfACommitOrNothing(t *testing.T) {
 	h := newHomeHarness(t)
 	h.step(causal.HomeCommit{Seq: 1, Keys: puts("1", "a", "b")}.Message(app, h.cfg.Self))

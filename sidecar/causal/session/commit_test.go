@@ -7,7 +7,7 @@ import (
 )
 
 func TestACommitIsNotSentToAHomeThatDoesNotKnowIt(t *testing.T) {
-	s := &Sidecar{}
+	s := newRig(t, localReads).s
 	c := &call{op: Op{Kind: OpPut, Commit: []causal.CommitKey{{Key: "a"}, {Key: "b"}}}}
 	if err := s.refusesCommit(c); err != causal.ErrNotFound {
 		t.Errorf("before the home was heard: %s", err)

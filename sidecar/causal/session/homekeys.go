@@ -8,7 +8,7 @@ import (
 
 // homeKeys is what an MGET asks of the homes of its keys. First it asks for all of them, each home in one request, so that
 // what its keys are is so at one time. Several homes are asked until all have twice said the same: between the two
-// answers all of it was so (PROTOCOL HOM-11). Then the keys are read elsewhere, with all that these follow. At last the home hears of
+// answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the home hears of
 // what is shown from elsewhere.
 type homeKeys struct {
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request

@@ -139,7 +139,7 @@ func TestAValueThatFollowsAnotherHomeDoesNotBindItsReader(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOM-11.
+// PROTOCOL HOK-2.
 func TestAnMGetAtSeveralHomesTakesTwoEqualRounds(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		var configure []func(*Config)

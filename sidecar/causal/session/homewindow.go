@@ -6,14 +6,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// homeWindow is gets that a client has sent one behind the other, at a level that asks the home (PROTOCOL HOM-30). They
+// homeWindow is gets that a client has sent one behind the other, at a level that asks the home (PROTOCOL HOK-1). They
 // are answered in order, several together: as one MGET reads their keys. What that returns is one state of the store,
 // and a later one than what was answered before. So each answer is one that its get could have got after the answer to
 // the one before it, and the home is asked, and told, with one message for all.
 type homeWindow struct {
 	gets     []Op      // not answered, in order
 	size     int       // of how many are read together next
-	outcomes []Outcome // of those that are being read
+	at       []int     // of those that are being read, the index of the key: each key is read once
+	outcomes []Outcome // of the keys
 }
 
 const (
@@ -38,15 +39,8 @@ func (s *Sidecar) advanceWindow(now causal.Now, w *homeWindow) {
 		s.failWindow(w, len(w.gets), causal.ErrUnavailable)
 		return
 	}
-	var keys []string
-	for bytes := 0; len(keys) < min(w.size, len(w.gets)); {
-		key := w.gets[len(keys)].Key
-		if bytes += len(key); bytes > maxWindowBytes && len(keys) > 0 {
-			break
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 1 {
+	keys := w.nextKeys()
+	if len(w.at) == 1 {
 		c := s.newCall(now, first, ss)
 		c.window = w
 		s.calls = append(s.calls, c)
@@ -57,17 +51,38 @@ func (s *Sidecar) advanceWindow(now causal.Now, w *homeWindow) {
 	c := s.newCall(now, Op{Kind: OpMGet, Session: first.Session, Keys: keys, Level: first.Level}, ss)
 	c.window = w
 	s.calls = append(s.calls, c)
-	s.stats.Gets += uint64(len(keys))
+	s.stats.Gets += uint64(len(w.at))
 	s.startMGet(now, c)
 	if c.bound {
-		s.stats.BoundGets += uint64(len(keys))
+		s.stats.BoundGets += uint64(len(w.at))
 	}
+}
+
+// nextKeys chooses the gets to read next, and returns their keys, each once: two reads of a key for one MGET may find
+// different versions of it, in any order.
+func (w *homeWindow) nextKeys() (keys []string) {
+	index := map[string]int{}
+	w.at = nil
+	bytes := 0
+	for i := range min(w.size, len(w.gets)) {
+		key := w.gets[i].Key
+		k, ok := index[key]
+		if !ok {
+			if bytes += len(key); bytes > maxWindowBytes && i > 0 {
+				break
+			}
+			k = len(keys)
+			index[key], keys = k, append(keys, key)
+		}
+		w.at = append(w.at, k)
+	}
+	return keys
 }
 
 // finishWindow answers the gets that a call has read. If it fails, they are read in smaller parts: the failure is
 // perhaps that of one of them. But if time has run out, they fail.
 func (s *Sidecar) finishWindow(c *call, r *Result) {
-	w, n := c.window, max(len(c.op.Keys), 1)
+	w, n := c.window, len(c.window.at)
 	err := r.Err
 	if err == causal.OK && !s.answerWindow(c, r) {
 		err = causal.ErrBusy
@@ -96,20 +111,20 @@ func (s *Sidecar) answerWindow(c *call, r *Result) bool {
 		r.Records, w.outcomes = []causal.Record{r.Record}, []Outcome{r.Outcome}
 	}
 	bytes := 0
-	for i := range r.Records {
-		bytes += r.Records[i].Value.Size()
+	for _, k := range w.at {
+		bytes += r.Records[k].Value.Size()
 	}
 	if s.cfg.MaxAheadBytes > 0 && s.aheadBytes+bytes > s.cfg.MaxAheadBytes {
 		return false
 	}
 	s.aheadBytes += bytes
-	for i := range r.Records {
-		o := w.outcomes[i]
+	for i, k := range w.at {
+		o := w.outcomes[k]
 		o.Bound = c.bound
-		s.results = append(s.results, Result{ID: w.gets[i].ID, Record: r.Records[i], Outcome: o,
-			Ahead: r.Records[i].Value.Size()})
+		s.results = append(s.results, Result{ID: w.gets[i].ID, Record: r.Records[k], Outcome: o,
+			Ahead: r.Records[k].Value.Size()})
 	}
-	w.gets = w.gets[len(r.Records):]
+	w.gets = w.gets[len(w.at):]
 	return true
 }
 

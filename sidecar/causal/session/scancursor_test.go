@@ -21,6 +21,8 @@ func TestAScanAtLevelLocalAsksTheHomeFirst(t *testing.T) {
 			switch s := request.Scan(); {
 			case request.To.Part != topology.Coordinator:
 				r.replyScan(request, causal.ScanReply{Keys: []string{"old"}})
+			case request.To != r.s.homeOf(topology.SlotOf("x")):
+				r.replyScan(request, causal.ScanReply{})
 			case s.Seen != at(1500) || s.Limit != 2:
 				t.Fatalf("the home is asked %+v", s)
 			case s.After == "":
