@@ -182,7 +182,6 @@ const (
 	ServeOldCopy
 	ServeUnheard
 	ReachUnheard
-	ServeEmptied
 	CompleteNowhere
 	ExcludedOnce
 	EmptiesDamaged

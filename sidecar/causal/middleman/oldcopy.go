@@ -54,9 +54,7 @@ func newOwnHistory(s *shared, ls *lanes, now causal.Now) ownHistory {
 // hasPast reports whether the shard may have acknowledged what its storage lacks. A storage that is empty, though
 // somebody has heard of the shard, is compared, too: who knew what it had acknowledged may have restarted and forgotten
 // that, while the vectors of others still cover it.
-func hasPast(cfg *Config) bool {
-	return cfg.Lineage.HasPast() || cfg.Emptied && !cfg.Broken.Has(causal.ServeEmptied)
-}
+func hasPast(cfg *Config) bool { return cfg.Lineage.HasPast() || cfg.Emptied }
 
 // compare takes what the coordinator of an origin remembers of the storage.
 func (h *ownHistory) compare(now causal.Now, o topology.Origin, from topology.Node, s *causal.LaneSync) {
@@ -67,14 +65,12 @@ func (h *ownHistory) compare(now causal.Now, o topology.Origin, from topology.No
 	h.check(now)
 }
 
-// check decides whether enough coordinators were heard: all, or after a while any. A storage that was emptied waits for
-// all: one that has restarted may be the only one that sends again what is missing.
+// check decides whether enough coordinators were heard: all, or after a while any.
 func (h *ownHistory) check(now causal.Now) {
 	if h.checked {
 		return
 	}
-	isLong := now.Mono-h.startedAt >= int64(hearFor)
-	h.checked = h.anyHeard && (h.allHeard() || isLong && !h.cfg.Emptied)
+	h.checked = h.anyHeard && (h.allHeard() || now.Mono-h.startedAt >= int64(hearFor))
 }
 
 // allHeard reports whether every coordinator that is in use was heard.

@@ -79,23 +79,6 @@ func TestAnEmptiedStorageIsServedWhenWhatARestartedCoordinatorSendsAgainIsHere(t
 	}))
 }
 
-// Every coordinator has answered before the storage was used, so every one of them is waited for: the one that is late
-// may be the one that sends again what is missing.
-func TestAnEmptiedStorageWaitsForEveryCoordinator(t *testing.T) {
-	r := newRig(t, func(c *Config) {
-		c.Fresh, c.Emptied, c.Incarnation, c.Lineage = false, true, 20, causal.Lineage{}.With(20, causal.Position{})
-	})
-	r.hear(coordinator1, causal.Reach{}, 0)
-	r.hear(leader1, causal.Reach{}, allAwayBut(0))
-	if r.wait(2 * hearFor); r.reads() {
-		t.Error("it serves before one has answered")
-	}
-	r.hear(coordinator, causal.Reach{}, allAwayBut(0, 1))
-	if r.wait(lease); !r.reads() {
-		t.Error("it does not serve though all have answered")
-	}
-}
-
 func checkHeardWhenSentAgain(t *testing.T, r *rig) {
 	t.Helper()
 	r.hear(coordinator1, causal.Reach{}, 0)

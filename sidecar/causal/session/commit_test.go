@@ -8,7 +8,7 @@ import (
 
 func TestACommitIsNotSentToAHomeThatDoesNotKnowIt(t *testing.T) {
 	s := newRig(t, localReads).s
-	c := &call{op: Op{Kind: OpPut, Commit: []causal.CommitKey{{Key: "a"}, {Key: "b"}}}}
+	c := &call{op: Op{Kind: OpPut, Commit: []causal.CommitKey{{Key: "{a}1"}, {Key: "{a}2"}}}}
 	if err := s.refusesCommit(c); err != causal.ErrNotFound {
 		t.Errorf("before the home was heard: %s", err)
 	}
