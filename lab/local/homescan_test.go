@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -72,7 +73,7 @@ func TestAConnectionReadsPastTheHomeAtAnotherLevel(t *testing.T) {
 		if err := writer.Set(t.Context(), "x", level, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := reader.Get(t.Context(), "x").Result(); err != nil && err != redis.Nil {
+		if _, err := reader.Get(t.Context(), "x").Result(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Fatal(err)
 		}
 		last, err := reader.Do(t.Context(), "CAUSAL", "LAST").StringSlice()

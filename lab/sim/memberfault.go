@@ -111,15 +111,16 @@ func (c *faultInjector) mayLose(n *node) bool {
 	config := s.group().Status().Config
 	isSound := func(m *node) bool {
 		has := slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume })
-		return has && !m.disk.isDamaged && (m.id.Part == topology.Coordinator || m.disk.marker.Volume == m.disk.volume &&
-			!m.disk.marker.Copying)
+		return has && !m.disk.isDamaged && (m.id.Part == topology.Coordinator ||
+			m.disk.marker.Volume == m.disk.volume &&
+				!m.disk.marker.Copying)
 	}
 	left := slices.ContainsFunc(c.membersOf(n), func(m *node) bool { return m != n && isSound(m) })
 	return left && c.w.registers[n.id.Group()].Config.Epoch == config.Epoch
 }
 
-// fillLog makes the log of a member, or those of all members of its group, take nothing for some seconds: it has reached
-// its bound, and has room for little some time after, or the disk has no room.
+// fillLog makes the log of a member, or those of all members of its group, take nothing for some seconds: it has
+// reached its bound, and has room for little some time after, or the disk has no room.
 func (c *faultInjector) fillLog(duration int64) {
 	n, full, problem := c.anyMember(), []*node(nil), process.DiskIsFull
 	if full = []*node{n}; c.w.rng.IntN(2) == 0 {

@@ -299,7 +299,8 @@ func members(p *runPlan, rng *rand.Rand) {
 	p.keys, p.thinkTime, p.length = 2+rng.IntN(6), ms(3, 60, rng), ms(5000, 12000, rng)
 	p.mix = operationMix{put: 25 + rng.IntN(40), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.faultEvery = ms(300, 2500, rng)
-	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4, FullLog: 2,
+	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4,
+		FullLog:  2,
 		SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
 }
 

@@ -15,7 +15,8 @@ func (w *World) startShardMember(n *node) {
 	n.m = process.NewMember(process.MemberConfig{Shard: w.shardConfig(n), NewID: func() uint64 {
 		w.starts++
 		return w.starts
-	}, Storage: member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume, Damaged: n.disk.isDamaged, Found: n.disk.marker,
+	}, Storage: member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume, Damaged: n.disk.isDamaged,
+		Found: n.disk.marker,
 		Empty: n.disk.isEmpty(), RetainBytes: w.settings.RetainBytes, Broken: w.settings.Broken,
 		Tune: func(o *group.Options) {
 			if w.settings.MaxFrameBytes > 0 {

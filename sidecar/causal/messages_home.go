@@ -9,8 +9,8 @@ const MaxHomeKeys = 4096
 type HomeRead struct {
 	ID  uint64
 	Key string
-	// More are further keys. Each is answered by a HomeReply with the next higher ID. What all of them say was so at one
-	// time. A record has the version, without the value, that the session is about to be shown, as Shown says it of
+	// More are further keys. Each is answered by a HomeReply with the next higher ID. What all of them say was so at
+	// one time. A record has the version, without the value, that the session is about to be shown, as Shown says it of
 	// Key; or none. A home of before reads no versions here: then From of its reply is below it.
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.

@@ -317,7 +317,8 @@ func TestAMemberThatReplacesADamagedOneKeepsItsTopology(t *testing.T) {
 	removeSome(t, m.disks[0], "/log", ".log")
 	before := readVolumeID(t, m.disks[0])
 	c := m.start(0) // and stays damaged while the others are down
-	larger, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: 3, Shards: 2}},
+	larger, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: 3,
+		Shards: 2}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -152,8 +152,8 @@ func (h *home) isCrowded(others int) bool {
 	return n > causal.MaxPutDeps && len(h.carried(causal.NoLimit))+others > causal.MaxPutDeps
 }
 
-// depsOf returns what a reader of a write must know of its past: the writes of other data centers that are not complete,
-// which it must find elsewhere, and of each other home up to where it goes.
+// depsOf returns what a reader of a write must know of its past: the writes of other data centers that are not
+// complete, which it must find elsewhere, and of each other home up to where it goes.
 func (h *home) depsOf(w *write) []causal.Dep { return h.joinHomes(h.foreignPastOf(w)) }
 
 // foreignPastOf returns the writes of other origins in the past of a write that are not complete.

@@ -9,8 +9,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, the writes of a commit if Commit is
-// not empty, otherwise a write.
+// LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, the writes of a commit if Commit
+// is not empty, otherwise a write.
 type LogRecord struct {
 	Write      LoggedWrite
 	Commit     []LoggedWrite

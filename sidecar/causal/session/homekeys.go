@@ -6,10 +6,10 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// homeKeys is what an MGET asks of the homes of its keys. First it asks for all of them, each home in one request, so that
-// what its keys are is so at one time. Several homes are asked until all have twice said the same: between the two
-// answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the home hears of
-// what is shown from elsewhere.
+// homeKeys is what an MGET asks of the homes of its keys. First it asks for all of them, each home in one request, so
+// that what its keys are is so at one time. Several homes are asked until all have twice said the same: between the two
+// answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the
+// home hears of what is shown from elsewhere.
 type homeKeys struct {
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
 	before   []causal.Version   // what several homes have said before; nil: nothing yet
@@ -174,8 +174,8 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// tellShown tells each home what an MGET is about to show of its keys from elsewhere, in one request, and reports whether
-// there is nothing to tell.
+// tellShown tells each home what an MGET is about to show of its keys from elsewhere, in one request, and reports
+// whether there is nothing to tell.
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome

@@ -181,7 +181,8 @@ func (s *Sidecar) sendCopy(c *call) {
 //
 // The result does not change. Puts that were started together mostly have the same, and share it.
 func (s *Sidecar) dependencies(ss *session) []causal.Dep {
-	deps, all := ss.nextDeps[:0], s.hasSeveralHomes() && s.putsAtHome(ss) && !s.cfg.Broken.Has(causal.LocalCoveredElsewhere)
+	deps, all := ss.nextDeps[:0], s.hasSeveralHomes() && s.putsAtHome(ss) &&
+		!s.cfg.Broken.Has(causal.LocalCoveredElsewhere)
 	for _, r := range ss.restrictions.list {
 		if r.prefix && s.hasSeveralHomes() {
 			continue // what was read of it is named below

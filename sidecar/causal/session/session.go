@@ -140,5 +140,6 @@ func (s *Sidecar) applyVectorsTo(ss *session) bool {
 	if len(ss.local.upTo) > 0 {
 		ss.localDone = max(ss.localDone, ss.local.drop(s.stability.Complete))
 	}
-	return len(ss.local.upTo) > 0 || len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 || len(ss.own.overlay) > 0
+	return len(ss.local.upTo) > 0 || len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 ||
+		len(ss.own.overlay) > 0
 }
