@@ -33,6 +33,29 @@ func (r *rig) askedForAll() (home, elsewhere []*causal.Message) {
 	return home, elsewhere
 }
 
+// Two reads of a key for one MGET may find different versions, in any order.
+func TestAKeyThatPipelinedGetsNameTwiceIsReadOnce(t *testing.T) {
+	r := newLocalRig(t)
+	ids := r.startGets("x", "y", "x")
+	home, _ := r.askedForAll()
+	if len(home) != 1 || len(home[0].HomeRead().More) != 1 {
+		t.Fatalf("the home is asked %v", home)
+	}
+	r.replyHomeOfAll(home[0], at(900), nil)
+	home, elsewhere := r.askedForAll()
+	if keysOf(elsewhere) != "[x y]" || len(home) != 0 {
+		t.Fatalf("asked elsewhere for %s", keysOf(elsewhere))
+	}
+	for i, m := range elsewhere {
+		r.replyGet(m, stable(at(850+int64(i))))
+	}
+	for i, want := range []int64{850, 851, 850} {
+		if res := r.mustResult(ids[i]); res.Record.Version.HLC != at(want) {
+			t.Errorf("get %d: %+v", i, res)
+		}
+	}
+}
+
 func TestPipelinedGetsAskTheHomeInOneRequest(t *testing.T) {
 	r := newLocalRig(t)
 	ids := r.startGets("x", "y", "z")
