@@ -36,6 +36,8 @@ func homes(p *runPlan, rng *rand.Rand) {
 	case 3: // mostly new keys, which scans are to find
 		if rng.IntN(2) == 0 {
 			p.keys, p.mix.scan = 30+rng.IntN(100), 15+rng.IntN(20)
+		} else { // several keys are put in one step
+			p.mix.update, p.mix.commit = 10, 15
 		}
 	}
 }
