@@ -18,7 +18,7 @@ func homes(p *runPlan, rng *rand.Rand) {
 	p.sidecars, p.sessions, p.processes = intRange{2, 4}, intRange{1, 2}, intRange{1, 2}
 	p.keys, p.hotKeys, p.counters = 2+rng.IntN(6), 2, 1+rng.IntN(2)
 	p.mix = operationMix{put: 15 + rng.IntN(25), del: rng.IntN(6), mget: rng.IntN(15), token: rng.IntN(4),
-		update: 10 + rng.IntN(20)}
+		update: 10 + rng.IntN(20), commit: 5}
 	p.thinkTime, p.length = ms(2, 60, rng), ms(2000, 5000, rng)
 	p.faultEvery = ms(50, 700, rng)
 	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2,
