@@ -197,6 +197,7 @@ const (
 	HomeForgetsEarly
 	HomeUnconditional
 	HomeForgetsMark
+	HomeForgetsCeiling
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast

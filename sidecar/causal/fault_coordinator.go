@@ -71,6 +71,8 @@ var coordinatorFaults = []SeededFault{
 		"a conditional put is accepted whatever was written meanwhile", "HOM-6", "homes"},
 	{HomeForgetsMark, "home-forgets-mark", "home",
 		"a restart forgets up to where reads elsewhere must include everything", "HOM-8", "homes"},
+	{HomeForgetsCeiling, "home-forgets-ceiling", "home",
+		"after a restart reads elsewhere need not include what clients were shown before", "HOM-8", "homes"},
 	{HomeWithoutDeps, "home-without-deps", "home",
 		"a reply does not name what its value depends on in other rings", "HOM-5", "homes"},
 	{HomeWithoutPast, "home-without-past", "home",

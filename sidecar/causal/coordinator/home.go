@@ -348,14 +348,20 @@ func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
 }
 
 // restore notes what the log knows: the writes that are incomplete are published, and all others are to be read
-// elsewhere.
-func (h *home) restore(complete causal.HLC) {
+// elsewhere. So is all that clients were shown from there, of which the log only knows that it is not above the ceiling.
+func (h *home) restore(complete, ceiling causal.HLC) {
 	if h.cfg.Broken.Has(causal.HomeForgetsMark) {
 		return
 	}
-	h.from = max(h.from, complete)
 	h.published = max(h.published, complete)
+	h.noteForgotten(complete)
+	if !h.cfg.Broken.Has(causal.HomeForgetsCeiling) {
+		h.noteForgotten(ceiling)
+	}
 }
+
+// noteForgotten notes that what was accepted or shown up to an HLC may not be known here any more.
+func (h *home) noteForgotten(hlc causal.HLC) { h.from = max(h.from, hlc) }
 
 // handleHomeRead answers what a reader of the data center asks of the home of some keys.
 func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
@@ -398,6 +404,9 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrClock
 	case !c.home.has(r.Seen):
 		return causal.ErrUnavailable
+	case r.GreatestShown() > c.log.durable.Ceiling && !c.cfg.Broken.Has(causal.HomeForgetsCeiling):
+		c.clock.Raise(r.GreatestShown()) // which renews the ceiling
+		return causal.ErrUnavailable     // until it is durable
 	}
 	return causal.OK
 }

@@ -68,7 +68,6 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	for _, a := range answers {
 		c.restoreAnswer(now, a, 0)
 	}
-	c.home.restore(complete)
 	for i := range replay {
 		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
@@ -83,6 +82,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
 	}
+	c.home.restore(complete, c.log.durable.Ceiling)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index
