@@ -63,6 +63,8 @@ var scripted = map[causal.Fault]string{
 	causal.HomeForgetsMark:    "homes.txt",
 	causal.HomeForgetsCeiling: "homes.txt",
 	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
+
+	causal.LocalCoveredElsewhere: "homes.txt", // they no longer find it: it takes a foreign write that is long in flight
 }
 
 // TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it
