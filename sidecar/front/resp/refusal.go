@@ -49,8 +49,7 @@ func refusalTable() []refusal {
 		{"randomkey", "use SCAN"},
 		{"touch object",
 			"nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
-		{"copy", "read the key, and write its value under the other one"},
-		{"move", "read the key, SELECT the other database, write it there, and delete it here"},
+		{"move", "COPY it to the other database, and delete it here"},
 		{"swapdb", "the database is part of the name under which a key is stored"},
 		{"dump migrate restore restore-asking", "copy with SCAN, GET, PEXPIRETIME, and SET with PXAT"},
 
