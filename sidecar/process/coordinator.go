@@ -24,6 +24,7 @@ type coordinatorPart struct {
 	c        *node.Coordinator
 	register register.Register // nil: there is none
 	self     topology.Node     // a member of its group
+	scope    node.Scope
 	dir      string
 	log      *slog.Logger
 	topo     func() *topology.Topology
@@ -33,7 +34,7 @@ type coordinatorPart struct {
 
 func (p *process) startCoordinator() (part, error) {
 	c := p.o.Settings.Config
-	id := identityOf(p.topo(), p.self)
+	id := identityOf(p.topo(), p.self).ofHomes(p.topo(), p.self.DC, p.o.Settings.Scope)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataDir: %w", err)
 	}
@@ -73,7 +74,7 @@ func (p *process) startCoordinator() (part, error) {
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator {
 		return n
 	}), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo,
+	part := &coordinatorPart{c: n, register: reg, self: p.self, scope: p.o.Settings.Scope, dir: c.DataDir, log: p.log, topo: p.topo,
 		closed: make(chan struct{})}
 	go part.logProgress()
 	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
@@ -162,14 +163,14 @@ func (c *coordinatorPart) ready() error {
 			return c.explainUnanswered(c.topo(), nodes)
 		}
 		return errors.New(
-			"joining: the first coordinator of the data center has not admitted it yet; check that it runs with " +
-				"this topology")
+			"joining: the first coordinator of the data center has not admitted it yet; check that it runs with this " +
+				"topology")
 	case coordinator.Salvaging:
 		return errors.New(c.describeLoss().Reason)
 	case coordinator.Leaving:
 		return errors.New(
-			"leaving: the topology no longer includes it; it has left when all writes that it has accepted are " +
-				"in every ring")
+			"leaving: the topology no longer includes it; it has left when all writes that it has accepted are in " +
+				"every ring")
 	case coordinator.Left:
 		return errors.New(
 			"left: the topology no longer includes it, and all of its writes are in every ring; it can be stopped")
@@ -180,7 +181,7 @@ func (c *coordinatorPart) ready() error {
 // setTopology also records the epoch beside the log, so that no later start uses an older one.
 func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return identityOf(t, c.self).writeDir(c.dir)
+	return identityOf(t, c.self).ofHomes(t, c.self.DC, c.scope).writeDir(c.dir)
 }
 
 // drainPollInterval is how often a drain checks whether it has finished.
