@@ -182,6 +182,7 @@ const (
 	ServeOldCopy
 	ServeUnheard
 	ReachUnheard
+	ServeEmptied
 	CompleteNowhere
 	ExcludedOnce
 	EmptiesDamaged
