@@ -150,6 +150,8 @@ const (
 	SuccessorFollows
 	ReplaceUnasked
 	GiveUpUncleared
+	FullLogAcknowledges
+	WriteDamaged
 	NearConfirmEarly
 	NearRenewReceived
 	NearReopenEarly
