@@ -24,7 +24,6 @@ type coordinatorPart struct {
 	c        *node.Coordinator
 	register register.Register // nil: there is none
 	self     topology.Node     // a member of its group
-	scope    node.Scope
 	dir      string
 	log      *slog.Logger
 	topo     func() *topology.Topology
@@ -34,7 +33,7 @@ type coordinatorPart struct {
 
 func (p *process) startCoordinator() (part, error) {
 	c := p.o.Settings.Config
-	id := identityOf(p.topo(), p.self).ofHomes(p.topo(), p.self.DC, p.o.Settings.Scope)
+	id := identityOf(p.topo(), p.self)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataDir: %w", err)
 	}
@@ -74,7 +73,7 @@ func (p *process) startCoordinator() (part, error) {
 	p.metrics.MustRegister(metrics.Coordinator(p.topo(), func() *node.Coordinator {
 		return n
 	}), metrics.SignedVectors(p.topo(), n, refused))
-	part := &coordinatorPart{c: n, register: reg, self: p.self, scope: p.o.Settings.Scope, dir: c.DataDir, log: p.log, topo: p.topo,
+	part := &coordinatorPart{c: n, register: reg, self: p.self, dir: c.DataDir, log: p.log, topo: p.topo,
 		closed: make(chan struct{})}
 	go part.logProgress()
 	part.admin = (&adminServer{c: part.c, coordinator: part, log: part.log}).serve(c.DataDir)
@@ -181,7 +180,7 @@ func (c *coordinatorPart) ready() error {
 // setTopology also records the epoch beside the log, so that no later start uses an older one.
 func (c *coordinatorPart) setTopology(t *topology.Topology) error {
 	c.c.SetTopology(t)
-	return identityOf(t, c.self).ofHomes(t, c.self.DC, c.scope).writeDir(c.dir)
+	return identityOf(t, c.self).writeDir(c.dir)
 }
 
 // drainPollInterval is how often a drain checks whether it has finished.

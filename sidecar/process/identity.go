@@ -11,7 +11,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -29,9 +28,6 @@ type identity struct {
 	Origin     topology.Origin `json:"origin,omitempty"` // of a coordinator
 	// Exclusions says how often each data center was excluded; nil in those of versions that do not judge exclusions.
 	Exclusions map[string]int `json:"exclusions,omitzero"`
-	// Homes is how many homes of keys a coordinator was one of; 0 if sessions had another scope than DataCenter, and nil
-	// of other parts, and in folders of versions that do not say.
-	Homes *int `json:"homes,omitempty"`
 
 	topology *topology.Topology
 }
@@ -44,21 +40,6 @@ func identityOf(t *topology.Topology, n topology.Node) identity {
 		id.Origin = t.OriginOf(n)
 	}
 	return id
-}
-
-// ofHomes returns the identity of a coordinator in a data center with a scope of sessions.
-func (id identity) ofHomes(t *topology.Topology, dc topology.DC, scope node.Scope) identity {
-	homes := 0
-	if scope == node.ScopeDataCenter {
-		homes = t.DCs[dc].Coordinators
-	}
-	id.Homes = &homes
-	return id
-}
-
-// movesHomes reports whether keys would have another home than before.
-func (id identity) movesHomes(before identity) bool {
-	return id.Homes != nil && before.Homes != nil && *id.Homes != *before.Homes && *id.Homes > 0 && *before.Homes > 0
 }
 
 // layoutDigest digests everything in a topology but its epoch and round-trip times.
@@ -96,11 +77,6 @@ func (id identity) checkSuccessor(before identity) error {
 	case id.Origin != before.Origin:
 		return fmt.Errorf("it holds writes of origin %d, and the topology given makes this coordinator origin %d; "+
 			"add data centers only at the end of the list", before.Origin, id.Origin)
-	case id.movesHomes(before):
-		return fmt.Errorf("it is that of one of %d homes of keys (session.scope: DataCenter), and the topology given has "+
-			"%d coordinators: keys would get other homes, which do not know what was written; go back to %d, or first "+
-			"run the whole data center with session.scope: Pod (docs/upgrades.md, Changing the scope of sessions)",
-			*before.Homes, *id.Homes, *before.Homes)
 	case before.Exclusions != nil:
 		return id.topology.CheckExclusions(before.Exclusions)
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/lab/redisserver"
-	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/sidecar/storage/embedded"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -61,37 +60,6 @@ func TestACoordinatorAcceptsOnlyItsOwnLog(t *testing.T) {
 		err := identityOf(topologyOf(t, c.text), c.node).checkDir(dir)
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
-		}
-	}
-}
-
-// The file of a process may have been changed while it was down.
-func TestACoordinatorRefusesALogWhoseKeysHadOtherHomes(t *testing.T) {
-	const text = `{epoch: %d, dataCenters: [{name: us}, {name: eu, coordinators: %d}], rings: [{name: one, dataCenters: [us, eu]}]}`
-	at := func(epoch, coordinators int, scope node.Scope) identity {
-		topo := topologyOf(t, fmt.Sprintf(text, epoch, coordinators))
-		return identityOf(topo, coordinatorEU).ofHomes(topo, coordinatorEU.DC, scope)
-	}
-	old := at(1, 2, node.ScopeDataCenter)
-	old.Homes = nil // of a version that does not say
-	for name, c := range map[string]struct {
-		before, now identity
-		refused     bool
-	}{
-		"as before":              {at(1, 2, node.ScopeDataCenter), at(1, 2, node.ScopeDataCenter), false},
-		"one more":               {at(1, 2, node.ScopeDataCenter), at(2, 3, node.ScopeDataCenter), true},
-		"one less":               {at(1, 2, node.ScopeDataCenter), at(2, 1, node.ScopeDataCenter), true},
-		"without homes from now": {at(1, 2, node.ScopeDataCenter), at(2, 3, node.ScopePod), false},
-		"with homes from now":    {at(1, 2, node.ScopePod), at(2, 3, node.ScopeDataCenter), false},
-		"of an earlier version":  {old, at(2, 3, node.ScopeDataCenter), false},
-	} {
-		dir := t.TempDir()
-		if err := c.before.writeDir(dir); err != nil {
-			t.Fatal(err)
-		}
-		err := c.now.checkDir(dir)
-		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "one of 2 homes of keys") {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
-
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -14,30 +12,6 @@ func (h *home) hasOthers() bool { return h.cfg.Topology.DCs[h.cfg.Self.DC].Coord
 // and receiver go by different topologies.
 func (h *home) isOf(slot topology.Slot) bool {
 	return h.cfg.Topology.HomeOf(h.cfg.Self.DC, slot) == h.cfg.Self || h.cfg.Broken.Has(causal.HomeOfAnyKey)
-}
-
-// CheckHomes returns an error if the log has writes of keys that have another home. They were accepted at another scope
-// of sessions, or with another number of coordinators. The home does not know them, and would answer reads, and accept
-// writes, without them, until they are in every ring.
-func (c *Coordinator) CheckHomes() error {
-	h := &c.home
-	if !h.enabled || !h.hasOthers() {
-		return nil
-	}
-	strays := 0
-	for _, w := range c.writes {
-		if !h.isOf(w.slot) {
-			strays++
-		}
-	}
-	if strays == 0 {
-		return nil
-	}
-	return fmt.Errorf("the log has %d writes that are not known to be in every ring, of keys whose home is another "+
-		"coordinator, from before session.scope was DataCenter with %d coordinators: stop the sidecars, start all "+
-		"coordinators as before, wait until causalstore_coordinator_incomplete_writes has been 0 at each for 5 s, stop "+
-		"them, and start them as now (docs/upgrades.md, Changing the scope of sessions)",
-		strays, h.cfg.Topology.DCs[h.cfg.Self.DC].Coordinators)
 }
 
 // isOfAll reports whether this is the home of all keys of a read.

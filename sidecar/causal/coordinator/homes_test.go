@@ -92,29 +92,3 @@ func TestAHomeRefusesAPutThatNamesWhatItHasNot(t *testing.T) {
 		t.Errorf("a put that names a write that the home has not gets %s", err)
 	}
 }
-
-// PROTOCOL HOM-10. What was accepted at another scope of sessions, or with another number of coordinators, may be of a
-// key whose home does not know it.
-func TestACoordinatorDoesNotBecomeAHomeWhileItHasWritesOfKeysOfAnother(t *testing.T) {
-	for _, others := range []bool{false, true} {
-		h := newHomesHarness(t)
-		h.cfg.Home = false
-		h.restart(h.now)
-		h.c.Take(nil)
-		key := h.keyOf(0)
-		if others {
-			key = h.keyOf(1)
-		}
-		h.write(causal.Put{ID: 1, Seq: 1, Session: 1, Key: key})
-		h.cfg.Home = true
-		h.restart(h.now)
-		if err := h.c.CheckHomes(); (err != nil) != others {
-			t.Errorf("a write of another home's key %v: %v", others, err)
-		}
-		h.cfg.Home = false
-		h.restart(h.now)
-		if err := h.c.CheckHomes(); err != nil {
-			t.Errorf("without homes: %v", err)
-		}
-	}
-}

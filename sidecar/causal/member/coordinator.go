@@ -59,7 +59,7 @@ type Coordinator struct {
 	records     recordQueue
 	refusesPuts bool
 	diskFull    bool
-	failure     error // the log cannot be read, or not be gone on from
+	failure     error // the log cannot be read
 	left        leftInquiry
 	asMember    []causal.Message // what is sent as this member, and not as the coordinator
 
@@ -261,11 +261,7 @@ func (c *Coordinator) lead(now causal.Now, e *group.Event) {
 	}
 	cfg := c.cfg.Coordinator
 	cfg.Topology, cfg.Incarnation, cfg.Leadership = c.topo, c.incarnation(now), c.group.Leadership(now)
-	machine := coordinator.New(cfg, now, replay, c.records.next)
-	if c.failure = machine.CheckHomes(); c.failure != nil {
-		return
-	}
-	c.machine, c.machineTopo = machine, c.topo
+	c.machine, c.machineTopo = coordinator.New(cfg, now, replay, c.records.next), c.topo
 	if c.deposed != nil {
 		c.machine = c.deposed
 	}
