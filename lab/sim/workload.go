@@ -177,11 +177,10 @@ func (p *client) finish(r *session.Result) {
 		return
 	}
 	if p.commit != nil {
-		p.finishCommit(r)
+		p.continueCommit(r)
 		return
 	}
 	w := p.load.world
-	p.busy = false
 	op := p.op
 	op.End, op.OK = w.now, r.Err == causal.OK
 	op.Unknown = r.Err == causal.ErrUnknown
@@ -202,7 +201,14 @@ func (p *client) finish(r *session.Result) {
 			op.Token = fmt.Sprintf("t%d", len(p.load.tokens))
 		}
 	}
-	p.load.history = append(p.load.history, op)
+	p.conclude(&op, r)
+}
+
+// conclude adds an operation to the history, and schedules the next one.
+func (p *client) conclude(op *history.Op, r *session.Result) {
+	w := p.load.world
+	p.busy = false
+	p.load.history = append(p.load.history, *op)
 	if p.onResult != nil {
 		p.onResult(r)
 	}
