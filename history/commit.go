@@ -119,7 +119,7 @@ func (o *Op) accesses(of access) (all []keyAccess) {
 func nameUnknownCommits(h History, keys map[string]*keyAccesses) {
 	for i := range h {
 		op := &h[i]
-		if op.Kind != Commit || !op.Version.IsZero() {
+		if op.Kind != Commit || !op.Version.IsZero() || !op.OK && !op.Unknown {
 			continue
 		}
 		for n, w := range op.Writes {

@@ -42,6 +42,8 @@ type home struct {
 type homeKey struct {
 	key      string
 	accepted causal.Version // of the newest write that was accepted
+	// before is what reads elsewhere had to include when the oldest write was accepted that is not published.
+	before causal.HLC
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
@@ -113,6 +115,9 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.past = max(h.past, past)
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
+	if k.isQuiet() {
+		k.before = h.least(k)
+	}
 	k.accepted = w.rec.Version
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
@@ -223,13 +228,15 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 	return nil
 }
 
-// mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it is
-// about to show something older than what is to be published, which was accepted while nobody had seen that.
+// mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
+// show something from elsewhere that nobody had seen when the write was accepted. What is to be published goes by what
+// was there before.
 func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
 	if k == nil || k.isQuiet() {
 		return false
 	}
-	return r.ForUpdate || k.top.Version.HLC < shown && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	shown = max(shown, h.least(k))
+	return r.ForUpdate || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
