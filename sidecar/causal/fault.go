@@ -214,6 +214,14 @@ const (
 	HomeOfAnyKey
 	LocalCoveredElsewhere
 	LocalOneRound
+	HomeShowsUnderWay
+	LocalMixesTimes
+	CommitReadsUnchecked
+	CommitPublishedApart
+	CommitInRecords
+	CommitForgotten
+	CommitUnordered
+	CommitFollowedInPart
 	faultEnd
 )
 
