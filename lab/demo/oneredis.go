@@ -46,8 +46,8 @@ func (t *tour) oneRedis(ctx context.Context) (err error) {
 		clients = append(clients, c)
 	}
 	t.say(ctx,
-		`So far each data center had one sidecar. This is another deployment, with two in each, as two pods have,
-and with 		session.scope: DataCenter. A and B are the sidecars of eu-west-1.`)
+		`So far each data center had one sidecar. This is another deployment, with two in each, as two pods
+		have, and with session.scope: DataCenter. A and B are the sidecars of eu-west-1.`)
 	return errors.Join(t.readAtOnce(ctx, clients[0], clients[1]), t.countTogether(ctx, clients))
 }
 
