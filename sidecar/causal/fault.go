@@ -222,6 +222,7 @@ const (
 	CommitForgotten
 	CommitUnordered
 	CommitFollowedInPart
+	CommitReadsUnheld
 	faultEnd
 )
 
