@@ -223,6 +223,7 @@ const (
 	CommitUnordered
 	CommitFollowedInPart
 	CommitReadsUnheld
+	HomeComparesTimes
 	faultEnd
 )
 
