@@ -233,7 +233,8 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 	h := newHomeHarness(t)
 	ahead := causal.HLCAt(h.now.WallMs + 9_000)
 	h.completeAllElsewhere(h.now.WallMs + 9_000)
-	if got := h.show(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(ahead)}); len(got) != 1 || got[0].From != ahead {
+	got := h.show(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(ahead)})
+	if len(got) != 1 || got[0].From != ahead {
 		t.Fatalf("it is answered with %+v", got)
 	}
 	if v := h.write(causal.Put{Seq: 1, Key: "x"}); v.HLC <= ahead {
@@ -251,7 +252,8 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 		t.Errorf("the write got %s, and %d was shown", v, ahead+1)
 	}
 	far := causal.HLCAt(h.now.WallMs + 3_600_000)
-	if got := h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(far)}); len(got) != 1 || got[0].Err != causal.ErrClock {
+	got = h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(far)})
+	if len(got) != 1 || got[0].Err != causal.ErrClock {
 		t.Errorf("a version that is an hour ahead is answered with %+v", got)
 	}
 	further.More[1].Record.Version.HLC = far
