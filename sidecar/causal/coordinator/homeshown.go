@@ -15,7 +15,8 @@ type shownBefore struct {
 	shown causal.Version
 }
 
-// anyOrigin stands for one that the sidecar has not named, which is of a version before: it may be the greatest.
+// anyOrigin stands for one that is not named: the sidecar is of a version before, or what it shows is that the key was
+// deleted by this HLC. It may be the greatest.
 const anyOrigin = ^topology.Origin(0)
 
 // comparable returns a version that a client is shown, to be compared with others.
@@ -43,7 +44,7 @@ func (h *home) isNews(k *homeKey, shown causal.Version) bool {
 
 // lacksShown reports whether what a session has read of a key lacks what was shown of it.
 func (h *home) lacksShown(k *homeKey, p *causal.Put) bool {
-	if k.shown.Origin == anyOrigin && k.shown.HLC == p.If.HLC {
+	if k.shown.Origin == anyOrigin && k.shown.HLC == p.If.HLC && k.shown != p.If {
 		return p.From < k.shown.HLC
 	}
 	return p.If.Less(k.shown)

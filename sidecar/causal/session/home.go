@@ -127,7 +127,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
-	case found.Status == causal.Stable && v.Written() && !h.reply.Knows(v) &&
+	case found.Status == causal.Stable && !h.reply.Knows(v) && // also that it was deleted at or below that
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
 		h.shown = v
 		s.askHome(now, c)

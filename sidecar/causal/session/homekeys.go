@@ -250,7 +250,7 @@ func (s *Sidecar) hasNews(m *mget) bool {
 func (s *Sidecar) isNews(m *mget, i int) bool {
 	found, r := &m.replies[i], &m.atHome.replies[i]
 	v := found.record.Version
-	return s.shownStatus(m, found) == causal.Stable && v.Written() && !r.Knows(v) &&
+	return s.shownStatus(m, found) == causal.Stable && !r.Knows(v) &&
 		keystate.Newer(&found.record, &r.Record)
 }
 
