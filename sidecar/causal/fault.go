@@ -223,6 +223,8 @@ const (
 	CommitUnordered
 	CommitFollowedInPart
 	SalvageNewestPart
+	CommitReadsUnheld
+	HomeComparesTimes
 	faultEnd
 )
 
