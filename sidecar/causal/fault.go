@@ -224,6 +224,7 @@ const (
 	CommitFollowedInPart
 	CommitReadsUnheld
 	HomeComparesTimes
+	HomeSettlesEarly
 	faultEnd
 )
 
