@@ -225,6 +225,7 @@ const (
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
+	SalvageNewestPart
 	faultEnd
 )
 
