@@ -225,6 +225,7 @@ const (
 	SalvageNewestPart
 	CommitReadsUnheld
 	HomeComparesTimes
+	HomeSettlesEarly
 	faultEnd
 )
 
