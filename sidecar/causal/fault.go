@@ -211,6 +211,14 @@ const (
 	HomeOfAnyKey
 	LocalCoveredElsewhere
 	LocalOneRound
+	HomeLeaseIgnored
+	HomeLeaseBusy
+	HomeLeasesForgotten
+	LocalNearKept
+	LocalNearFromReceipt
+	LocalNearUnheard
+	LocalNearOlder
+	LocalNearBound
 	faultEnd
 )
 

@@ -20,6 +20,11 @@ type HomeRead struct {
 	Shown HLC
 	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
+	// Lease asks for leases on the keys (PROTOCOL HON).
+	Lease bool
+	// Withdrawn, if it is not 0, is the withdrawn lease on Key that the sidecar uses no more. The message asks nothing
+	// then.
+	Withdrawn uint64
 }
 
 // Message returns r as a message.
@@ -49,6 +54,8 @@ func (r *HomeRead) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 4, Name: "seen", rule: anything}, &r.Seen)
 	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown)
 	v.Flag(BodyField{Number: 6, Name: "for_update", rule: anything}, &r.ForUpdate)
+	v.Flag(BodyField{Number: 40, Name: "lease", rule: anything}, &r.Lease)
+	visitNumber(v, BodyField{Number: 41, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 }
 
 // HomeReply answers a HomeRead for one key.
@@ -69,6 +76,11 @@ type HomeReply struct {
 	Err  ErrCode
 	// Commits says that the home knows HomeCommit.
 	Commits bool
+	// LeaseMs, if it is not 0, is how long a lease on the key lasts, in ms, and Grant is its id (PROTOCOL HON).
+	LeaseMs, Grant uint64
+	// Withdrawn, if it is not 0, is the lease on Key that the sidecar is to use no more, as all with lower ids. The
+	// message answers nothing then.
+	Withdrawn uint64
 }
 
 // Message returns r as a message.
@@ -93,5 +105,8 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+	visitNumber(v, BodyField{Number: 40, Name: "lease_ms", rule: anything}, &r.LeaseMs)
+	visitNumber(v, BodyField{Number: 41, Name: "grant", rule: anything}, &r.Grant)
+	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 }
