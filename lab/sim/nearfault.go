@@ -10,7 +10,9 @@ import (
 // Faults between sidecars and the caches of their data center.
 
 // nearPair draws a sidecar and a cache of its data center.
-func (c *faultInjector) nearPair() (sidecar, cache *node, ok bool) { return c.sidecarAnd(topology.Cache) }
+func (c *faultInjector) nearPair() (sidecar, cache *node, ok bool) {
+	return c.sidecarAnd(topology.Cache)
+}
 
 // sidecarAnd draws a sidecar and another part of its data center.
 func (c *faultInjector) sidecarAnd(part topology.Part) (sidecar, other *node, ok bool) {
