@@ -250,10 +250,10 @@ func TestAnMGetThatTheHomeHasBoundUsesNoNearCopies(t *testing.T) {
 	r.sent(causal.KindNone)
 	id := r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
 	home, _ := r.asked()
-	first := causal.HomeReply{ID: home.HomeRead().ID, Key: "x", Record: record(homeVersion(1500)),
+	first := causal.HomeReply{ID: home.HomeRead().ID, Key: "x", Record: record(homeVersion(1500)), From: at(500),
 		Deps: []causal.Dep{{Version: version(at(1400))}}}
 	r.step(first.Message(home.To, home.From))
-	r.step(causal.HomeReply{ID: first.ID + 1, Key: "y"}.Message(home.To, home.From))
+	r.step(causal.HomeReply{ID: first.ID + 1, Key: "y", From: at(500)}.Message(home.To, home.From))
 	r.mustBeUnfinished(id)
 	for _, m := range r.sent(causal.KindGet) {
 		if m.To != r.shard(near) {
