@@ -21,10 +21,9 @@ func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near caus
 	}
 	if h.must > g.From() {
 		g.Seen, g.Base = max(g.Seen, h.must), max(g.Base, h.must)
-		near = max(near, h.must)
 	}
 	h.from = g.From()
-	return g, near
+	return g, max(near, h.must)
 }
 
 func (l local) startMGet(s *Sidecar, now causal.Now, c *call) {

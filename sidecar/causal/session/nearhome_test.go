@@ -261,3 +261,26 @@ func TestAnMGetThatTheHomeHasBoundUsesNoNearCopies(t *testing.T) {
 		}
 	}
 }
+
+// A near copy that is good for an older cut has answered what is to be found elsewhere, and the home says that clients
+// were shown something newer.
+func TestWhatANearCopyOfAnOlderCutMayLackIsReadAgain(t *testing.T) {
+	r := newLeasedRig(t)
+	m := causal.Invalidate{KeyHash: topology.Hash("x"), Next: at(1200)}.Message(cacheNode, r.s.cfg.Self)
+	m.SetStreamPosition(causal.StreamPosition{Epoch: 7, Seq: 3})
+	r.step(m)
+	id := r.startGet("x")
+	home, elsewhere := r.asked()
+	if home == nil || elsewhere != nil {
+		t.Fatalf("elsewhere is asked for %+v", elsewhere)
+	}
+	r.replyHome(home, causal.HomeReply{From: at(1200)})
+	r.mustBeUnfinished(id)
+	_, elsewhere = r.asked()
+	if elsewhere == nil {
+		t.Fatal("it is not read again")
+	}
+	if g := elsewhere.Get(); g.From() < at(1200) {
+		t.Errorf("it is read again from %d ms on", g.From().WallMs())
+	}
+}
