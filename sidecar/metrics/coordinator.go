@@ -68,9 +68,8 @@ var (
 	coordinatorHomeShown = coordinatorFamily.counter("home_shown_total",
 		"Times that the home heard that a client is shown a new write of another data center.")
 	coordinatorHomeConflicts = coordinatorFamily.counter("home_conflicts_total",
-		"Writes of read-modify-writes that were refused because the key had been written since it was "+
-			"read; the sidecar "+
-			"starts them again.")
+		"Writes of read-modify-writes that were refused because the key had been written since it was read; the "+
+			"sidecar starts them again.")
 	coordinatorHomeLeases = coordinatorFamily.gauge("home_leases",
 		"Leases that let sidecars answer reads from near copies without asking the home.")
 	coordinatorHomeLeaseBytes  = coordinatorFamily.gauge("home_lease_bytes", "About what the leases take.")

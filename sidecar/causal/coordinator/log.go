@@ -83,6 +83,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		c.log.durable.Terms = Terms{}
 	}
 	c.home.restore(complete, c.log.durable.Ceiling)
+	c.home.leases.reopen(now)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index
@@ -160,6 +161,10 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	durable = durable[:sort.Search(len(durable), func(i int) bool { return durable[i].index > index })]
 	for _, w := range durable {
 		w.durable = true
+		if w.committedWith && c.cfg.Broken.Has(causal.CommitPublishedApart) {
+			c.home.unpublished = append(c.home.unpublished, w)
+			continue
+		}
 		c.home.publish(w)
 	}
 	for _, w := range durable {

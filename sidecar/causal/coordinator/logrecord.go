@@ -88,6 +88,8 @@ type State struct {
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion
+	// Leases says that sidecars may have leases of this home (PROTOCOL HON).
+	Leases bool
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
@@ -103,6 +105,9 @@ const (
 	recordCommit            // of several writes, each with FollowsAll and the type before it
 )
 
+// recordOfLeases is added to the kind of a checkpoint with Leases.
+const recordOfLeases byte = 1 << 6
+
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
 // of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them.
 // There is also a kind for writes of values that are no registers, which begins with the type. HLCs
@@ -115,7 +120,7 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
 		}
-		dst = append(dst, logFormat, kind)
+		dst = append(dst, logFormat, kind|byte(boolBit(c.Leases))*recordOfLeases)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -247,10 +252,9 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{},
 			fmt.Errorf(
 				"log record of format %d; this version reads format %d only: start the version that wrote the log, "+
-					"and take the "+
-					"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing "+
-					"coordinators); then start this "+
-					"version with an empty dataDir", b[0], logFormat)
+					"and take the coordinator out of its data center with it, which drains the log "+
+					"(docs/operations.md, Changing coordinators); then start this version with an empty dataDir",
+				b[0], logFormat)
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord

@@ -131,9 +131,6 @@ func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 		if rec, ok := s.near.Find(now, s.keyBytes, topology.HashBytes(s.keyBytes), near); ok {
 			s.requests.drop(c.requestID)
 			c.near = true
-			if c.home != nil && near != 0 {
-				c.home.from = min(c.home.from, near) // it may lack what is above
-			}
 			s.takeGetReply(now, c, &causal.GetReply{ID: g.ID, Key: g.Key, Record: *rec, Status: causal.Stable,
 				Hit: true, Ring: topology.NoRing})
 			return

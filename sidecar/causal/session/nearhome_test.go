@@ -2,207 +2,25 @@ package session
 
 import (
 	"testing"
-	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// leaseMs is how long the leases of these tests last.
-const leaseMs = 500
+// Near copies beside a home: what a session has read at the home is newer than what near copies know.
 
-// newLeasedRig returns a rig at level Local with a near copy of x, whose version is 10, and a lease of its home, which
-// has heard of what clients are shown up to 500 ms.
-func newLeasedRig(t *testing.T, configure ...func(*Config)) *rig {
-	r := newRig(t, append(configure, localReads, oneHome, nearCopies)...)
+// newNearHomeRig returns a rig with one home and near copies of some keys, whose versions are 10, 11, and so on.
+func newNearHomeRig(t *testing.T, keys ...string) *rig {
+	r := newRig(t, localReads, oneHome, nearCopies)
 	r.completeUpTo(at(1000))
-	r.giveNearCopies([]string{"x"}, 10)
-	for range r.s.cfg.NearHotReads { // until it is hot
-		r.s.near.Wanted(r.now, "x")
-	}
+	r.giveNearCopies(keys, 10)
 	r.sent(causal.KindNone)
-	r.leaseX(at(500))
 	return r
 }
 
-// leaseX reads x, and gets a lease. The home has heard of what is shown up to from.
-func (r *rig) leaseX(from causal.HLC) {
-	r.t.Helper()
-	id := r.startGet("x")
-	home, _ := r.asked()
-	if home == nil || !home.HomeRead().Lease {
-		r.t.Fatalf("no lease is asked for: %+v", home)
-	}
-	r.replyHome(home, causal.HomeReply{From: from, LeaseMs: leaseMs, Grant: 3})
-	r.mustResult(id)
-}
-
-func (r *rig) withdraws(id uint64) {
-	home := r.s.homeOf(0)
-	r.step(causal.HomeReply{Key: "x", Withdrawn: id}.Message(home, r.s.cfg.Self))
-}
-
-// none is no fault.
-const none causal.Fault = 255
-
-func TestALeaseOfTheHomeLetsTheNearCopyAnswerUntilItEnds(t *testing.T) {
-	r := newLeasedRig(t)
-	before := r.s.Stats()
-	id := r.startGet("x")
-	if res := r.mustResult(id); res.Outcome.Source != SourceNear || res.Record.Version != version(10) || res.From != at(500) {
-		t.Errorf("the answer is %+v", res)
-	}
-	if home, elsewhere := r.asked(); home != nil || elsewhere != nil || r.s.Stats().NearHits != before.NearHits+1 {
-		t.Error("something is asked for")
-	}
-	if r.getNear("y") {
-		t.Error("another key is answered")
-	}
-	r.now.Mono += int64(leaseMs*98/100) * int64(time.Millisecond)
-	if r.getNear("x") {
-		t.Error("it answers when the clock, which may be slow, says that the lease is nearly over")
-	}
-	id = r.startGet("x")
-	if home, _ := r.asked(); home == nil || !home.HomeRead().Lease {
-		t.Error("no further lease is asked for")
-	}
-	r.mustBeUnfinished(id)
-}
-
-func TestAWithdrawnLeaseIsNotUsedAndTheHomeHearsSo(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearKept} {
-		r := newLeasedRig(t, withFault(f))
-		r.withdraws(3)
-		home, _ := r.asked()
-		if home == nil || home.HomeRead().Withdrawn != 3 || home.HomeRead().Key != "x" || home.To != r.s.homeOf(0) {
-			t.Errorf("it says %+v", home)
-		}
-		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
-		}
-	}
-}
-
-// PROTOCOL HON-3
-func TestALeaseThatCameAfterItsWithdrawalIsNotUsed(t *testing.T) {
-	r := newLeasedRig(t)
-	r.withdraws(3)
-	r.asked()
-	id := r.startGet("x")
-	home, _ := r.asked()
-	r.now.Mono += int64(time.Millisecond)
-	r.withdraws(4)
-	r.asked()
-	r.replyHome(home, causal.HomeReply{From: at(500), LeaseMs: leaseMs, Grant: 4})
-	r.mustResult(id)
-	if r.getNear("x") {
-		t.Error("it is used")
-	}
-	r.now.Mono += int64(time.Millisecond)
-	r.leaseX(at(500))
-	if !r.getNear("x") {
-		t.Error("one that was asked for since is not used")
-	}
-}
-
-// PROTOCOL HON-3
-func TestALeaseIsCountedFromWhenItWasAskedFor(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearFromReceipt} {
-		r := newLeasedRig(t, withFault(f))
-		r.withdraws(3)
-		r.asked()
-		r.now.Mono += int64(time.Millisecond)
-		id := r.startGet("x")
-		home, _ := r.asked()
-		r.now.Mono += int64(400 * time.Millisecond)
-		r.replyHome(home, causal.HomeReply{From: at(500), LeaseMs: leaseMs, Grant: 4})
-		r.mustResult(id)
-		r.now.Mono += int64(100 * time.Millisecond)
-		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
-		}
-	}
-}
-
-// PROTOCOL HON-5
-func TestANearCopyThatTheHomeHasNotHeardOfIsNotUsed(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearUnheard} {
-		r := newLeasedRig(t, withFault(f))
-		r.giveNewer("x", version(at(900)))
-		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
-		}
-		if f != none {
-			continue
-		}
-		id := r.startGet("x")
-		home, _ := r.asked()
-		r.replyHome(home, causal.HomeReply{From: at(500), LeaseMs: leaseMs, Grant: 4})
-		told, _ := r.asked()
-		if told == nil || told.HomeRead().Shown != at(900) {
-			t.Fatalf("the home hears of %+v", told)
-		}
-		r.replyHome(told, causal.HomeReply{From: at(900), LeaseMs: leaseMs, Grant: 5})
-		r.mustResult(id)
-		if !r.getNear("x") {
-			t.Error("it is not used when the home has heard of it")
-		}
-	}
-}
-
-// giveNewer gives a near copy on the stream of giveNearCopies.
-func (r *rig) giveNewer(key string, v causal.Version) {
-	m := causal.GetReply{ID: 1, Key: key, Record: record(v), Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self)
-	m.SetStreamPosition(causal.StreamPosition{Epoch: 7, Seq: 3})
-	r.step(m)
-}
-
-// PROTOCOL HON-6
-func TestANearCopyThatIsGoodForAnOlderCutIsNotUsedAtLevelLocal(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearOlder} {
-		r := newLeasedRig(t, withFault(f))
-		m := causal.Invalidate{KeyHash: topology.Hash("x"), Next: at(1200)}.Message(cacheNode, r.s.cfg.Self)
-		m.SetStreamPosition(causal.StreamPosition{Epoch: 7, Seq: 3})
-		r.step(m)
-		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
-		}
-		if _, ok := r.s.GetNear(r.now, 1, []byte("x"), causal.Snapshot); !ok {
-			t.Error("at another level it is not used at the cut")
-		}
-	}
-}
-
-// PROTOCOL HON-7
-func TestABoundSessionUsesNoNearCopyAtLevelLocal(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearBound} {
-		r := newLeasedRig(t, withFault(f))
-		r.receivedUpTo(at(1450), near)
-		r.sent(causal.KindNone)
-		r.readAtHome("z", causal.HomeReply{Record: record(homeVersion(1500)),
-			Deps: []causal.Dep{{Version: version(at(1400))}}})
-		if bound, _ := r.bound(); !bound {
-			t.Fatal("the session is not bound")
-		}
-		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
-		}
-	}
-}
-
-func TestASessionWithAnOwnWriteOfTheKeyUsesNoNearCopyAtLevelLocal(t *testing.T) {
-	r := newLeasedRig(t)
-	r.write("x", "1", homeVersion(1500))
-	if r.getNear("x") {
-		t.Error("it is used")
-	}
-}
-
-// PROTOCOL HON-7: x is written and read at the home by somebody who then reads it at another level.
+// x was written and read at the home by somebody who then reads it at another level.
 func TestANearCopyAtAnotherLevelIsNotReadBehindWhatWasReadAtTheHome(t *testing.T) {
-	r := newLeasedRig(t)
-	r.withdraws(3)
-	r.asked()
+	r := newNearHomeRig(t, "x")
 	r.readAtHome("x", causal.HomeReply{Record: record(homeVersion(1500))})
 	for _, l := range []causal.Level{causal.Snapshot, causal.Latest} {
 		if _, ok := r.s.GetNear(r.now, 1, []byte("x"), l); ok {
@@ -211,49 +29,15 @@ func TestANearCopyAtAnotherLevelIsNotReadBehindWhatWasReadAtTheHome(t *testing.T
 	}
 }
 
-// A read for update, and one without near copies, ask for no lease.
-func TestWhichReadsAskForALease(t *testing.T) {
-	r := newLeasedRig(t)
-	r.start(Op{Kind: OpGet, Key: "x", ForUpdate: true})
-	if home, _ := r.asked(); home == nil || home.HomeRead().Lease {
-		t.Errorf("a read for update asks %+v", home)
-	}
-	r.startGet("cold")
-	if home, _ := r.asked(); home == nil || home.HomeRead().Lease {
-		t.Errorf("a read of a key that is not hot asks %+v", home)
-	}
-	r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
-	if home, _ := r.asked(); home == nil || home.HomeRead().Lease {
-		t.Errorf("an MGET asks %+v", home)
-	}
-	r.withdraws(3)
-	r.s.DoGets(r.now, []Op{{ID: 90, Session: 1, Key: "x"}, {ID: 91, Session: 1, Key: "y"}})
-	if home, _ := r.asked(); home == nil || !home.HomeRead().Lease {
-		t.Errorf("pipelined gets, one of a hot key, ask %+v", home)
-	}
-}
-
-func withFault(f causal.Fault) func(*Config) {
-	return func(c *Config) {
-		if f != none {
-			c.Broken = causal.FaultsOf(f)
-		}
-	}
-}
-
 // An MGET may be bound by what the home says of its first key, and is then not answered by the near copies of all.
 func TestAnMGetThatTheHomeHasBoundUsesNoNearCopies(t *testing.T) {
-	r := newRig(t, localReads, oneHome, nearCopies)
-	r.completeUpTo(at(1000))
-	r.giveNearCopies([]string{"x", "y"}, 10)
+	r := newNearHomeRig(t, "x", "y")
 	r.receivedUpTo(at(1450), near)
 	r.sent(causal.KindNone)
 	id := r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
 	home, _ := r.asked()
-	first := causal.HomeReply{ID: home.HomeRead().ID, Key: "x", Record: record(homeVersion(1500)), From: at(500),
-		Deps: []causal.Dep{{Version: version(at(1400))}}}
-	r.step(first.Message(home.To, home.From))
-	r.step(causal.HomeReply{ID: first.ID + 1, Key: "y", From: at(500)}.Message(home.To, home.From))
+	r.replyHomeOfAll(home, at(500), map[string]causal.HomeReply{
+		"x": {Record: record(homeVersion(1500)), Deps: []causal.Dep{{Version: version(at(1400))}}}})
 	r.mustBeUnfinished(id)
 	for _, m := range r.sent(causal.KindGet) {
 		if m.To != r.shard(near) {
@@ -262,25 +46,55 @@ func TestAnMGetThatTheHomeHasBoundUsesNoNearCopies(t *testing.T) {
 	}
 }
 
-// A near copy that is good for an older cut has answered what is to be found elsewhere, and the home says that clients
-// were shown something newer.
-func TestWhatANearCopyOfAnOlderCutMayLackIsReadAgain(t *testing.T) {
-	r := newLeasedRig(t)
-	m := causal.Invalidate{KeyHash: topology.Hash("x"), Next: at(1200)}.Message(cacheNode, r.s.cfg.Self)
-	m.SetStreamPosition(causal.StreamPosition{Epoch: 7, Seq: 3})
-	r.step(m)
-	id := r.startGet("x")
-	home, elsewhere := r.asked()
-	if home == nil || elsewhere != nil {
+// An MGET that has read at a cut begins again, and reads the newest: a copy that is good at that cut is not used.
+func TestAnMGetThatReadsTheNewestUsesNoNearCopiesOfACutBefore(t *testing.T) {
+	r := newNearHomeRig(t, "x")
+	pos := causal.StreamPosition{Epoch: 7, Seq: 2} // after giveNearCopies
+	onStream := func(m causal.Message) {
+		pos.Seq++
+		m.SetStreamPosition(pos)
+		r.step(m)
+	}
+	onStream(causal.Invalidate{KeyHash: topology.Hash("x"), Next: at(1200)}.Message(cacheNode, r.s.cfg.Self))
+	id := r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
+	home, _ := r.asked()
+	r.replyHomeOfAll(home, at(500), nil)
+	_, elsewhere := r.asked()
+	if elsewhere == nil || elsewhere.Get().Key != "y" || elsewhere.Get().Cut == 0 {
 		t.Fatalf("elsewhere is asked for %+v", elsewhere)
 	}
-	r.replyHome(home, causal.HomeReply{From: at(1200)})
+	onStream(causal.GetReply{ID: 1, Key: "y", Record: record(version(11)),
+		Status: causal.Stable}.Message(cacheNode, r.s.cfg.Self))
+	latest{}.startMGet(r.s, r.now, r.s.calls[0])
 	r.mustBeUnfinished(id)
-	_, elsewhere = r.asked()
-	if elsewhere == nil {
-		t.Fatal("it is not read again")
+}
+
+// A ring has dropped the tombstone of a key: what it says of it is as new as its horizon. A count that has read
+// something older is then not accepted any more.
+func TestTheHomeHearsOfADeleteThatIsShown(t *testing.T) {
+	r := newLocalRig(t)
+	id := r.startGet("x")
+	home, elsewhere := r.asked()
+	r.replyHome(home, causal.HomeReply{From: at(500)})
+	r.replyGet(elsewhere, causal.GetReply{Record: causal.Missing(at(900)), Status: causal.Stable})
+	r.mustBeUnfinished(id)
+	if home, _ = r.asked(); home == nil || home.HomeRead().Shown != at(900) {
+		t.Errorf("the home hears %+v", home)
 	}
-	if g := elsewhere.Get(); g.From() < at(1200) {
-		t.Errorf("it is read again from %d ms on", g.From().WallMs())
+}
+
+func TestTheHomeHearsOfADeleteThatAnMGetShows(t *testing.T) {
+	r := newLocalRig(t)
+	id := r.start(Op{Kind: OpMGet, Keys: []string{"x", "y"}})
+	home, _ := r.askedForAll()
+	r.replyHomeOfAll(home[0], at(500), nil)
+	_, elsewhere := r.askedForAll()
+	for _, m := range elsewhere {
+		r.replyGet(m, causal.GetReply{Record: causal.Missing(at(900)), Status: causal.Stable})
+	}
+	r.mustBeUnfinished(id)
+	home, _ = r.askedForAll()
+	if len(home) != 1 || home[0].HomeRead().Shown != at(900) {
+		t.Errorf("the home hears %+v", home)
 	}
 }
