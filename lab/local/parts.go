@@ -92,7 +92,6 @@ func (d *Deployment) leave(p *part, h node.Host) {
 func (d *Deployment) startCoordinator(p *part) error {
 	cfg := coordinator.DefaultConfig(d.current.Load(), p.id.Group())
 	cfg.Home = d.o.Scope == node.ScopeDataCenter
-	cfg.HomeLease = coordinator.DefaultHomeLease
 	if d.o.Tune.Coordinator != nil {
 		d.o.Tune.Coordinator(&cfg)
 	}

@@ -71,7 +71,6 @@ func (w *World) readLog(n *node) *group.Image {
 func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Home = w.settings.Level == causal.Local
-	cfg.HomeLease = coordinator.DefaultHomeLease
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
 	cfg.Signer, cfg.Types = signer{n.id.DC}, w.types
 	if !w.settings.ProductionPace {

@@ -72,7 +72,7 @@ func (c *faultInjector) homeGrant(int64) {
 		return
 	}
 	c.w.countFault(HomeGrant)
-	lease := int64(coordinator.DefaultHomeLease)
+	lease := int64(coordinator.HomeLease)
 	duration := lease/4 + c.w.rng.Int64N(lease/2)
 	c.lagPair(home, sidecar, lease/5+c.w.rng.Int64N(lease/3), duration)
 	c.later(duration, func() { c.cutDirection(home, sidecar, 2*lease) })

@@ -45,7 +45,6 @@ func (p *process) startCoordinator() (part, error) {
 	}
 	config := coordinator.DefaultConfig(p.topo(), p.self.Group())
 	config.Home = p.o.Settings.Scope == node.ScopeDataCenter
-	config.HomeLease = coordinator.DefaultHomeLease
 	config.Broken, config.OwnerOf = brokenRules(), p.net.OwnerOf
 	if b := c.Limits.WriteBufferBytes; b > 0 {
 		config.MaxBytes = int(b)

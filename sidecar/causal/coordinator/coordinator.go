@@ -46,9 +46,6 @@ type Config struct {
 	ExclusionDelay time.Duration
 	// Home makes the coordinator the home of the keys of its data center (PROTOCOL HOM).
 	Home bool
-	// HomeLease is how long a lease lasts that the home gives on a key; 0: it gives none (PROTOCOL HON). It must be the
-	// same at all starts of a coordinator.
-	HomeLease time.Duration
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
 	// Types are the types of values that are known here; nil: registers only.
@@ -133,7 +130,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
 	}
 	c.buffer, c.laneTable = newBuffer(&c.shared), newLaneTable(&c.shared)
-	c.home = newHome(&c.shared, now)
+	c.home = newHome(&c.shared, &c.log, now)
 	c.activity = activity{periods: &c.cfg, publishAt: now.Mono}
 	for r := range c.cfg.Topology.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -225,6 +222,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()
 	c.publishHeld(now)
+	c.noteLeases(now)
 	if c.leader != nil {
 		c.adopter.tick(now, c.log.isEstablished())
 	}

@@ -82,8 +82,8 @@ const (
 	maxHomeWaits = 1 << 14
 )
 
-func newHome(s *shared, now causal.Now) home {
-	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, now),
+func newHome(s *shared, log *logState, now causal.Now) home {
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
@@ -426,6 +426,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 		return
 	}
 	h.answer(now, from, &r)
+	c.noteLeases(now)
 }
 
 // admitsHomeRead returns why a read cannot be answered.

@@ -8,10 +8,12 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// DefaultHomeLease is the default of Config.HomeLease.
-const DefaultHomeLease = 500 * time.Millisecond
+// HomeLease is how long a lease lasts that a home gives on a key (PROTOCOL HON).
+const HomeLease = 500 * time.Millisecond
 
 const (
+	// leaseMemory is for how long after a lease was asked for the log says that there may be some.
+	leaseMemory = 10 * time.Minute
 	// homeSilence is for how long a sidecar gets no lease that has let one end while a write waited for it.
 	homeSilence = 10 * time.Second
 	// maxLeaseBytes bounds what leases take, by an estimate, and maxLeaseBytesOfOne those of one identity. Beyond,
@@ -29,6 +31,7 @@ const (
 // lease is over or its holder has confirmed that it uses it no more.
 type homeLeases struct {
 	*shared
+	log    *logState
 	byKey  map[string]*keyLeases
 	quota  causal.Quota // of bytes
 	lastID uint64
@@ -37,6 +40,7 @@ type homeLeases struct {
 	// opensAt is when no lease runs any more that is not known here; monotonic. Until then nothing is published or
 	// answered.
 	opensAt int64
+	askedAt int64 // monotonic: when a lease was asked for last; 0: never
 	// owed are answers to puts that an earlier start has accepted.
 	owed []causal.Message
 	// durable is the last record that the log has made durable: those up to there are published as leases allow.
@@ -69,20 +73,41 @@ type LeaseStats struct {
 	Leases, Bytes int
 }
 
-func newHomeLeases(s *shared, now causal.Now) homeLeases {
-	l := homeLeases{shared: s, byKey: map[string]*keyLeases{}, silent: map[topology.Node]int64{},
+func newHomeLeases(s *shared, log *logState, now causal.Now) homeLeases {
+	return homeLeases{shared: s, log: log, byKey: map[string]*keyLeases{}, silent: map[topology.Node]int64{},
 		lastID: s.cfg.Incarnation, opensAt: now.Mono,
 		quota: causal.Quota{Total: maxLeaseBytes, Each: maxLeaseBytesOfOne, OwnerOf: s.cfg.OwnerOf}}
-	if !s.cfg.Broken.Has(causal.HomeLeasesForgotten) {
-		l.reopen(now)
-	}
-	return l
 }
 
-// reopen waits until no lease of before runs any more.
+// restore waits for the leases of an earlier start, if the log says that there may be some.
+func (l *homeLeases) restore(now causal.Now) {
+	if l.log.durable.Leases && !l.cfg.Broken.Has(causal.HomeLeasesForgotten) {
+		l.askedAt = now.Mono
+		l.reopen(now)
+	}
+}
+
+// reopen waits until no lease of before runs any more, if there may be some.
 func (l *homeLeases) reopen(now causal.Now) {
-	if l.cfg.Home {
-		l.opensAt = max(l.opensAt, now.Mono+int64(l.cfg.HomeLease))
+	if l.cfg.Home && l.log.durable.Leases {
+		l.opensAt = max(l.opensAt, now.Mono+int64(HomeLease))
+	}
+}
+
+// saysLeases reports whether the log says, whatever of it a restart finds, that there may be leases.
+func (l *logState) saysLeases() bool {
+	return l.durable.Leases &&
+		!slices.ContainsFunc(l.checkpoints, func(c loggedCheckpoint) bool { return !c.state.Leases })
+}
+
+// noteLeases makes the log say that there may be leases before the first one is given, and that there are none any more
+// when none was asked for in a long time. So only homes that give leases wait when they start.
+func (c *Coordinator) noteLeases(now causal.Now) {
+	l := &c.home.leases
+	asked := l.askedAt != 0 && now.Mono-l.askedAt < int64(leaseMemory)
+	if asked != c.log.pending.Leases && c.log.isInUse() {
+		c.log.pending.Leases = asked
+		c.writeCheckpoint(now)
 	}
 }
 
@@ -92,9 +117,12 @@ func (l *homeLeases) isOpen(now causal.Now) bool { return now.Mono >= l.opensAt 
 // grant gives a sidecar a lease on the key of a reply.
 func (l *homeLeases) grant(now causal.Now, to topology.Node, r *causal.HomeReply) {
 	on := l.byKey[r.Key]
-	if l.cfg.HomeLease == 0 || on != nil && on.isWithdrawn || now.Mono < l.silent[to] ||
-		to.Part != topology.Sidecar || to.DC != l.cfg.Self.DC {
+	if on != nil && on.isWithdrawn || now.Mono < l.silent[to] || to.Part != topology.Sidecar ||
+		to.DC != l.cfg.Self.DC {
 		return
+	}
+	if l.askedAt = now.Mono; !l.log.saysLeases() {
+		return // but it will say so soon
 	}
 	l.forgetEnded(now)
 	if on == nil {
@@ -113,9 +141,9 @@ func (l *homeLeases) grant(now causal.Now, to topology.Node, r *causal.HomeReply
 		l.stats.Leases++
 	}
 	l.lastID++
-	on.list[i].id, on.list[i].until = l.lastID, now.Mono+int64(l.cfg.HomeLease)
+	on.list[i].id, on.list[i].until = l.lastID, now.Mono+int64(HomeLease)
 	l.stats.Granted++
-	r.LeaseMs, r.Grant = uint64(l.cfg.HomeLease.Milliseconds()), l.lastID
+	r.LeaseMs, r.Grant = uint64(HomeLease.Milliseconds()), l.lastID
 }
 
 func leaseSize(key string) int { return leaseBytes + len(key) }

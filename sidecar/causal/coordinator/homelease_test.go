@@ -12,12 +12,13 @@ import (
 // holder is a sidecar that gets leases.
 var holder = topology.Node{Part: topology.Sidecar, Index: 7}
 
-// newLeasing returns a home that gives leases, and waits for none of before.
+// newLeasing returns a home whose log says that it gives leases.
 func newLeasing(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 1, 0, faults...)
-	h.cfg.Home, h.cfg.HomeLease = true, DefaultHomeLease
+	h.cfg.Home = true
 	h.restart(h.now)
-	h.tick(DefaultHomeLease.Milliseconds())
+	h.lease(holder, "first")
+	h.sync()
 	return h
 }
 
@@ -49,7 +50,7 @@ func acknowledged(ms []causal.Message) int { return len(ofKind(ms, causal.KindPu
 func TestALeaseIsGivenOnlyWhileTheHomeHasForgottenTheKey(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newLeasing(t, faultIf(broken, causal.HomeLeaseBusy)...)
-		if r := h.lease(holder, "x"); r.LeaseMs != uint64(DefaultHomeLease.Milliseconds()) || r.Grant == 0 {
+		if r := h.lease(holder, "x"); r.LeaseMs != uint64(HomeLease.Milliseconds()) || r.Grant == 0 {
 			t.Fatalf("of a key that nobody writes, it says %+v", r)
 		}
 		h.step(causal.Put{Seq: 1, Key: "y", Value: valueOf("1")}.Message(app, h.cfg.Self))
@@ -140,14 +141,14 @@ func TestASidecarThatDoesNotConfirmAWithdrawalGetsNoLeaseForAWhile(t *testing.T)
 	h := newLeasing(t)
 	h.lease(holder, "x")
 	h.put(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
-	ms := h.tick(DefaultHomeLease.Milliseconds() - 1)
+	ms := h.tick(HomeLease.Milliseconds() - 1)
 	if acknowledged(ms) > 0 {
 		t.Error("the lease still runs")
 	}
 	if ms = h.tick(1); acknowledged(ms) != 1 {
 		t.Error("the write waits for longer than the lease")
 	}
-	if s := h.c.Leases(); s.Silent != 1 || s.Leases != 0 || s.Bytes != 0 || s.HeldNs != uint64(DefaultHomeLease) {
+	if s := h.c.Leases(); s.Silent != 1 || s.Leases != 0 || s.Bytes != 0 || s.HeldNs != uint64(HomeLease) {
 		t.Errorf("it counts %+v", s)
 	}
 	if h.lease(holder, "y").Grant != 0 {
@@ -184,12 +185,58 @@ func TestAHomeThatStartsWaitsForEarlierLeases(t *testing.T) {
 		if broken {
 			continue
 		}
-		if got := acknowledged(h.tick(DefaultHomeLease.Milliseconds())); got != 2 {
+		if got := acknowledged(h.tick(HomeLease.Milliseconds())); got != 2 {
 			t.Errorf("afterwards %d puts are acknowledged", got)
 		}
 		if r := h.top("y"); string(r.Record.Value.Data) != "2" {
 			t.Errorf("it has %+v", r)
 		}
+	}
+}
+
+// PROTOCOL HON-4
+func TestOnlyAHomeThatMayHaveGivenLeasesWaitsWhenItStarts(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.cfg.Home = true
+	answersAtOnce := func() bool {
+		h.restart(h.now)
+		return h.ask(causal.HomeRead{ID: 5, Key: "x"})[0].Err == causal.OK
+	}
+	if !answersAtOnce() {
+		t.Error("it waits when no lease was asked for")
+	}
+	if h.lease(holder, "x").Grant != 0 {
+		t.Error("a lease is given that the log does not tell of")
+	}
+	if !answersAtOnce() {
+		t.Error("it waits when none was given")
+	}
+	h.lease(holder, "x")
+	h.sync()
+	if h.lease(holder, "x").Grant == 0 {
+		t.Error("none is given when the log tells of them")
+	}
+	if answersAtOnce() {
+		t.Error("it does not wait")
+	}
+	h.tick(leaseMemory.Milliseconds())
+	h.sync()
+	if !answersAtOnce() {
+		t.Error("it waits when none was asked for in a long time")
+	}
+}
+
+// The log says that there are leases, then that there are none, and then again that there are. Until the last is
+// durable, a restart might find that there are none.
+func TestNoLeaseIsGivenWhileARestartMayFindThatThereAreNone(t *testing.T) {
+	h := newLeasing(t)
+	h.tick(leaseMemory.Milliseconds())
+	if h.lease(holder, "x").Grant != 0 {
+		t.Error("one is given")
+	}
+	h.sync()
+	if h.lease(holder, "x").Grant == 0 {
+		t.Error("none is given afterwards")
 	}
 }
 
@@ -199,7 +246,7 @@ func TestAHomeThatBeginsToApplyAnExclusionWaitsForEarlierLeases(t *testing.T) {
 	if r := h.ask(causal.HomeRead{ID: 5, Key: "y"}); r[0].Err != causal.ErrUnavailable {
 		t.Errorf("it answers %+v", r)
 	}
-	h.tick(DefaultHomeLease.Milliseconds())
+	h.tick(HomeLease.Milliseconds())
 	h.exclude(1)
 	h.sync()
 	if r := h.ask(causal.HomeRead{ID: 5, Key: "y"}); len(r) > 0 && r[0].Err == causal.OK {

@@ -83,7 +83,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		c.log.durable.Terms = Terms{}
 	}
 	c.home.restore(complete, c.log.durable.Ceiling)
-	c.home.leases.reopen(now)
+	c.home.leases.restore(now)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index

@@ -258,7 +258,8 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	switch b[1] {
+	kind := b[1] &^ recordOfLeases
+	switch kind {
 	case recordWrite:
 		r.Write = d.write()
 	case recordFollowingWrite:
@@ -277,17 +278,18 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		}
 	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
 		r.Checkpoint = d.checkpoint()
-		if b[1] != recordCheckpoint {
+		r.Checkpoint.Leases = b[1] != kind
+		if kind != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
-		if b[1] == recordCheckpointOfReach {
+		if kind == recordCheckpointOfReach {
 			r.Checkpoint.Reaches = d.reaches()
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+
 			"nothing; start that version, or one after it, with this dataDir", b[1])
 	}
-	if d.Failed() || d.Left() != 0 {
+	if d.Failed() || d.Left() != 0 || r.Checkpoint == nil && b[1] != kind {
 		return LogRecord{}, errLogRecord
 	}
 	return r, nil
