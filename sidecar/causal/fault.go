@@ -230,6 +230,7 @@ const (
 	LocalNearUnheard
 	LocalNearOlder
 	LocalNearBound
+	CommitReadsUnheld
 	faultEnd
 )
 

@@ -81,6 +81,8 @@ var coordinatorFaults = []SeededFault{
 		"a put does not follow what its session has read at the home", "HOM-5", "homes"},
 	{HomeShowsUnderWay, "home-shows-under-way", "home",
 		"what is shown from elsewhere does not wait for a write of its key that is under way", "HOM-4", "homes"},
+	{CommitReadsUnheld, "commit-reads-unheld", "home",
+		"what is shown from elsewhere does not wait for a commit that has read its key", "HOK-10", "homes"},
 	{CommitReadsUnchecked, "commit-reads-unchecked", "home",
 		"a commit is accepted although keys that it has only read have changed", "HOK-5", "homes"},
 	{CommitPublishedApart, "commit-published-apart", "home",

@@ -43,8 +43,10 @@ type home struct {
 type homeKey struct {
 	key      string
 	accepted causal.Version // of the newest write that was accepted
-	// before is what reads elsewhere had to include when the oldest write was accepted that is not published.
-	before causal.HLC
+	// before is what reads elsewhere had to include when the oldest write was accepted that is not published and is of
+	// the key, or of a commit that has read it; readers are these commits.
+	before  causal.HLC
+	readers int
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
@@ -116,9 +118,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.past = max(h.past, past)
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
-	if k.isQuiet() {
-		k.before = h.least(k)
-	}
+	h.noteBefore(k)
 	k.accepted = w.rec.Version
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
@@ -192,6 +192,7 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
+	h.letGo(w)
 }
 
 // publishRest publishes what the fault CommitPublishedApart has left.
@@ -204,12 +205,25 @@ func (h *home) publishRest() {
 	h.unpublished = nil
 }
 
-// answerQuiet answers the reads that wait for the key of a write that was published, unless another one is under way.
-// It is called when all that becomes visible in one step is published.
+// answerQuiet answers the reads that wait for the key of a write that was published, or for one that its commit has
+// read, unless another write of it is under way. It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(now causal.Now, w *write) {
-	if k := h.keys[w.key]; k != nil && len(k.waiting) > 0 && k.isQuiet() {
+	h.answerQuietKey(now, w.key)
+	for _, key := range w.reads {
+		h.answerQuietKey(now, key)
+	}
+	w.reads = nil
+}
+
+func (h *home) answerQuietKey(now causal.Now, key string) {
+	k := h.keys[key]
+	if k == nil {
+		return
+	}
+	if len(k.waiting) > 0 && k.isQuiet() {
 		h.answerWaiting(now, k)
 	}
+	h.dropEmpty(k)
 }
 
 // isQuiet reports whether no write of a key is under way.
@@ -233,14 +247,14 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 }
 
 // mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
-// show something from elsewhere that nobody had seen when the write was accepted. What is to be published goes by what
-// was there before.
+// show something from elsewhere that nobody had seen when the write was accepted, or a commit that has read the key.
+// What is to be published goes by what was there before.
 func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
-	if k == nil || k.isQuiet() {
+	if k == nil || k.isQuiet() && k.readers == 0 {
 		return false
 	}
 	shown = max(shown, h.least(k))
-	return r.ForUpdate || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	return r.ForUpdate && !k.isQuiet() || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
@@ -334,7 +348,13 @@ func (h *home) forgetEntry(e *homeEntry) {
 		}
 		k.top, k.past = causal.Record{}, 0
 	}
-	if k.shown == 0 && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 {
+	h.dropEmpty(k)
+}
+
+// dropEmpty drops a key of which nothing is known, and that nobody needs.
+func (h *home) dropEmpty(k *homeKey) {
+	if k.shown == 0 && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
+		k.readers == 0 {
 		delete(h.keys, k.key)
 		h.bytes -= homeKeyBytes + len(k.key)
 	}
