@@ -254,7 +254,8 @@ func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
 		return false
 	}
 	shown = max(shown, h.least(k))
-	return r.ForUpdate && !k.isQuiet() || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	return r.ForUpdate && !k.isQuiet() ||
+		shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
