@@ -222,6 +222,7 @@ const (
 	CommitForgotten
 	CommitUnordered
 	CommitFollowedInPart
+	SalvageNewestPart
 	HomeLeaseIgnored
 	HomeLeaseBusy
 	HomeLeasesForgotten
