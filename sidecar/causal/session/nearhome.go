@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Near copies at level Local (PROTOCOL HON): the home of a hot key gives a lease. While it runs, the home keeps no write
-// of the key, and the newest near copy is the answer to a get.
+// Near copies at level Local (PROTOCOL HON): the home of a hot key gives a lease. While it runs, the home keeps no
+// write of the key, and the newest near copy is the answer to a get.
 
 // maxHomeLease is the longest lease of a home to believe.
 const maxHomeLease = 10 * time.Second

@@ -49,7 +49,8 @@ func TestALeaseOfTheHomeLetsTheNearCopyAnswerUntilItEnds(t *testing.T) {
 	r := newLeasedRig(t)
 	before := r.s.Stats()
 	id := r.startGet("x")
-	if res := r.mustResult(id); res.Outcome.Source != SourceNear || res.Record.Version != version(10) || res.From != at(500) {
+	res := r.mustResult(id)
+	if res.Outcome.Source != SourceNear || res.Record.Version != version(10) || res.From != at(500) {
 		t.Errorf("the answer is %+v", res)
 	}
 	if home, elsewhere := r.asked(); home != nil || elsewhere != nil || r.s.Stats().NearHits != before.NearHits+1 {
