@@ -68,6 +68,10 @@ var scripted = map[causal.Fault]string{
 	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
 	causal.LocalMixesTimes:    "homes.txt",
 
+	causal.HomeLeaseIgnored:     "near_homes.txt",
+	causal.HomeLeasesForgotten:  "near_homes.txt",
+	causal.LocalNearFromReceipt: "near_homes.txt",
+
 	// they no longer find it: it takes a foreign write that is long in flight
 	causal.LocalCoveredElsewhere: "homes.txt",
 }

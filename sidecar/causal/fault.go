@@ -226,6 +226,14 @@ const (
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
+	HomeLeaseIgnored
+	HomeLeaseBusy
+	HomeLeasesForgotten
+	LocalNearKept
+	LocalNearFromReceipt
+	LocalNearUnheard
+	LocalNearOlder
+	LocalNearBound
 	faultEnd
 )
 

@@ -100,4 +100,10 @@ var coordinatorFaults = []SeededFault{
 		"the puts of a commit do not follow the one before", "HOK-8", "homes"},
 	{HomeOfAnyKey, "home-of-any-key", "home",
 		"each sidecar has a home of its own for all keys, which takes them", "HOM-10", "homes"},
+	{HomeLeaseIgnored, "home-lease-ignored", "home",
+		"a write is published while sidecars have leases on its key", "HON-2", "near-homes"},
+	{HomeLeaseBusy, "home-lease-busy", "home",
+		"a lease is given on a key of which the home keeps a write", "HON-1", "near-homes"},
+	{HomeLeasesForgotten, "home-leases-forgotten", "home",
+		"after a start it does not wait until the leases of before are over", "HON-4", "near-homes"},
 }

@@ -198,7 +198,7 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
 	if hlc, found := tail.find(p.Seq); found && !asNew {
-		c.answerAgain(from, p, hlc)
+		c.answerAgain(now, from, p, hlc)
 		return nil, false, false
 	}
 	overtaken = p.Seq <= tail.seq && !asNew
@@ -226,6 +226,7 @@ func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, 
 	}
 	if c.home.enabled { // otherwise no put follows all
 		c.home.accept(w, past)
+		c.home.leases.withdraw(now, w.key)
 		c.noteInLanes(w)
 	}
 	tail.last, tail.slot = v, w.slot

@@ -101,13 +101,16 @@ func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 }
 
 // answerAgain answers a put that was accepted before: at once, or when it is durable.
-func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
+func (c *Coordinator) answerAgain(now causal.Now, from topology.Node, p *causal.Put, hlc causal.HLC) {
 	if w := c.incomplete[hlc]; w != nil && !w.durable {
 		w.putID = p.ID
 		return
 	}
 	v := causal.Version{HLC: hlc, Origin: c.origin}
-	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
+	m := causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from)
+	if !c.home.leases.owe(now, m) {
+		c.Send(m)
+	}
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that

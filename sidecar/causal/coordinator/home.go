@@ -36,6 +36,7 @@ type home struct {
 	waits    causal.Quota // of reads that wait
 	// scanPlaces are where scans continue here.
 	scanPlaces causal.ScanPlaces
+	leases     homeLeases
 	stats      HomeStats
 	// unpublished are parts of commits that are published a tick later, for the fault CommitPublishedApart.
 	unpublished []*write
@@ -87,8 +88,8 @@ const (
 	maxHomeWaits = 1 << 14
 )
 
-func newHome(s *shared) home {
-	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
+func newHome(s *shared, log *logState, now causal.Now) home {
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
@@ -210,27 +211,30 @@ func (h *home) publishRest() {
 
 // answerQuiet answers the reads that wait for the key of a write that was published, or for one that its commit has
 // read, unless another write of it is under way. It is called when all that becomes visible in one step is published.
-func (h *home) answerQuiet(w *write) {
-	h.answerQuietKey(w.key)
+func (h *home) answerQuiet(now causal.Now, w *write) {
+	h.answerQuietKey(now, w.key)
 	for _, key := range w.reads {
-		h.answerQuietKey(key)
+		h.answerQuietKey(now, key)
 	}
 	w.reads = nil
 }
 
-func (h *home) answerQuietKey(key string) {
+func (h *home) answerQuietKey(now causal.Now, key string) {
 	k := h.keys[key]
 	if k == nil {
 		return
 	}
 	if len(k.waiting) > 0 && k.isQuiet() {
-		h.answerWaiting(k)
+		h.answerWaiting(now, k)
 	}
 	h.dropEmpty(k)
 }
 
 // isQuiet reports whether no write of a key is under way.
 func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+
+// isForgotten reports whether the home keeps no write of a key, and none is under way.
+func (k *homeKey) isForgotten() bool { return k.top.Version.IsZero() && k.accepted.IsZero() }
 
 // underWay returns a key of a read of which a write is under way that the read has to wait for, or nil. The read waits
 // for one key after the other, and holds none, so no two reads wait for each other.
@@ -408,6 +412,11 @@ func (h *home) noteForgotten(hlc causal.HLC) { h.from = max(h.from, hlc) }
 // handleHomeRead answers what a reader of the data center asks of the home of some keys.
 func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
 	h := &c.home
+	if r.Withdrawn != 0 {
+		h.leases.confirm(now, from, &r)
+		c.publishHeld(now)
+		return
+	}
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
 		h.stats.Refused++
 		for i := range 1 + len(r.More) {
@@ -432,13 +441,14 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 		k.waiting = append(k.waiting, homeWait{r, from, holder})
 		return
 	}
-	h.answer(from, &r)
+	h.answer(now, from, &r)
+	c.noteLeases(now)
 }
 
 // admitsHomeRead returns why a read cannot be answered.
 func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.ErrCode {
 	switch {
-	case !c.home.enabled, c.Membership() != Serving, !c.home.isOfAll(r):
+	case !c.home.enabled, c.Membership() != Serving, !c.home.leases.isOpen(now), !c.home.isOfAll(r):
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
@@ -459,14 +469,15 @@ func (h *home) has(seen causal.HLC) bool {
 }
 
 // answer answers a read.
-func (h *home) answer(to topology.Node, r *causal.HomeRead) {
-	h.answerKey(to, r.ID, r.Key, r.Shown.HLC)
+func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
+	lease := r.Lease && !r.ForUpdate
+	h.answerKey(now, to, r.ID, r.Key, r.Shown.HLC, lease)
 	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC)
+		h.answerKey(now, to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC, lease)
 	}
 }
 
-func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
+func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string, shown causal.HLC, lease bool) {
 	k := h.keys[key]
 	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
 		Settled: h.settledAsTold(), Commits: true}
@@ -482,11 +493,14 @@ func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.H
 			reply.Past = 0
 		}
 	}
+	if lease && (k == nil || k.isForgotten() || h.cfg.Broken.Has(causal.HomeLeaseBusy)) {
+		h.leases.grant(now, to, &reply)
+	}
 	h.Send(reply.Message(h.cfg.Self, to))
 }
 
 // answerWaiting answers the reads that wait for a key.
-func (h *home) answerWaiting(k *homeKey) {
+func (h *home) answerWaiting(now causal.Now, k *homeKey) {
 	waiting := k.waiting
 	k.waiting = nil
 	for i := range waiting {
@@ -496,6 +510,6 @@ func (h *home) answerWaiting(k *homeKey) {
 			continue
 		}
 		h.waits.Release(w.holder, 1)
-		h.answer(w.from, &w.read)
+		h.answer(now, w.from, &w.read)
 	}
 }

@@ -14,6 +14,8 @@ type HomeStats struct {
 	Conflicts uint64
 	// Keys and Bytes are what the home keeps.
 	Keys, Bytes int
+	// Leases says what it does about leases.
+	Leases LeaseStats
 	// AheadMs is how far what reads elsewhere must include is above the cut, in milliseconds: negative if it is below,
 	// which it is unless a data center is silent, or the process has just started.
 	AheadMs int64
@@ -24,6 +26,7 @@ func (c *Coordinator) Home() (HomeStats, bool) {
 	h := &c.home
 	s := h.stats
 	s.Waiting, s.Keys, s.Bytes = h.waits.Held(), len(h.keys), h.bytes
+	s.Leases = c.Leases()
 	s.AheadMs = h.from.WallMs() - c.known.MinSV().WallMs()
 	return s, h.enabled
 }

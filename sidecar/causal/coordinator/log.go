@@ -83,6 +83,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		c.log.durable.Terms = Terms{}
 	}
 	c.home.restore(complete, c.log.durable.Ceiling)
+	c.home.leases.restore(now)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index
@@ -152,8 +153,10 @@ func (c *Coordinator) Appends(dst []LogRecord) []LogRecord {
 	return dst
 }
 
-// Appended reports that the records up to index are durable: their puts are acknowledged and propagated.
+// Appended reports that the records up to index are durable: their puts are acknowledged and propagated. With a home,
+// that waits until no lease on their keys runs.
 func (c *Coordinator) Appended(now causal.Now, index uint64) {
+	index = c.publishable(now, index)
 	durable := c.writes[c.firstFrom(c.log.durableIndex+1):]
 	durable = durable[:sort.Search(len(durable), func(i int) bool { return durable[i].index > index })]
 	for _, w := range durable {
@@ -165,7 +168,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		c.home.publish(w)
 	}
 	for _, w := range durable {
-		c.home.answerQuiet(w)
+		c.home.answerQuiet(now, w)
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
 		}

@@ -88,6 +88,8 @@ type State struct {
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion
+	// Leases says that sidecars may have leases of this home (PROTOCOL HON).
+	Leases bool
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
@@ -103,6 +105,9 @@ const (
 	recordCommit            // of several writes, each with FollowsAll and the type before it
 )
 
+// recordOfLeases is added to the kind of a checkpoint with Leases.
+const recordOfLeases byte = 1 << 6
+
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
 // of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them.
 // There is also a kind for writes of values that are no registers, which begins with the type. HLCs
@@ -115,7 +120,7 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
 		}
-		dst = append(dst, logFormat, kind)
+		dst = append(dst, logFormat, kind|byte(boolBit(c.Leases))*recordOfLeases)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -253,7 +258,8 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	switch b[1] {
+	kind := b[1] &^ recordOfLeases
+	switch kind {
 	case recordWrite:
 		r.Write = d.write()
 	case recordFollowingWrite:
@@ -272,17 +278,18 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		}
 	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
 		r.Checkpoint = d.checkpoint()
-		if b[1] != recordCheckpoint {
+		r.Checkpoint.Leases = b[1] != kind
+		if kind != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
-		if b[1] == recordCheckpointOfReach {
+		if kind == recordCheckpointOfReach {
 			r.Checkpoint.Reaches = d.reaches()
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+
 			"nothing; start that version, or one after it, with this dataDir", b[1])
 	}
-	if d.Failed() || d.Left() != 0 {
+	if d.Failed() || d.Left() != 0 || r.Checkpoint == nil && b[1] != kind {
 		return LogRecord{}, errLogRecord
 	}
 	return r, nil

@@ -26,6 +26,7 @@ func drawRecord(t *rapid.T) LogRecord {
 		}
 		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"),
 			MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		c.Leases = rapid.Bool().Draw(t, "leases")
 		c.LostUpTo = causal.HLC(rapid.Uint64Range(0, 3).Draw(t, "lost"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))

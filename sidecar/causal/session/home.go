@@ -26,6 +26,7 @@ const homeKeyRequest = 1 << 30
 // homeRead is what a get asks of the home of its key, and finds elsewhere.
 type homeRead struct {
 	request  uint64
+	askedAt  int64 // monotonic: when the request was sent
 	retryAt  int64 // monotonic; causal.Never: nothing is asked
 	answered bool
 	reply    causal.HomeReply
@@ -54,10 +55,10 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 	s.requests.drop(h.request)
 	h.answered = false
 	h.request = s.requests.add(c, homeKeyRequest)
-	h.retryAt = now.Mono + int64(homeRetry)
+	h.askedAt, h.retryAt = now.Mono, now.Mono+int64(homeRetry)
 	home := s.homeOf(c.slot)
 	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)),
-		Shown: h.shown, ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, home))
+		Shown: h.shown, ForUpdate: c.op.ForUpdate, Lease: s.wantsLease(now, &c.op, c.op.Key)}.Message(s.cfg.Self, home))
 }
 
 // handleHomeReply takes what the home says of the key of a get.
@@ -171,6 +172,7 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 		return
 	}
 	s.stats.HomeReads++
+	s.keepLease(now, h.askedAt, &h.reply)
 	status := causal.InFlight
 	if h.reply.Complete {
 		status = causal.Stable

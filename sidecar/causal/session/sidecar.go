@@ -126,6 +126,10 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	if s.near.Step(now, m, s.timeLimit(now)) {
 		return
 	}
+	if m.Kind == causal.KindHomeReply && m.From.Part == topology.Coordinator && m.HomeReply().Withdrawn != 0 {
+		s.handleWithdrawal(now, m.From, m.HomeReply())
+		return
+	}
 	switch m.Kind {
 	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply,
 		causal.KindHomeReply:
