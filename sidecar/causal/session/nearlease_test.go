@@ -140,7 +140,7 @@ func TestANearCopyThatTheHomeHasNotHeardOfIsNotUsed(t *testing.T) {
 		home, _ := r.asked()
 		r.replyHome(home, causal.HomeReply{From: at(500), LeaseMs: leaseMs, Grant: 4})
 		told, _ := r.asked()
-		if told == nil || told.HomeRead().Shown != at(900) {
+		if told == nil || told.HomeRead().Shown != version(at(900)) {
 			t.Fatalf("the home hears of %+v", told)
 		}
 		r.replyHome(told, causal.HomeReply{From: at(900), LeaseMs: leaseMs, Grant: 5})
