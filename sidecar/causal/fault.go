@@ -222,10 +222,10 @@ const (
 	CommitForgotten
 	CommitUnordered
 	CommitFollowedInPart
+	SalvageNewestPart
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
-	SalvageNewestPart
 	faultEnd
 )
 
