@@ -8,6 +8,7 @@ import (
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // homes draws deployments with one coordinator in each data center, which is the home of its keys.
@@ -43,6 +44,7 @@ type update struct {
 	start   int64
 	tries   int
 	writing bool
+	shipped bool // the home is asked to do all of it
 	value   string
 }
 
@@ -53,11 +55,18 @@ const maxUpdateTries = 50
 func (p *client) startUpdate(key string) {
 	p.busy = true
 	p.update = &update{key: key, start: p.load.world.now}
-	p.readForUpdate()
+	p.shipUpdate()
+}
+
+// shipUpdate asks the home of the key to do the update.
+func (p *client) shipUpdate() {
+	p.update.writing, p.update.shipped = true, true
+	o := operation.Operation{Kind: operation.Add, Number: 1}
+	p.issueStep(session.Op{Kind: session.OpPut, Key: p.update.key, Value: o.Value(false)})
 }
 
 func (p *client) readForUpdate() {
-	p.update.writing = false
+	p.update.writing, p.update.shipped = false, false
 	p.update.tries++
 	p.issueStep(session.Op{Kind: session.OpGet, Key: p.update.key, ForUpdate: true})
 }
@@ -74,6 +83,11 @@ func (p *client) issueStep(op session.Op) {
 func (p *client) continueUpdate(r *session.Result) {
 	u := p.update
 	switch {
+	case u.shipped && r.Err == causal.ErrConflict:
+		p.readForUpdate()
+		return
+	case u.shipped && r.Err == causal.OK:
+		u.value = string(r.Record.Value.Data)
 	case !u.writing && r.Err == causal.OK:
 		n, _ := strconv.Atoi(string(r.Record.Value.Data))
 		u.writing, u.value = true, strconv.Itoa(n+1)
@@ -81,7 +95,7 @@ func (p *client) continueUpdate(r *session.Result) {
 			Conditional: true, If: r.Record.Version, From: r.From})
 		return
 	case u.writing && r.Err == causal.ErrConflict && u.tries < maxUpdateTries && p.load.issuing:
-		p.readForUpdate()
+		p.shipUpdate()
 		return
 	}
 	w := p.load.world

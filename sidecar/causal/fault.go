@@ -200,6 +200,11 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
+	HomeExecutesOnPublished
+	HomeExecutesOnForgotten
+	HomeExecutesTwice
+	HomeExecutesWithoutPast
+	HomeAnswersEarly
 	LocalFromMemory
 	LocalUnregistered
 	LocalBaseUnchecked

@@ -30,8 +30,9 @@ type write struct {
 	recovered bool // it was recovered from shards, see recoveredwrites.go
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
-	size        int // bytes that it counts for in the write buffer
-	flying      int // and while it is on its way to a shard, which keeps more of its dependencies
+	isOutcome   bool // of an operation: whoever has asked for it is told the value
+	size        int  // bytes that it counts for in the write buffer
+	flying      int  // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -175,17 +176,28 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
+	if p.Value.Type == causal.Operation && c.cfg.Broken.Has(causal.HomeExecutesTwice) {
+		asNew = true
+	}
 	if hlc, found := tail.find(p.Seq); found && !asNew {
 		c.answerAgain(from, &p, hlc)
 		return
 	}
 	overtaken := p.Seq <= tail.seq && !asNew
+	e := c.execute(now, &p, tail)
 	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
 	if p.Value.Tombstone {
 		p.Value.Data = nil // nobody stores it
 	}
-	v, err := c.nextVersion(now, from, &p, overtaken)
+	v, err := c.nextVersion(now, from, &p, overtaken, e.err)
+	if err == errUnwritten {
+		c.answerUnwritten(from, &p, e.base)
+		return
+	}
 	if err != causal.OK {
+		if e.asked {
+			tail.refused = p.Seq
+		}
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
@@ -193,20 +205,24 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
 		past:    pastOf(&p, tail),
-		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
+		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex, isOutcome: e.asked,
 	}
 	direct := c.directDeps(p.Deps, tail)
-	followsAll := p.Local != 0 && !c.cfg.Broken.Has(causal.HomeSkipsPast)
+	followsAll := (p.Local != 0 || e.asked && !c.cfg.Broken.Has(causal.HomeExecutesWithoutPast)) &&
+		!c.cfg.Broken.Has(causal.HomeSkipsPast)
 	own := c.flattenDeps(w, direct, followsAll)
-	past := p.Foreign
+	past := max(p.Foreign, tail.foreign)
 	if followsAll {
 		past = max(past, c.home.past)
 	}
 	if c.home.enabled { // otherwise no put follows all
 		c.home.accept(w, past)
+		if !e.asked {
+			c.home.keyOf(w.key).comparedAt = now.Mono
+		}
 		c.noteInLanes(w)
 	}
-	tail.last, tail.slot = v, w.slot
+	tail.last, tail.slot, tail.foreign = v, w.slot, w.foreignPast
 	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
@@ -214,6 +230,9 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	c.log.append(logWrite(w, &p, own, followsAll))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)
+	}
+	if e.asked && c.cfg.Broken.Has(causal.HomeAnswersEarly) {
+		c.answerPut(w)
 	}
 }
 
@@ -225,8 +244,8 @@ func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
 }
 
 // nextVersion returns the version of a put, or why it is refused.
-func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version,
-	causal.ErrCode) {
+func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool,
+	executed causal.ErrCode) (causal.Version, causal.ErrCode) {
 	switch {
 	case (p.Resent || overtaken) && !c.isDecidable(p):
 		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
@@ -236,6 +255,8 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
+	case executed != causal.OK:
+		return causal.Version{}, executed
 	case !c.cfg.Types.Knows(p.Value.Type):
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):

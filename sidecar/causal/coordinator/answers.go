@@ -40,8 +40,12 @@ type sessionTail struct {
 	accepted   []acceptedPut
 	last       causal.Version
 	slot       topology.Slot
-	usedAt     int64
-	holder     causal.Holder
+	// refused is the number of the last operation that was not executed; those that follow it are not, either.
+	refused uint64
+	// foreign is the greatest HLC of a write of another origin in the past of last.
+	foreign causal.HLC
+	usedAt  int64
+	holder  causal.Holder
 }
 
 type acceptedPut struct {
@@ -102,12 +106,18 @@ func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 
 // answerAgain answers a put that was accepted before: at once, or when it is durable.
 func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
-	if w := c.incomplete[hlc]; w != nil && !w.durable {
-		w.putID = p.ID
+	w := c.incomplete[hlc]
+	isOperation := p.Value.Type == causal.Operation
+	if w != nil && !w.durable {
+		w.putID, w.isOutcome = p.ID, isOperation
 		return
 	}
-	v := causal.Version{HLC: hlc, Origin: c.origin}
-	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
+	reply := causal.PutReply{ID: p.ID, Session: p.Session, Version: causal.Version{HLC: hlc, Origin: c.origin},
+		Repeated: true}
+	if isOperation {
+		c.home.addOutcome(&reply, p.Key, w)
+	}
+	c.Send(reply.Message(c.cfg.Self, from))
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that

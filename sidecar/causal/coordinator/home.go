@@ -44,6 +44,9 @@ type homeKey struct {
 	// shown is the greatest HLC of a complete write of another origin that a client was shown.
 	shown   causal.HLC
 	waiting []homeWait
+	under   *write // the newest write that was accepted, while it is not published
+	// comparedAt is when what was accepted of the key was last no operation: its session has read elsewhere, too.
+	comparedAt int64
 }
 
 // homeWait is a read that waits until no write of its key is under way.
@@ -51,6 +54,8 @@ type homeWait struct {
 	read   causal.HomeRead
 	from   topology.Node
 	holder causal.Holder
+	// base, if it is not zero, is the version that the answer waits for.
+	base causal.Version
 }
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
@@ -107,7 +112,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.past = max(h.past, past)
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
-	k.accepted = w.rec.Version
+	k.accepted, k.under = w.rec.Version, w
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
 		h.publish(w)
@@ -177,7 +182,10 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
-	if k.isQuiet() {
+	if k.under == w {
+		k.under = nil
+	}
+	if len(k.waiting) > 0 {
 		h.answerWaiting(k)
 	}
 }
@@ -335,7 +343,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 			c.Send(causal.HomeReply{ID: r.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
 			return
 		}
-		k.waiting = append(k.waiting, homeWait{r, from, holder})
+		k.waiting = append(k.waiting, homeWait{read: r, from: from, holder: holder})
 		return
 	}
 	h.answer(from, &r)
@@ -384,12 +392,15 @@ func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.H
 	h.Send(reply.Message(h.cfg.Self, to))
 }
 
-// answerWaiting answers the reads that wait for a key.
+// answerWaiting answers the reads that have waited for what was published of a key.
 func (h *home) answerWaiting(k *homeKey) {
-	for i := range k.waiting {
-		w := &k.waiting[i]
+	quiet := k.isQuiet()
+	k.waiting = slices.DeleteFunc(k.waiting, func(w homeWait) bool {
+		if !quiet && (w.base.IsZero() || k.top.Version.Less(w.base)) {
+			return false
+		}
 		h.waits.Release(w.holder, 1)
 		h.answer(w.from, &w.read)
-	}
-	k.waiting = nil
+		return true
+	})
 }

@@ -121,7 +121,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		c.release(w)
 	}
 	tail := c.restoredSession(now, sessionKey{r.Sidecar, r.Session})
-	tail.last, tail.slot = r.Record.Version, w.slot
+	tail.last, tail.slot, tail.foreign = r.Record.Version, w.slot, w.foreignPast
 }
 
 // logWrite returns the log record of a write that directly follows own, which are of this origin.
@@ -157,7 +157,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
 		}
-		c.Send(causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}.Message(c.cfg.Self, w.sidecar))
+		c.answerPut(w)
 		if !w.released {
 			c.release(w)
 		}
@@ -174,6 +174,15 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	for _, lane := range c.laneOrder {
 		c.pump(now, lane)
 	}
+}
+
+// answerPut acknowledges a put.
+func (c *Coordinator) answerPut(w *write) {
+	reply := causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}
+	if w.isOutcome {
+		c.home.addOutcome(&reply, w.key, w)
+	}
+	c.Send(reply.Message(c.cfg.Self, w.sidecar))
 }
 
 // handleLogGet serves the value of an own write that no longer fits into the session's memory.

@@ -52,6 +52,9 @@ type Op struct {
 	Conditional bool
 	If          causal.Version
 	From        causal.HLC
+	// A Value of the type causal.Operation asks the home of the key to execute an operation. The put fails with
+	// ErrConflict if the home is not certain of the newest value.
+
 	// Level is the level of the operation; causal.DefaultLevel: that of Config.
 	Level causal.Level
 }
@@ -62,7 +65,7 @@ type Result struct {
 	ID uint64
 	// Err is causal.OK, or says why the operation failed:
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
-	//   - ErrConflict (conditional puts): the key was written meanwhile. Nothing was written.
+	//   - ErrConflict (conditional puts, operations): the key was written meanwhile. Nothing was written.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
@@ -75,6 +78,9 @@ type Result struct {
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
 	// Tombstone for a value.
 	Record causal.Record
+	// Unwritten says that an operation has written nothing. It was executed on Record. Otherwise Record is what it has
+	// written.
+	Unwritten bool
 	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or
 	// below it.
 	From causal.HLC

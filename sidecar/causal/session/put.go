@@ -17,6 +17,8 @@ type putPipeline struct {
 	inFlight    inFlightPuts
 	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one
 	refused []*call
+	// the last operation was not sent, nor are those that follow it
+	unsent bool
 	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 	heldBackAt int64
 }
@@ -82,7 +84,13 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 		s.finish(c, Result{Err: causal.ErrTooLarge})
 		return
 	}
-	if !s.cfg.Types.Knows(c.op.Value.Type) {
+	switch {
+	case c.isOperation():
+		if !s.mayShip(c) {
+			s.finish(c, Result{Err: causal.ErrConflict})
+			return
+		}
+	case !s.cfg.Types.Knows(c.op.Value.Type):
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}
@@ -144,6 +152,9 @@ func (s *Sidecar) sendCopy(c *call) {
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
 		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps, Local: ss.local, Foreign: ss.seen,
 		Conditional: c.op.Conditional, If: c.op.If, From: c.op.From}
+	if c.isOperation() {
+		put.From = ss.past.greatest([]string{c.op.Key})
+	}
 	if s.cfg.Broken.Has(causal.LocalPastDropped) {
 		put.Local = 0
 	}
@@ -182,7 +193,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	}
 	switch r.Err {
 	case causal.OK:
-		if r.Version.HLC > s.timeLimit(now) {
+		if max(r.Version.HLC, r.Past) > s.timeLimit(now) {
 			// After it, the session could not write through a coordinator whose clock is right. It may take effect:
 			// unknown.
 			s.stats.ClockRefused++
@@ -191,8 +202,12 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
+		if c.isOperation() {
+			c.op.Value = r.Value
+			s.takeOutcome(now, c, &r)
+		}
 		c.level.acknowledge(s, c, r.Version)
-		s.finish(c, Result{Record: causal.Record{Version: r.Version},
+		s.finish(c, Result{Record: causal.Record{Version: r.Version, Value: r.Value},
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
 		// The coordinator joins or leaves, and has done nothing.

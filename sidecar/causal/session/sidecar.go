@@ -156,6 +156,8 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 		s.handleHomeReply(now, r.call, m.HomeReply())
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpMGet && r.key >= homeKeyRequest:
 		s.handleKeyAtHome(now, r.call, r.key-homeKeyRequest, m.HomeReply())
+	case m.Kind == causal.KindHomeReply && r.call.isOperation():
+		s.handleUnwritten(now, r.call, m.HomeReply())
 	case r.key >= homeKeyRequest || m.Kind == causal.KindHomeReply:
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()

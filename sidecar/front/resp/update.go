@@ -143,7 +143,8 @@ type writeInRound struct {
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
 //
-// In an exact session, those of the first key are executed together, and again while others write the key meanwhile.
+// In an exact session, operations are executed at the home of their key if it can. Otherwise those of the first key are
+// executed here together, and again while others write the key meanwhile.
 func (c *connection) executeRound(us []update) int {
 	if !c.session.Session.IsExact() {
 		return c.executeOnce(us)
@@ -154,6 +155,9 @@ func (c *connection) executeRound(us []update) int {
 	}
 	done := 0
 	_ = c.retryConflicts(func() error {
+		if done = c.executeAtHome(us); done > 0 {
+			return nil
+		}
 		done = c.executeOnce(us[:n])
 		for i := range us[:done] {
 			if isConflict(us[i].err) {
@@ -163,6 +167,38 @@ func (c *connection) executeRound(us []update) int {
 		return nil
 	})
 	return done
+}
+
+// maxShipped bounds the operations that are sent together to the homes of their keys.
+const maxShipped = 64
+
+// executeAtHome has the first of some updates executed at the homes of their keys, and returns how many were. They are
+// sent without waiting for each other. Those that follow one that was not executed are not either, so that what a
+// pipeline writes takes effect in its order.
+func (c *connection) executeAtHome(us []update) int {
+	if c.executing {
+		return 0
+	}
+	us = us[:min(len(us), maxShipped)]
+	var waits []func() (operation.Outcome, bool, error)
+	for i := range us {
+		if !us[i].operation.CanBeShipped() {
+			break
+		}
+		waits = append(waits, c.session.Session.ExecuteAsync(us[i].name, us[i].operation, i > 0))
+	}
+	n, executed := len(waits), 0
+	for i, wait := range waits {
+		u, done := &us[i], false
+		u.write = -1
+		if u.outcome, done, u.err = wait(); done {
+			executed = i + 1
+			continue
+		}
+		n = min(n, i)
+		u.err = errOvertaken
+	}
+	return max(n, executed) // one that was not executed must not be, after a later one was
 }
 
 // maxConflictTime is for how long a command is tried again because others write its key.
