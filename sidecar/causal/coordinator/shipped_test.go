@@ -1,0 +1,130 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
+)
+
+// plusOne is a put that asks for a key to be counted up.
+func plusOne(id, session, seq uint64, follows bool) causal.Put {
+	o := operation.Operation{Kind: operation.Add, Number: 1}
+	return causal.Put{ID: id, Session: session, Seq: seq, Unanswered: 1, Key: "x", Value: o.Value(follows)}
+}
+
+// outcome returns the answer to the put with an id.
+func outcome(t *testing.T, id uint64, ms []causal.Message) causal.PutReply {
+	t.Helper()
+	for _, m := range ofKind(ms, causal.KindPutReply) {
+		if r := m.PutReply(); r.ID == id {
+			return r
+		}
+	}
+	t.Fatalf("put %d is not answered by %v", id, ms)
+	return causal.PutReply{}
+}
+
+// PROTOCOL HOM-20, HOM-21: operations go on from what was accepted, and are answered once the log holds the result.
+func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
+	for name, fault := range map[string]causal.Fault{"": 0, "on published": causal.HomeExecutesOnPublished,
+		"early": causal.HomeAnswersEarly} {
+		h := newHomeHarness(t, faultIf(name != "", fault)...)
+		h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+		before := h.step(plusOne(2, 2, 1, false).Message(app, h.cfg.Self))
+		if isEarly := len(ofKind(before, causal.KindPutReply)) > 0; isEarly != (name == "early") {
+			t.Errorf("%q: answered before the log holds it: %v", name, isEarly)
+		}
+		h.step(plusOne(3, 3, 1, false).Message(app, h.cfg.Self))
+		h.sync()
+		ms := h.c.Take(nil)
+		got, want := string(outcome(t, 3, ms).Value.Data), "7"
+		if name == "on published" {
+			want = "6"
+		}
+		if got != want {
+			t.Errorf("%q: the second one answers %s, want %s", name, got, want)
+		}
+	}
+}
+
+// PROTOCOL HOM-20: the home is not certain of what it has forgotten, and of what clients were shown from elsewhere.
+func TestTheHomeRefusesAnOperationIfSomethingNewerMayBeElsewhere(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHomeHarness(t, faultIf(broken, causal.HomeExecutesOnForgotten)...)
+		if got := h.refusal(plusOne(1, 2, 1, false)); got != causal.ErrConflict {
+			t.Errorf("of a key that the home does not know: %s", got)
+		}
+		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+		h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
+		want := causal.ErrConflict
+		if broken {
+			want = causal.OK
+		}
+		if got := h.refusal(plusOne(2, 2, 2, false)); got != want {
+			t.Errorf("broken %v: of a key of which something newer was shown: %s, want %s", broken, got, want)
+		}
+	}
+}
+
+// PROTOCOL HOM-21: one that is sent again is answered as before, and is not executed again, also after a restart.
+func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHomeHarness(t, faultIf(broken, causal.HomeExecutesTwice)...)
+		h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+		h.put(plusOne(2, 2, 1, false))
+		again := plusOne(3, 2, 1, false)
+		before, after := h.put(again)
+		want := "6"
+		if broken {
+			want = "7"
+		}
+		if got := outcome(t, 3, append(before, after...)); string(got.Value.Data) != want {
+			t.Errorf("broken %v: sent again it answers %q (%s), want %s", broken, got.Value.Data, got.Err, want)
+		}
+		if broken {
+			continue
+		}
+		h.restart(h.now)
+		h.c.Take(nil)
+		again = plusOne(4, 2, 1, false)
+		again.Resent, again.Leadership = true, h.cfg.Leadership
+		before, after = h.put(again)
+		if got := outcome(t, 4, append(before, after...)); string(got.Value.Data) != "6" {
+			t.Errorf("after a restart it answers %q (%s), want 6", got.Value.Data, got.Err)
+		}
+	}
+}
+
+// PROTOCOL HOM-22: what follows an operation in a pipeline does not take effect without it.
+func TestAnOperationIsNotExecutedIfTheOneThatItFollowsWasNot(t *testing.T) {
+	h := newHomeHarness(t)
+	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	other := plusOne(2, 2, 1, false)
+	other.Key = "unknown"
+	h.step(other.Message(app, h.cfg.Self))
+	if got := h.refusal(plusOne(3, 2, 2, true)); got != causal.ErrConflict {
+		t.Errorf("it is answered with %s", got)
+	}
+	if got := h.refusal(plusOne(4, 2, 4, true)); got != causal.ErrConflict {
+		t.Errorf("after one that has not arrived it is answered with %s", got)
+	}
+	if got := h.refusal(plusOne(5, 2, 5, false)); got != causal.OK {
+		t.Errorf("one that follows nothing is answered with %s", got)
+	}
+}
+
+// An operation that writes nothing is answered by what it was executed on, once that is published.
+func TestAnOperationThatWritesNothingIsAnsweredOnceItsBaseIsPublished(t *testing.T) {
+	h := newHomeHarness(t)
+	h.step(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "x", Value: valueOf("5")}.Message(app, h.cfg.Self))
+	o := operation.Operation{Kind: operation.Set, Conditions: operation.IfMissing, Data: []byte("6")}
+	ask := causal.Put{ID: 2, Session: 2, Seq: 1, Key: "x", Value: o.Value(false)}
+	if got := h.step(ask.Message(app, h.cfg.Self)); len(got) > 0 {
+		t.Errorf("before it is published: %v", got)
+	}
+	h.sync()
+	if got := homeReplies(h.c.Take(nil)); len(got) != 1 || got[0].ID != 2 || string(got[0].Record.Value.Data) != "5" {
+		t.Errorf("it is answered with %+v", got)
+	}
+}
