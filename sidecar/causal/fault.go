@@ -201,9 +201,7 @@ const (
 	HomeWithoutPast
 	HomeSkipsPast
 	HomeExecutesOnPublished
-	HomeExecutesOnForgotten
 	HomeExecutesTwice
-	HomeExecutesWithoutPast
 	HomeAnswersEarly
 	LocalFromMemory
 	LocalUnregistered

@@ -79,12 +79,8 @@ var coordinatorFaults = []SeededFault{
 		"a put does not follow what its session has read at the home", "HOM-5", "homes"},
 	{HomeExecutesOnPublished, "home-executes-on-published", "home",
 		"an operation is executed on what is published, and not on what was accepted since", "HOM-20", "homes"},
-	{HomeExecutesOnForgotten, "home-executes-on-forgotten", "home",
-		"an operation is executed although something newer of its key may be elsewhere", "HOM-20", "homes"},
 	{HomeExecutesTwice, "home-executes-twice", "home",
 		"an operation that is sent again is executed again", "HOM-21", "homes"},
-	{HomeExecutesWithoutPast, "home-executes-without-past", "home",
-		"an operation does not follow what it was executed on", "HOM-22", "homes"},
 	{HomeAnswersEarly, "home-answers-early", "home",
 		"an operation is answered before the log holds its result", "HOM-21", "homes"},
 }

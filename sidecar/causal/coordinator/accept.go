@@ -208,8 +208,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex, isOutcome: e.asked,
 	}
 	direct := c.directDeps(p.Deps, tail)
-	followsAll := (p.Local != 0 || e.asked && !c.cfg.Broken.Has(causal.HomeExecutesWithoutPast)) &&
-		!c.cfg.Broken.Has(causal.HomeSkipsPast)
+	followsAll := (p.Local != 0 || e.asked) && !c.cfg.Broken.Has(causal.HomeSkipsPast)
 	own := c.flattenDeps(w, direct, followsAll)
 	past := max(p.Foreign, tail.foreign)
 	if followsAll {

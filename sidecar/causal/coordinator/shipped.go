@@ -69,7 +69,7 @@ func (h *home) base(now causal.Now, p *causal.Put) (causal.Record, bool) {
 		return causal.Record{}, false
 	}
 	least := max(h.least(k), p.From, p.Foreign)
-	if rec.Version.HLC <= least && !h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
+	if rec.Version.HLC <= least {
 		return causal.Record{}, false
 	}
 	unknown := slices.ContainsFunc(h.depsOf(w), func(d causal.Dep) bool { return !slices.Contains(p.Deps, d) })

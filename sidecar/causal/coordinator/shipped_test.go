@@ -50,20 +50,14 @@ func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
 
 // PROTOCOL HOM-20: the home is not certain of what it has forgotten, and of what clients were shown from elsewhere.
 func TestTheHomeRefusesAnOperationIfSomethingNewerMayBeElsewhere(t *testing.T) {
-	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeExecutesOnForgotten)...)
-		if got := h.refusal(plusOne(1, 2, 1, false)); got != causal.ErrConflict {
-			t.Errorf("of a key that the home does not know: %s", got)
-		}
-		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
-		h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
-		want := causal.ErrConflict
-		if broken {
-			want = causal.OK
-		}
-		if got := h.refusal(plusOne(2, 2, 2, false)); got != want {
-			t.Errorf("broken %v: of a key of which something newer was shown: %s, want %s", broken, got, want)
-		}
+	h := newHomeHarness(t)
+	if got := h.refusal(plusOne(1, 2, 1, false)); got != causal.ErrConflict {
+		t.Errorf("of a key that the home does not know: %s", got)
+	}
+	v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
+	if got := h.refusal(plusOne(2, 2, 2, false)); got != causal.ErrConflict {
+		t.Errorf("of a key of which something newer was shown: %s", got)
 	}
 }
 
