@@ -61,7 +61,7 @@ test-race: # Tests with the race detector
 lint: ## Check formatting and run the linters of .golangci.yml
 	@unformatted=$$($(GOFMT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted; run make fmt:"; echo "$$unformatted"; exit 1; fi
-	$(GOLANGCI) run ./...
+	nice -n 19 $(GOLANGCI) run ./... # tests beside it, which wait for processes, come first
 
 fmt: ## Format the code
 	$(GOFMT) -w .

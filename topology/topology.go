@@ -218,7 +218,8 @@ type Topology struct {
 	owners    [][]Node // ring -> slot -> middleman
 	middlemen [][]Node // ring -> the middlemen that own its slots
 	mapIDs    []MapID  // ring -> identifier of its owners
-	oldMaps   RingSet  // the resharding rings for which the owners are those of the old map
+	homeSeeds [][]uint64
+	oldMaps   RingSet // the resharding rings for which the owners are those of the old map
 }
 
 // New validates dcs and rings and computes the slot maps. If rtt is nil, all round-trip times are zero.
@@ -233,6 +234,7 @@ func New(epoch uint64, dcs []DataCenter, rings []Ring, rtt [][]float64) (*Topolo
 			t.RTT[i] = make([]float64, len(dcs))
 		}
 	}
+	t.homeSeeds = homeSeedsOf(dcs)
 	t.owners, t.middlemen, t.mapIDs = make([][]Node, len(rings)), make([][]Node, len(rings)), make([]MapID, len(rings))
 	for r := range rings {
 		t.assignSlots(RingID(r), false)

@@ -19,6 +19,13 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 		for i := range s.DataCenters {
 			s.DataCenters[i].validateChange(&old.DataCenters[i], &p)
 		}
+		p.require(s.Session.Scope != ScopeDataCenter && old.Session.Scope != ScopeDataCenter ||
+			slices.EqualFunc(s.DataCenters, old.DataCenters, func(a, b DataCenter) bool {
+				return a.Coordinators.Replicas == b.Coordinators.Replicas
+			}),
+			"spec.dataCenters: coordinators.replicas cannot be changed while session.scope is or was DataCenter, "+
+				"because the homes of keys would move; set the scope to Pod, wait until the store is Ready, change "+
+				"it, and set DataCenter again")
 	}
 	p.require(sameRings(s.Rings, old.Rings),
 		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or "+

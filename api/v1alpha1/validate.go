@@ -47,11 +47,6 @@ func (c *CausalStore) Validate() []string {
 			"from which the others copy")
 	p.require(s.TieBreaker == "" || s.findDataCenter(s.TieBreaker) != nil,
 		"spec.tieBreaker: names a data center that spec.dataCenters does not list; correct the name, or remove it")
-	p.require(s.Session.Scope != ScopeDataCenter || !slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool {
-		return d.Coordinators.Replicas != 1
-	}),
-		"spec.session.scope: DataCenter needs one coordinator in each data center, which may have several "+
-			"members; set coordinators.replicas to 1")
 	s.validateEdges(&p)
 	for _, d := range s.DataCenters {
 		d.validate(&p)

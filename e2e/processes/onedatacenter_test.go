@@ -18,6 +18,7 @@ import (
 	"github.com/causalstore/causalstore/e2e/etcdserver"
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
+	"github.com/causalstore/causalstore/lab/ports"
 )
 
 // The coordinator of a has two members. While clients of both sidecars of a, and of both of c, use the same keys, the
@@ -77,6 +78,44 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsOnlyCoordinatorIsKilled(t *t
 	}
 	l.more(t, 100)
 	l.judge(t)
+}
+
+// Each of two coordinators is the home of half of the keys. While one is away, the keys of the other one are answered.
+func TestTheSidecarsOfADataCenterWithTwoHomesAreOneRedis(t *testing.T) {
+	d := planDeployment(t, nil, oneRedis)
+	for _, dc := range []string{"a", "c"} {
+		d.addHome(dc)
+		d.addSidecar(dc)
+	}
+	d.startAll()
+	l := d.startOneRedis()
+	for _, name := range []string{"a-coordinator-1", "c-coordinator", "a-coordinator"} {
+		l.more(t, 100)
+		d.kill(name)
+		time.Sleep(200 * time.Millisecond) // operations arrive meanwhile
+		d.restart(name)
+	}
+	l.more(t, 100)
+	l.judge(t)
+}
+
+// addHome gives a data center a second coordinator.
+func (d *deployment) addHome(dc string) {
+	n, at := 2, d.config.Addresses[dc]
+	for i := range d.config.Topology.DataCenters {
+		if d.config.Topology.DataCenters[i].Name == dc {
+			d.config.Topology.DataCenters[i].Coordinators = &n
+		}
+	}
+	at.Coordinators = append(at.Coordinators, ports.ForTest(d.t))
+	d.config.Addresses[dc] = at
+	name := dc + "-coordinator"
+	first := d.procs[name]
+	d.plan(dc, "coordinator")
+	second := d.procs[name]
+	second.name, second.log = name+"-1", d.path(name+"-1.log")
+	second.args = append(second.args, "--index", "1", "--data-dir", d.path(name+"-1"))
+	d.procs[name], d.procs[second.name] = first, second
 }
 
 func oneRedis(c *contract.Config) {

@@ -136,14 +136,6 @@ func (f *localFlags) options() (local.Options, error) {
 	if o.Scope, err = scopeOf(f.scope); err != nil {
 		return o, err
 	}
-	if o.Scope == node.ScopeDataCenter {
-		for i := range o.Topology.DCs {
-			if n := o.Topology.DCs[i].Coordinators; n != 1 {
-				return o, fmt.Errorf("--session-scope datacenter: %s has %d coordinators in the topology; give it "+
-					"one, which can have members", o.Topology.DCs[i].Name, n)
-			}
-		}
-	}
 	if f.reads == "" {
 		if f.reads = causal.SessionLevels()[0].String(); o.Scope == node.ScopeDataCenter {
 			f.reads = causal.Snapshot.String()

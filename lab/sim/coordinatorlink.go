@@ -92,7 +92,7 @@ func (ls *coordinatorLinks) met(m *causal.Message) {
 	sidecar, coordinator := m.From, m.To
 	if m.Kind == causal.KindPutReply {
 		sidecar, coordinator = coordinator, sidecar
-	} else if m.Kind != causal.KindPut {
+	} else if !m.Kind.IsPut() {
 		return
 	}
 	l := ls.link(ls.w.nodes[sidecar], coordinator)

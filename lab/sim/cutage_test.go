@@ -106,11 +106,16 @@ type regionLoad struct {
 
 // startRegions starts eight clients in each data center, and what watches their cuts from a time on.
 func startRegions(topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
-	w := NewWorld(topo, Settings{Seed: 1, Cache: true, Level: causal.Snapshot,
+	return startSeed(1, topo, from, nearBytes)
+}
+
+// startSeed is startRegions with a seed.
+func startSeed(seed uint64, topo *topology.Topology, from time.Duration, nearBytes int) (*World, *cutWatch) {
+	w := NewWorld(topo, Settings{Seed: seed, Cache: true, Level: causal.Snapshot,
 		ProductionPace: true, Lease: 3 * time.Second,
 		KeepMs: 3000, NearBytes: nearBytes})
 	l := &regionLoad{workload: &workload{world: w, pending: map[uint64]*client{}, issuing: true},
-		rng: rand.New(rand.NewPCG(1, 2)), popular: load.NewZipf(5000, 0.99)}
+		rng: rand.New(rand.NewPCG(seed, 2)), popular: load.NewZipf(5000, 0.99)}
 	n := len(topo.DCs)
 	c := &cutWatch{world: w, waiting: make([][]completedWrite, n), cuts: make([]causal.HLC, n),
 		movedAt: make([]int64, n), from: int64(from)}
@@ -172,14 +177,17 @@ func TestWhatIsCompleteIsSoonInTheCut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, c := startRegions(tt.topo, 3*time.Second, 0)
-			w.Run(5*time.Second, nil)
-			p50, p99 := c.percentile(50), c.percentile(99)
-			t.Logf("%d ages: p50 %s, p99 %s", len(c.ages), p50, p99)
+			var ages, beyond []time.Duration
+			for seed := range uint64(5) { // one seed alone has a p99 of its own
+				w, c := startSeed(seed+1, tt.topo, 3*time.Second, 0)
+				w.Run(5*time.Second, nil)
+				ages, beyond = append(ages, c.ages...), append(beyond, c.agesBeyondPast()...)
+			}
+			p50, p99 := percentileOf(ages, 50), percentileOf(ages, 99)
+			t.Logf("%d ages: p50 %s, p99 %s", len(ages), p50, p99)
 			if p50 > tt.p50 || p99 > tt.p99 {
 				t.Errorf("p50 %s, p99 %s; allowed are %s and %s", p50, p99, tt.p50, tt.p99)
 			}
-			beyond := c.agesBeyondPast()
 			p50, p99 = percentileOf(beyond, 50), percentileOf(beyond, 99)
 			t.Logf("since all writes with smaller timestamps were complete, too: p50 %s, p99 %s", p50, p99)
 			if p50 > tt.beyond50 || p99 > tt.beyond99 {

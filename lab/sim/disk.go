@@ -12,13 +12,16 @@ import (
 
 // disk is the durable state of a coordinator or middleman.
 type disk struct {
-	// Of a coordinator, and of a member of a shard: the encoded entries of the log from firstIndex on, and those that
-	// are not synced.
+	// Of a coordinator, and of a member of a shard: the encoded entries of the log from firstIndex on, and those of
+	// an append that is under way.
 	volume     uint64 // 0 until it is used
 	log        [][]byte
 	firstIndex uint64
 	unsynced   [][]byte
-	syncing    bool
+	isDamaged  bool // it holds less than it had acknowledged
+	// Until when the log takes nothing, because of a problem, and until when it has room for little.
+	logFullUntil, logNearlyFullUntil int64
+	logProblem                       process.LogProblem
 	// Of a middleman.
 	content
 	pending  []*process.Effect // changes that are not acknowledged
@@ -51,13 +54,13 @@ func newDisk() *disk {
 func (d *disk) crash(rng *rand.Rand, none bool) {
 	d.crashTask(rng, none)
 	if none {
-		d.unsynced, d.pending, d.syncing = nil, nil, false
+		d.unsynced, d.pending = nil, nil
 		return
 	}
 	if len(d.unsynced) > 0 {
 		d.log = append(d.log, d.unsynced[:rng.IntN(len(d.unsynced)+1)]...)
 	}
-	d.unsynced, d.syncing = nil, false
+	d.unsynced = nil
 	for _, e := range d.pending {
 		if rng.IntN(2) == 0 {
 			d.change(e)

@@ -105,7 +105,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	CacheRestart: (*faultInjector).restartCache,
 	Exclude:      (*faultInjector).excludeDC, DamagedTwice: (*faultInjector).damageShards,
 	FullStorage: (*faultInjector).fillStorage, GoneStorage: (*faultInjector).refuseStorage,
-	LossFound: (*faultInjector).findLoss,
+	LossFound: (*faultInjector).findLoss, FullLog: (*faultInjector).fillLog,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }
@@ -465,6 +465,7 @@ func (c *faultInjector) heal() {
 		n.slowUntil, n.registerCutTill = 0, 0
 		if n.disk != nil {
 			n.disk.slowUntil, n.disk.hungUntil, n.disk.lagUntil, n.disk.fullUntil, n.disk.brokenUntil = 0, 0, 0, 0, 0
+			n.disk.logFullUntil, n.disk.logNearlyFullUntil = 0, 0
 		}
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
-// homes draws deployments with one coordinator in each data center, which is the home of its keys.
+// homes draws deployments whose coordinators are the homes of the keys.
 func homes(p *runPlan, rng *rand.Rand) {
 	p.set.Level, p.set.Binding = causal.Local, causal.Dynamic
-	p.shape.coordinators = intRange{1, 1}
+	p.shape.coordinators = intRange{1, 1 + rng.IntN(3)}
 	p.shape.perRing, p.shape.rttMs = intRange{1, 2}, intRange{1, 20 + rng.IntN(100)}
 	p.sidecars, p.sessions, p.processes = intRange{2, 4}, intRange{1, 2}, intRange{1, 2}
 	p.keys, p.hotKeys, p.counters = 2+rng.IntN(6), 2, 1+rng.IntN(2)
 	p.mix = operationMix{put: 15 + rng.IntN(25), del: rng.IntN(6), mget: rng.IntN(15), token: rng.IntN(4),
-		update: 10 + rng.IntN(20)}
+		update: 10 + rng.IntN(20), commit: 5}
 	p.thinkTime, p.length = ms(2, 60, rng), ms(2000, 5000, rng)
 	p.faultEvery = ms(50, 700, rng)
 	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2,
@@ -34,6 +34,12 @@ func homes(p *runPlan, rng *rand.Rand) {
 		p.faults = faultWeights{WriteCut: 4, Crash: 1, Congest: 1, ClockJump: 3}
 	case 2: // the cut does not move
 		p.faults = faultWeights{Isolate: 2, Cut: 4, WriteCut: 2, Crash: 1}
+	case 3: // mostly new keys, which scans are to find
+		if rng.IntN(2) == 0 {
+			p.keys, p.mix.scan = 30+rng.IntN(100), 15+rng.IntN(20)
+		} else { // several keys are put in one step
+			p.mix.update, p.mix.commit = 10, 15
+		}
 	}
 }
 

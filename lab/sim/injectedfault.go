@@ -84,6 +84,7 @@ const (
 	FullStorage  // the storages of one or all members of a shard have no room for seconds
 	GoneStorage  // the storage of a member of a shard refuses, or fails, everything for seconds
 	LossFound    // the storage of a member of a shard has lost data, and says so while it is used
+	FullLog      // the disk, or the log, of members of a group has no room for seconds
 	injectedFaultEnd
 )
 
@@ -97,7 +98,7 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"hung-storage", "log-given-up", "shard-lost", "old-storage", "silence", "members-lost", "volume-returned",
 	"near-cut", "near-lag",
 	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss", "full-storage", "gone-storage",
-	"loss-found"}
+	"loss-found", "full-log"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // coordinator returns the machine of a coordinator that serves; nil if the node is down, does not serve, or is no
@@ -23,10 +25,10 @@ func (w *World) startMember(n *node) {
 	d := n.disk
 	image := w.readLog(n)
 	m := member.New(member.Config{Coordinator: w.coordinatorConfig(n), Member: max(n.id.Member, 1), Volume: d.volume,
-		Register:     n.id.Member != 0,
+		Damaged: d.isDamaged, Register: n.id.Member != 0,
 		CollectBytes: 1},
 		image, w.clock(n))
-	n.m = m
+	n.m, n.writer, n.writerWaits = m, process.NewLogWriter(m, d.isDamaged), 0
 	if n.id.Member != 0 {
 		w.flush(n)
 		return
@@ -40,7 +42,7 @@ func (w *World) startMember(n *node) {
 	}
 }
 
-// readLog returns what the log of a member holds. An empty one gets an id.
+// readLog returns what the log of a member holds. An empty one gets an id, and one that is damaged is not read.
 func (w *World) readLog(n *node) *group.Image {
 	d := n.disk
 	if d.volume == 0 {
@@ -48,6 +50,9 @@ func (w *World) readLog(n *node) *group.Image {
 		d.volume = w.volumes
 	}
 	image := &group.Image{}
+	if d.isDamaged {
+		return image
+	}
 	for i, b := range d.log {
 		e, err := group.ParseEntry(d.firstIndex+uint64(i), b)
 		if err == nil {
@@ -92,34 +97,78 @@ func appendEncoded(dst [][]byte, entries []group.Entry) [][]byte {
 	return dst
 }
 
-// appendLog truncates a member's log and appends to it, one group of entries at a time.
-func (w *World) appendLog(n *node, m groupMember) {
-	d := n.disk
-	w.entries = m.Writes(w.entries[:0])
-	d.unsynced = appendEncoded(d.unsynced, w.entries)
-	if t := m.TruncateBefore(); t > d.firstIndex {
-		drop := min(int(t-d.firstIndex), len(d.log))
-		d.log = append([][]byte(nil), d.log[drop:]...)
-		d.firstIndex += uint64(drop)
-	}
-	w.syncLog(n)
-}
-
-func (w *World) syncLog(n *node) {
-	d := n.disk
-	if d.syncing || len(d.unsynced) == 0 {
+// appendLog carries out what the LogWriter of a member asks for.
+func (w *World) appendLog(n *node) {
+	n.writer.Collect()
+	if w.now < n.writerWaits {
 		return
 	}
-	d.syncing = true
-	count, inst := len(d.unsynced), n.instance
-	w.schedule(w.diskDelay(n, 3*time.Millisecond), func() {
+	t, ok := n.writer.Next()
+	switch {
+	case !ok:
+	case t.Kind == process.LogReset:
+		w.resetMember(n)
+	case t.Kind == process.LogSkip:
+		w.reportLog(n, 1, process.LogResult{Appended: len(t.Entries)})
+	case w.now < n.disk.logFullUntil:
+		w.reportLog(n, w.diskDelay(n, time.Millisecond), process.LogResult{Problem: n.disk.logProblem})
+	default:
+		w.syncLog(n, &t)
+	}
+}
+
+// reportLog tells the LogWriter of a member some time later what has become of a task.
+func (w *World) reportLog(n *node, after int64, r process.LogResult) {
+	inst := n.instance
+	w.schedule(after, func() {
 		if n.instance != inst || n.m == nil {
 			return
 		}
-		d.log = append(d.log, d.unsynced[:count]...)
-		d.unsynced = append([][]byte(nil), d.unsynced[count:]...)
-		d.syncing = false
-		n.group().Appended(w.clock(n), d.firstIndex+uint64(len(d.log))-1)
+		d := n.disk
+		d.log, d.unsynced = append(d.log, d.unsynced...), nil
+		if wait := n.writer.Done(w.clock(n), r); wait > 0 {
+			n.writerWaits = w.now + int64(wait)
+			w.schedule(int64(wait), func() {
+				if n.instance == inst && n.m != nil {
+					w.flush(n)
+				}
+			})
+		}
 		w.flush(n)
 	})
+}
+
+// syncLog truncates a member's log, appends some first entries of a task to it, and reports that some time later.
+func (w *World) syncLog(n *node, t *process.LogTask) {
+	d, count := n.disk, len(t.Entries)
+	if count > 1 && !w.settings.NoRandomness && w.rng.IntN(4) == 0 { // as many as fit into one write
+		count = 1 + w.rng.IntN(count)
+	}
+	d.truncateLog(t.TruncateBefore)
+	d.unsynced = appendEncoded(nil, t.Entries[:count])
+	w.reportLog(n, w.diskDelay(n, 3*time.Millisecond), process.LogResult{Appended: count, IsTruncated: true,
+		IsNearlyFull: w.now < d.logNearlyFullUntil})
+}
+
+// truncateLog removes the entries before one.
+func (d *disk) truncateLog(before uint64) {
+	if before > d.firstIndex {
+		drop := min(int(before-d.firstIndex), len(d.log))
+		d.log = append([][]byte(nil), d.log[drop:]...)
+		d.firstIndex += uint64(drop)
+	}
+}
+
+// resetMember empties the log of a member that the others do without, and starts another one in its process.
+func (w *World) resetMember(n *node) {
+	w.members.Resets++
+	n.instance++ // nothing that the old one has asked for reaches the new one
+	n.disk.crash(w.rng, w.settings.NoRandomness)
+	n.disk.loseLog()
+	if n.id.Part == topology.Coordinator {
+		w.startMember(n)
+	} else {
+		w.startShardMember(n)
+	}
+	w.scheduleTicks(n)
 }

@@ -78,6 +78,11 @@ func (c *faultInjector) wipeMember(duration int64) {
 	if !c.mayLose(n) {
 		return
 	}
+	if c.w.rng.IntN(3) == 0 {
+		c.crashNode(n, BitFlip, duration)
+		n.disk.isDamaged = true
+		return
+	}
 	if n.id.Part == topology.Coordinator {
 		c.crashNode(n, MemberWipe, duration)
 		n.disk = newDisk()
@@ -106,11 +111,32 @@ func (c *faultInjector) mayLose(n *node) bool {
 	config := s.group().Status().Config
 	isSound := func(m *node) bool {
 		has := slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume })
-		return has && (m.id.Part == topology.Coordinator || m.disk.marker.Volume == m.disk.volume &&
-			!m.disk.marker.Copying)
+		return has && !m.disk.isDamaged && (m.id.Part == topology.Coordinator ||
+			m.disk.marker.Volume == m.disk.volume &&
+				!m.disk.marker.Copying)
 	}
 	left := slices.ContainsFunc(c.membersOf(n), func(m *node) bool { return m != n && isSound(m) })
 	return left && c.w.registers[n.id.Group()].Config.Epoch == config.Epoch
+}
+
+// fillLog makes the log of a member, or those of all members of its group, take nothing for some seconds: it has
+// reached its bound, and has room for little some time after, or the disk has no room.
+func (c *faultInjector) fillLog(duration int64) {
+	n, full, problem := c.anyMember(), []*node(nil), process.DiskIsFull
+	if full = []*node{n}; c.w.rng.IntN(2) == 0 {
+		full = c.membersOf(n)
+	}
+	if c.w.rng.IntN(2) == 0 {
+		problem = process.LogIsFull
+	}
+	c.w.countFault(FullLog)
+	for _, m := range full {
+		d := m.disk
+		d.logFullUntil, d.logProblem = c.w.now+int64(time.Second)+duration, problem
+		if d.logNearlyFullUntil = 0; problem == process.LogIsFull {
+			d.logNearlyFullUntil = d.logFullUntil + duration
+		}
+	}
 }
 
 // hangStorage makes the storage of a middleman respond to nothing for some seconds.

@@ -6,6 +6,7 @@ import (
 	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -14,9 +15,7 @@ type groupMember interface {
 	machine
 	Leadership() causal.Leadership
 	Status() group.Status
-	Writes(dst []group.Entry) []group.Entry
-	TruncateBefore() uint64
-	Appended(now causal.Now, index uint64)
+	process.LogMember
 	RegisterOps(dst []group.RegisterOp) []group.RegisterOp
 	RegisterDone(now causal.Now, res group.RegisterResult)
 }

@@ -129,7 +129,7 @@ func (n *network) injectLinkFault(l *link, m *causal.Message, to *node, at int64
 		n.deliverAt(at+w.rng.Int64N(int64(2*time.Second)), m, to)
 		w.countFault(Duplicate)
 	}
-	if m.Kind == causal.KindPut {
+	if m.Kind.IsPut() {
 		w.links.delayCopy(at, m)
 	}
 	return true

@@ -41,7 +41,7 @@ type runPlan struct {
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
-type operationMix struct{ put, del, mget, token, scan, update int }
+type operationMix struct{ put, del, mget, token, scan, update, commit int }
 
 // commonFaults are faults of whole nodes and data centers.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}

@@ -300,6 +300,7 @@ func members(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 25 + rng.IntN(40), del: rng.IntN(8), mget: rng.IntN(10), token: rng.IntN(4)}
 	p.faultEvery = ms(300, 2500, rng)
 	p.faults = faultWeights{MemberCut: 5, Crash: 4, CrashDirty: 2, CrashLate: 3, CutRegister: 2, MemberWipe: 4,
+		FullLog:  2,
 		SlowDisk: 2, ClockJump: 2, WriteCut: 2, CrashStaged: 2, Cut: 1}
 }
 
@@ -315,7 +316,7 @@ func shards(p *runPlan, rng *rand.Rand) {
 	p.set.KeepMs, p.set.Lease = int64(1+rng.IntN(800)), ms(300, 1800, rng)
 	p.set.RetainBytes, p.set.MaxFrameBytes = 1<<rng.IntN(14), 100<<rng.IntN(8)
 	p.faults = faultWeights{MemberCut: 5, Crash: 5, MemberWipe: 6, CutRegister: 2, SlowDisk: 2, HungStorage: 3,
-		FullStorage: 2, GoneStorage: 2, LossFound: 2,
+		FullStorage: 2, GoneStorage: 2, LossFound: 2, FullLog: 2,
 		CrashStaged: 3, CrashUnheard: 1,
 		CacheCut: 1, CacheOblivious: 1, RingLag: 1, WriteCut: 2, CrashDirty: 1, CrashLate: 1, ClockJump: 1,
 		Slow: 1, Cut: 1}

@@ -31,6 +31,9 @@ func (p *client) scanNext(from session.ScanPosition) {
 	w := p.load.world
 	p.load.nextOp++
 	op := session.Op{Kind: session.OpScan, ID: p.load.nextOp, Session: p.id, Scan: from, Limit: scanLimit}
+	if cursor, ok := from.Cursor(); ok && len(p.scan.named) > 0 && op.ID%2 == 0 {
+		op.Scan, op.Cursor = session.ScanPosition{}, cursor // as another sidecar does
+	}
 	p.load.pending[op.ID] = p
 	withMachine(w, p.sidecar, func(m *session.Sidecar, now causal.Now) { m.Do(now, op) })
 }

@@ -106,6 +106,10 @@ func (s *scenario) set(args []string) (string, error) {
 			for i := range s.dcs {
 				s.dcs[i].ShardMembers, err = strconv.Atoi(value)
 			}
+		case "coordinators":
+			for i := range s.dcs {
+				s.dcs[i].Coordinators, err = strconv.Atoi(value)
+			}
 		case "coordinator-members":
 			for i := range s.dcs {
 				s.dcs[i].CoordinatorMembers, err = strconv.Atoi(value)

@@ -15,13 +15,15 @@ func (w *World) startShardMember(n *node) {
 	n.m = process.NewMember(process.MemberConfig{Shard: w.shardConfig(n), NewID: func() uint64 {
 		w.starts++
 		return w.starts
-	}, Storage: member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume, Found: n.disk.marker,
+	}, Storage: member.StorageConfig{Self: n.id, Topology: n.topo, Volume: n.disk.volume, Damaged: n.disk.isDamaged,
+		Found: n.disk.marker,
 		Empty: n.disk.isEmpty(), RetainBytes: w.settings.RetainBytes, Broken: w.settings.Broken,
 		Tune: func(o *group.Options) {
 			if w.settings.MaxFrameBytes > 0 {
 				o.MaxFrameBytes = w.settings.MaxFrameBytes
 			}
 		}}}, image, w.clock(n))
+	n.writer, n.writerWaits = process.NewLogWriter(n.group(), n.disk.isDamaged), 0
 	n.session, n.announced = 0, causal.Leadership{}
 	w.flush(n)
 }
@@ -37,8 +39,7 @@ func (w *World) driveMember(n *node, m *process.Member) {
 	}
 	w.flushGroup(n, m)
 	switch {
-	case m.NeedsReset():
-		w.resetMember(n)
+	case n.m != m: // it was reset
 	case m.Failure() != nil:
 		w.members.Failures++
 		w.crash(n)
@@ -57,12 +58,4 @@ func (w *World) noteSession(n *node) {
 		w.members.Failovers++
 	}
 	w.served[n.id.Group()] = n.id
-}
-
-// resetMember empties the log of a member that is damaged, and starts a new one.
-func (w *World) resetMember(n *node) {
-	w.members.Resets++
-	w.crash(n)
-	n.disk.loseLog()
-	w.schedule(int64(10*time.Millisecond), func() { w.restart(n) })
 }

@@ -169,7 +169,7 @@ func (c *content) setKeyExists(writes []causal.Write) {
 
 // loseLog makes the log of a member an empty one.
 func (d *disk) loseLog() {
-	d.volume, d.log, d.firstIndex, d.unsynced, d.syncing = 0, nil, 1, nil, false
+	d.volume, d.log, d.firstIndex, d.unsynced, d.isDamaged = 0, nil, 1, nil, false
 }
 
 // loseStorage makes the storage of a member an empty one.

@@ -26,6 +26,7 @@ type client struct {
 	scan     *scan          // in progress, or nil
 	gets     *pipelinedGets // in progress, or nil
 	update   *update        // in progress, or nil
+	commit   *commit        // the same
 	// onResult, if not nil, is called with every result.
 	onResult func(*session.Result)
 }
@@ -93,6 +94,8 @@ func (p *client) issueNext() {
 		p.scanAll()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update:
 		p.startUpdate(p.load.counters[rng.IntN(len(p.load.counters))])
+	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit:
+		p.commitSome()
 	default:
 		if r%8 == 1 {
 			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
@@ -171,6 +174,10 @@ func (p *client) finish(r *session.Result) {
 	}
 	if p.update != nil {
 		p.continueUpdate(r)
+		return
+	}
+	if p.commit != nil {
+		p.finishCommit(r)
 		return
 	}
 	w := p.load.world

@@ -16,7 +16,6 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
-	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/process"
@@ -45,6 +44,7 @@ type node struct {
 	topo      *topology.Topology // the last one that was delivered to it
 	removed   bool               // by a scale down
 	life      uint64             // counts starts
+	startedAt int64              // when this life began: its monotonic clock begins then
 	instance  uint64             // counts machines
 	skewMs    int64              // of the wall clock
 	drift     float64            // of the monotonic clock, relative
@@ -58,6 +58,8 @@ type node struct {
 	registerCutTill int64
 	session         uint64                   // of a member of a shard: in which it serves
 	announced       causal.Leadership        // of a member of a shard
+	writer          *process.LogWriter       // of the log of a member of a group
+	writerWaits     int64                    // until then, before it tries again what has failed
 	salvages        *coordinator.Coordinator // its machine, while that gives up a lost log
 }
 
@@ -122,7 +124,6 @@ type World struct {
 	links     coordinatorLinks
 	batch     []causal.Message
 	ops       []middleman.StorageOp
-	entries   []group.Entry
 	registers map[topology.Node]*groups.Store // by coordinator or shard
 	swaps     map[topology.Node]int           // of registers, on their way
 	volumes   uint64                          // the last id that was given to the volume of a member of a group
@@ -194,8 +195,7 @@ func (w *World) add(id topology.Node) *node {
 
 // start creates the node's machine from the content of its disk.
 func (w *World) start(n *node) {
-	n.life++
-	n.instance++
+	n.begin(w.now)
 	switch n.id.Part {
 	case topology.Middleman:
 		w.startShard(n)
@@ -268,16 +268,22 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 		cfg.MaxOwnBytes = w.settings.MaxOwnBytes
 	}
 	n.m = session.New(cfg)
-	n.life++
-	n.instance++
+	n.begin(w.now)
 	w.links.addSidecar(n)
 	w.startTicks(n, 0)
 	return id
 }
 
-// clock returns the time on the node's clocks.
+// begin begins a life of a node.
+func (n *node) begin(now int64) {
+	n.life++
+	n.instance++
+	n.startedAt = now
+}
+
+// clock returns the time on the node's clocks. The monotonic one begins anew with each life, as that of a process does.
 func (w *World) clock(n *node) causal.Now {
-	return causal.Now{Mono: int64(float64(w.now)*(1+n.drift)) + 1, WallMs: startMs + w.now/1e6 + n.skewMs}
+	return causal.Now{Mono: int64(float64(w.now-n.startedAt)*(1+n.drift)) + 1, WallMs: startMs + w.now/1e6 + n.skewMs}
 }
 
 func (w *World) schedule(d int64, f func()) { w.events.push(event{at: w.now + d, do: f}) }
@@ -360,9 +366,6 @@ func (w *World) flush(n *node) {
 	case *member.Coordinator:
 		w.flushGroup(n, m)
 		w.noteSalvage(n)
-		if m.NeedsReset() {
-			w.resetMember(n)
-		}
 	case *session.Sidecar:
 		if rs := m.TakeResults(nil); len(rs) > 0 && n.onResults != nil {
 			for i := range rs {
@@ -383,11 +386,11 @@ func (w *World) send(n *node) {
 
 // flushGroup starts the I/O that a member of a group requests.
 func (w *World) flushGroup(n *node, m groupMember) {
-	w.appendLog(n, m)
+	w.noteClaim(n, m.Leadership())
 	for _, op := range m.RegisterOps(nil) {
 		w.request(n, op)
 	}
-	w.noteClaim(n, m.Leadership())
+	w.appendLog(n)
 }
 
 // withMachine calls f with the machine of a node, if the node is up, and then flushes the machine.

@@ -117,6 +117,8 @@ var bodies = [NumKinds]struct {
 	// Processes of before link protocol 3 do not know these kinds, and ignore them.
 	KindHomeRead:  {1, func() Body { return &HomeRead{} }},
 	KindHomeReply: {1, func() Body { return &HomeReply{} }},
+
+	KindHomeCommit: {1, func() Body { return &HomeCommit{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

@@ -197,6 +197,7 @@ const (
 	HomeForgetsEarly
 	HomeUnconditional
 	HomeForgetsMark
+	HomeForgetsCeiling
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
@@ -205,9 +206,14 @@ const (
 	HomeAnswersEarly
 	LocalFromMemory
 	LocalUnregistered
+	LocalGetsApart
 	LocalBaseUnchecked
 	LocalPastDropped
 	LocalUnbound
+	ScanWithoutHome
+	HomeOfAnyKey
+	LocalCoveredElsewhere
+	LocalOneRound
 	faultEnd
 )
 

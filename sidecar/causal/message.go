@@ -90,6 +90,8 @@ const (
 	KindHomeRead  // sidecar -> coordinator of its data center
 	KindHomeReply // and back
 
+	KindHomeCommit // sidecar -> coordinator of its data center
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -102,7 +104,8 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"term-reply", "past-query", "past-reply", "cut", "count", "count-reply",
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
-	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply"}
+	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
+	"home-commit"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -110,6 +113,9 @@ func (k Kind) String() string {
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
+
+// IsPut reports whether a message of the kind asks a coordinator to accept writes: it must not be lost unnoticed.
+func (k Kind) IsPut() bool { return k == KindPut || k == KindHomeCommit }
 
 // ErrCode is a failure that a message reports.
 type ErrCode uint8

@@ -9,15 +9,16 @@ const MaxHomeKeys = 4096
 type HomeRead struct {
 	ID  uint64
 	Key string
-	// More are further keys, without records. Each is answered by a HomeReply with the next higher ID. What all of them
-	// say was so at one time.
+	// More are further keys. Each is answered by a HomeReply with the next higher ID. What all of them say was so at
+	// one time. A record has the version, without the value, that the session is about to be shown, as Shown says it of
+	// Key; or none. A home of before reads no versions here: then From of its reply is below it.
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.
 	Seen HLC
 	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from
 	// elsewhere.
 	Shown HLC
-	// ForUpdate asks to wait until no write of Key is under way.
+	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
 }
 
@@ -28,6 +29,15 @@ func (r HomeRead) Message(from, to topology.Node) Message {
 
 // HomeRead returns the content of a message of KindHomeRead.
 func (m *Message) HomeRead() HomeRead { return bodyOf[HomeRead](m) }
+
+// GreatestShown returns the greatest HLC that is about to be shown, of any key.
+func (r *HomeRead) GreatestShown() HLC {
+	greatest := r.Shown
+	for i := range r.More {
+		greatest = max(greatest, r.More[i].Record.Version.HLC)
+	}
+	return greatest
+}
 
 func (r *HomeRead) key() string { return r.Key }
 
@@ -57,6 +67,10 @@ type HomeReply struct {
 	// From: what is read elsewhere must include everything at or below it.
 	From HLC
 	Err  ErrCode
+	// Commits says that the home knows HomeCommit.
+	Commits bool
+	// Executes says that the home knows operations.
+	Executes bool
 }
 
 // Message returns r as a message.
@@ -81,4 +95,6 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
+	v.Flag(BodyField{Number: 61, Name: "executes", rule: anything}, &r.Executes)
 }

@@ -224,11 +224,13 @@ func (c *CountReply) Visit(v BodyVisitor) {
 
 func (c *CountReply) requestID() uint64 { return c.ID }
 
-// Scan asks a middleman for the names of some of the keys that it holds.
+// Scan asks a middleman for the names of some of the keys that it holds, or a home for those of its incomplete writes.
 type Scan struct {
 	ID uint64
 	// After is Next of the reply before; empty for the first keys.
 	After string
+	// Place, if it is not 0, is Place of the reply before, and After is empty.
+	Place uint64
 	// Limit is about how many keys the reply may name.
 	Limit uint64
 	// Seen is the greatest HLC that the session has seen, if it is bound; the keys of puts at or below it that are here
@@ -255,6 +257,7 @@ func (s *Scan) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 4, Name: "seen", rule: anything, before: sharedHLC}, &s.Seen)
 	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &s.Map)
 	visitParts(v, BodyField{Number: 6, Name: "wanted", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&s.Wanted))
+	visitNumber(v, BodyField{Number: 70, Name: "place", rule: anything}, &s.Place)
 }
 
 func (s *Scan) slotMap() topology.MapID { return s.Map }
@@ -266,9 +269,11 @@ func (s *Scan) key() string { return s.After }
 type ScanReply struct {
 	ID   uint64
 	Keys []string
-	// Next is where to continue; empty: these were the last keys.
-	Next string
-	Err  ErrCode
+	// Next is where to continue; empty: these were the last keys. Place is a number under which the sender remembers it
+	// for a while, for whoever asks.
+	Next  string
+	Place uint64
+	Err   ErrCode
 	// Map is the slot map in use at the sender.
 	Map topology.MapID
 	// Horizon is the tombstone horizon of the sender: keys that were deleted and are not named were deleted at or below
@@ -297,6 +302,7 @@ func (r *ScanReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "horizon", rule: anything, before: sharedHLC}, &r.Horizon)
 	v.Flag(BodyField{Number: 7, Name: "tells_horizon", rule: anything, before: sharedHit}, &r.TellsHorizon)
 	visitParts(v, BodyField{Number: 8, Name: "lacks", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&r.Lacks))
+	visitNumber(v, BodyField{Number: 70, Name: "place", rule: anything}, &r.Place)
 }
 
 func (r *ScanReply) slotMap() topology.MapID { return r.Map }

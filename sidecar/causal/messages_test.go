@@ -168,6 +168,7 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindAdoptState, (*Message).AdoptStatus)
 	checkContent(t, KindHomeRead, (*Message).HomeRead)
 	checkContent(t, KindHomeReply, (*Message).HomeReply)
+	checkContent(t, KindHomeCommit, (*Message).HomeCommit)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

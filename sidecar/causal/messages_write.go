@@ -63,22 +63,25 @@ type PutReply struct {
 	// Repeated says that the put was accepted before this copy of it came, and that this was answered.
 	Repeated bool
 	// Value, of an operation, is what it has written, and Past the greatest HLC of a write of another origin in the
-	// past of that. An operation that writes nothing is answered by a HomeReply.
+	// past of that. Deps are of each other home of the data center up to where its past goes. An operation that writes
+	// nothing is answered by a HomeReply.
 	Value Value
 	Past  HLC
+	Deps  []Dep
 }
 
 // Message returns r as a message.
 func (r PutReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPutReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version, Value: r.Value}, Err: r.Err,
-			Clean: r.Repeated, Foreign: r.Past}}
+			Clean: r.Repeated, Foreign: r.Past, Deps: r.Deps}}
 }
 
 // PutReply returns the content of a message of KindPutReply.
 func (m *Message) PutReply() PutReply {
 	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err,
-		Repeated: m.fields.Clean, Value: m.fields.Record.Value, Past: m.fields.Foreign}
+		Repeated: m.fields.Clean, Value: m.fields.Record.Value, Past: m.fields.Foreign,
+		Deps: m.fields.Deps}
 }
 
 // Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.

@@ -47,6 +47,7 @@ var contents = map[Kind]func(*Message) any{
 	KindAdoptHeld: readAs((*Message).AdoptHeld), KindAdoptPut: readAs((*Message).AdoptPut),
 	KindAdoptStep: readAs((*Message).AdoptStep), KindAdoptState: readAs((*Message).AdoptStatus),
 	KindHomeRead: readAs((*Message).HomeRead), KindHomeReply: readAs((*Message).HomeReply),
+	KindHomeCommit: readAs((*Message).HomeCommit),
 }
 
 func readAs[C any](read func(*Message) C) func(*Message) any {

@@ -48,6 +48,10 @@ type Session interface {
 	// Put stores v, or deletes key if v is a tombstone, and returns once the write is durable. It takes ownership of
 	// v.Data.
 	Put(ctx context.Context, key string, v causal.Value) error
+	// Commit puts values, all or none, in one step: no client of the data center sees a part of them. It fails with
+	// Conflict, and puts nothing, if one of the keys in read, which were read inside Lock or Isolate, has been written
+	// since. Only sessions that are exact have it. The last put of a key counts. It takes ownership of the data.
+	Commit(ctx context.Context, puts []Write, read []string) error
 	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the
 	// connection; when wait returns nil, it is durable. wait is called once, in the order of the puts, before any other
 	// method except PutAsync. It is not called if a panic ends the connection first.
@@ -85,6 +89,11 @@ type Session interface {
 	// they are not when the time-out has passed.
 	AwaitWrites(ctx context.Context, ring string, timeout time.Duration) (bool, error)
 
+	// Level returns at which level the reads of the connection are, but those that a write follows from. SetLevel
+	// changes it: to one of the levels of sessions, or to Local if IsExact.
+	Level() causal.Level
+	SetLevel(causal.Level) error
+
 	// Place returns where the session is.
 	Place() Place
 	// Status returns the present state of the session.
@@ -98,6 +107,12 @@ type Session interface {
 
 // AllRings is the name that means every ring, and not one of them.
 const AllRings = "all"
+
+// Write is a put of a key, in Commit.
+type Write struct {
+	Key   string
+	Value causal.Value
+}
 
 // GetResult is what Get returns.
 type GetResult struct {

@@ -57,6 +57,26 @@ var (
 		"of_data_center", "state")
 	coordinatorClock = coordinatorFamily.counter("clock_refused_total",
 		"Puts that were refused because what their session claims to have seen is too far ahead.")
+	coordinatorHomeReads = coordinatorFamily.counter("home_reads_total",
+		"Keys that readers of the data center have asked their home for, by outcome: answered with a write, not kept "+
+			"here and found elsewhere, refused because the home does not serve or has not what the reader has seen, "+
+			"busy because too many wait. Absent unless sessions have the scope DataCenter.", "outcome")
+	coordinatorHomeWaits = coordinatorFamily.counter("home_waits_total",
+		"Reads for update that waited until no write of their key was under way.")
+	coordinatorHomeWaiting = coordinatorFamily.gauge("home_waiting_reads",
+		"Reads for update that wait until no write of their key is under way.")
+	coordinatorHomeShown = coordinatorFamily.counter("home_shown_total",
+		"Times that the home heard that a client is shown a new write of another data center.")
+	coordinatorHomeConflicts = coordinatorFamily.counter("home_conflicts_total",
+		"Writes of read-modify-writes that were refused because the key had been written since it was "+
+			"read; the sidecar "+
+			"starts them again.")
+	coordinatorHomeKeys  = coordinatorFamily.gauge("home_keys", "Keys that the home has something of.")
+	coordinatorHomeBytes = coordinatorFamily.gauge("home_bytes",
+		"Memory that the home takes beside the write buffer, in bytes.")
+	coordinatorHomeAhead = coordinatorFamily.gauge("home_ahead_seconds",
+		"How far what reads elsewhere must include is above the stable cut, in seconds: negative while it is below. "+
+			"Above it, reads that are answered elsewhere may bind their sessions.")
 	coordinatorGroup = newGroupSeries(coordinatorFamily, "coordinator", "log")
 	coordinatorRV    = coordinatorFamily.gauge("ring_lag_seconds",
 		"Age of the newest timestamp at or below which a ring has acknowledged every write of this coordinator.",
@@ -74,12 +94,15 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 		var writes, bytes int
 		var e causal.VectorEntry
 		var refused uint64
+		var home coordinator.HomeStats
+		var isHome bool
 		trips := map[topology.DC]float64{}
 		var exclusions []coordinator.Exclusion
 		adoptions := c.Adoptions()
 		c.Inspect(func(m *coordinator.Coordinator) {
 			writes, bytes = m.Pending()
 			refused = m.Stats().ClockRefused
+			home, isHome = m.Home()
 			exclusions = m.Exclusions()
 			e = m.Known().Entry(t.OriginOf(c.ID()))
 			m.ForEachRoundTrip(func(dc topology.DC, ms float64) { trips[dc] = ms / 1e3 })
@@ -110,6 +133,9 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			}
 			emit(coordinatorTrips, seconds, t.DCs[dc].Name)
 		}
+		if isHome {
+			emitHome(&home, emit)
+		}
 		emit(coordinatorWrites, float64(writes))
 		emit(coordinatorBytes, float64(bytes))
 		emit(coordinatorClock, float64(refused))
@@ -128,6 +154,20 @@ func Coordinator(t *topology.Topology, get func() *node.Coordinator) prometheus.
 			emit(coordinatorRV, lagSeconds(h, now), t.Rings[r].Name)
 		}
 	}}}
+}
+
+func emitHome(h *coordinator.HomeStats, emit emitFunc) {
+	emit(coordinatorHomeReads, float64(h.Answered), "answered")
+	emit(coordinatorHomeReads, float64(h.Elsewhere), "elsewhere")
+	emit(coordinatorHomeReads, float64(h.Refused), "refused")
+	emit(coordinatorHomeReads, float64(h.Busy), "busy")
+	emit(coordinatorHomeWaits, float64(h.Waited))
+	emit(coordinatorHomeWaiting, float64(h.Waiting))
+	emit(coordinatorHomeShown, float64(h.Shown))
+	emit(coordinatorHomeConflicts, float64(h.Conflicts))
+	emit(coordinatorHomeKeys, float64(h.Keys))
+	emit(coordinatorHomeBytes, float64(h.Bytes))
+	emit(coordinatorHomeAhead, float64(h.AheadMs)/1e3)
 }
 
 func emitSalvage(c *node.Coordinator, emit emitFunc) {

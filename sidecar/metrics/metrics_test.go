@@ -72,9 +72,11 @@ func TestPartsOfSeveralDataCentersShareARegistry(t *testing.T) {
 
 	got := values(t, r)
 	for series, want := range map[string]float64{
-		`causalstore_sidecar_sessions{data_center="eu-west-1",ring="americas-europe"}`:                  1,
-		`causalstore_sidecar_reads_total{data_center="sa-east-1",ring="south-america",source="remote"}`: 0,
-		`causalstore_cache_entries{data_center="us-east-1",index="1",ring="americas-europe"}`:           0,
+		`causalstore_sidecar_sessions{data_center="eu-west-1",ring="americas-europe"}`:                      1,
+		`causalstore_sidecar_reads_total{data_center="sa-east-1",ring="south-america",source="remote"}`:     0,
+		`causalstore_sidecar_reads_total{data_center="sa-east-1",ring="south-america",source="home"}`:       0,
+		`causalstore_sidecar_home_waits_total{data_center="sa-east-1",reason="apart",ring="south-america"}`: 0,
+		`causalstore_cache_entries{data_center="us-east-1",index="1",ring="americas-europe"}`:               0,
 		`causalstore_topology_epoch{}`: 1,
 	} {
 		if v, ok := got[series]; !ok || v != want {

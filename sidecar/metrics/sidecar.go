@@ -15,8 +15,8 @@ var (
 	sidecarFamily = &family{subsystem: "sidecar"}
 
 	sidecarReads = sidecarFamily.counter("reads_total",
-		"Keys read, by the source of the value: own incomplete write, cache of this data center, shard in this data "+
-			"center, shard in another one.", "source")
+		"Keys read, by the source of the value: own incomplete write, near copy, home of the key in this data center, "+
+			"cache of this data center, shard in this data center, shard in another one.", "source")
 	sidecarGets  = sidecarFamily.counter("gets_total", "Reads of single keys that were started.")
 	sidecarBound = sidecarFamily.counter("bound_gets_total",
 		"Reads of single keys by sessions that were bound to some of the rings (dynamic ring restriction).")
@@ -25,6 +25,14 @@ var (
 	sidecarReread = sidecarFamily.counter("rereads_total",
 		"Reads repeated because no ring had both the value and everything the session had seen before, or because an "+
 			"earlier read of their pipeline had found something newer.")
+	sidecarHomeRereads = sidecarFamily.counter("home_rereads_total",
+		"Reads repeated because what was found elsewhere might lack what the home of the key has forgotten.")
+	sidecarHomeWaits = sidecarFamily.counter("home_waits_total",
+		"Times that a read at the home waited and asked again: until a ring had both what the session had "+
+			"seen and what "+
+			"the value depends on (apart), or, of a read for update, until a write of another data center "+
+			"was in every "+
+			"ring (in_flight).", "reason")
 	sidecarRetried = sidecarFamily.counter("retries_total",
 		"Reads retried elsewhere because a cache or shard did not answer in time.")
 	sidecarPuts   = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")
@@ -84,6 +92,7 @@ func Sidecar(get func() *node.Sidecar) prometheus.Collector {
 		})
 		emit(sidecarReads, float64(st.OwnReads), session.SourceOwn.String())
 		emit(sidecarReads, float64(st.NearHits), session.SourceNear.String())
+		emit(sidecarReads, float64(st.HomeReads), session.SourceHome.String())
 		emit(sidecarReads, float64(st.CacheHits), session.SourceCache.String())
 		emit(sidecarReads, float64(st.LocalReads), session.SourceLocal.String())
 		emit(sidecarReads, float64(st.RemoteReads), session.SourceRemote.String())
@@ -91,6 +100,9 @@ func Sidecar(get func() *node.Sidecar) prometheus.Collector {
 		emit(sidecarBound, float64(st.BoundGets))
 		emit(sidecarInFlight, float64(st.InFlightReads))
 		emit(sidecarReread, float64(st.Rereads))
+		emit(sidecarHomeRereads, float64(st.HomeRereads))
+		emit(sidecarHomeWaits, float64(st.HomeApart), "apart")
+		emit(sidecarHomeWaits, float64(st.HomeInFlight), "in_flight")
 		emit(sidecarRetried, float64(st.Retries))
 		emit(sidecarPuts, float64(st.Puts))
 		emit(sidecarMGets, float64(st.MGets))

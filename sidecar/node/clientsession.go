@@ -21,7 +21,10 @@ type clientSession struct {
 	keyText     []byte       // scratch space
 	puts        putBatch
 	// found is what was read inside Lock or Isolate, with ScopeDataCenter: puts of these keys are conditional.
-	found map[string]foundKey
+	found  map[string]foundKey
+	chosen causal.Level // by SetLevel; causal.DefaultLevel: that of the sidecar
+	// lastScan is where the last scan continues.
+	lastScan scanPlace
 }
 
 // foundKey is what a conditional put of a key goes on from.
@@ -38,7 +41,7 @@ func (c *clientSession) level() causal.Level {
 	if c.locked && !c.IsExact() {
 		return causal.Newest
 	}
-	return causal.DefaultLevel
+	return c.chosen
 }
 
 // putOp returns the operation that puts a value: a conditional one, if the key was read inside Lock or Isolate.
@@ -153,15 +156,21 @@ func (c *clientSession) Newest(_ context.Context, keys []string) ([]causal.Recor
 // newestToWrite reads keys inside Isolate: puts of them are conditional, so that no write of another client of the data
 // center after WATCH is lost.
 func (c *clientSession) newestToWrite(keys []string) ([]causal.Record, error) {
-	records := make([]causal.Record, len(keys))
-	for i, key := range keys {
-		r := c.getToWrite(key)
-		if err := c.recordOutcome(r, "read"); err != nil {
-			return nil, err
-		}
-		records[i] = r.Record
+	if len(keys) == 1 {
+		r := c.getToWrite(keys[0])
+		return []causal.Record{r.Record}, c.recordOutcome(r, "read")
 	}
-	return records, nil
+	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Level: causal.DefaultLevel, ForUpdate: true})
+	if err := c.multiReadError(r); err != nil {
+		return nil, err
+	}
+	if c.found == nil {
+		c.found = make(map[string]foundKey, len(keys))
+	}
+	for i, key := range keys {
+		c.found[key] = foundKey{r.Records[i].Version, r.Froms[i]}
+	}
+	return r.Records, nil
 }
 
 // readMany reads several keys, before or after each transaction of this sidecar.
@@ -170,6 +179,11 @@ func (c *clientSession) readMany(keys []string, level causal.Level) ([]causal.Re
 		defer c.sidecar.keyLocks.read(keys)()
 	}
 	r := c.execute(session.Op{Kind: session.OpMGet, Keys: keys, Level: level})
+	return r.Records, c.multiReadError(r)
+}
+
+// multiReadError returns the error of a read of several keys.
+func (c *clientSession) multiReadError(r session.Result) error {
 	err := c.recordOutcome(r, "multi-key read")
 	switch r.Err {
 	case causal.ErrTooLarge:
@@ -181,7 +195,7 @@ func (c *clientSession) readMany(keys []string, level causal.Level) ([]causal.Re
 			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at "+
 				"a time, or try again later")
 	}
-	return r.Records, err
+	return err
 }
 
 // Put implements front.Session.

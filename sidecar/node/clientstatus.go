@@ -23,6 +23,21 @@ func (c *clientSession) Place() front.Place {
 		TopologyEpoch: t.Epoch}
 }
 
+// Level implements front.Session.
+func (c *clientSession) Level() (is causal.Level) {
+	c.sidecar.Inspect(func(m *session.Sidecar) { is = m.Level() })
+	return c.chosen.Or(is)
+}
+
+// SetLevel implements front.Session.
+func (c *clientSession) SetLevel(level causal.Level) error {
+	if level == causal.Local && !c.IsExact() {
+		return front.Errorf(front.Refused, "level Local needs session.scope DataCenter: the coordinator keeps no home")
+	}
+	c.chosen = level
+	return nil
+}
+
 // Last implements front.Session.
 func (c *clientSession) Last() front.Outcome {
 	o := &c.lastOutcome

@@ -23,6 +23,7 @@ type Coordinator struct {
 	*groupHost[*member.Coordinator]
 	options CoordinatorOptions
 	room    putRoom
+	refuses bool // further puts; guarded by host.mu
 }
 
 // CoordinatorOptions configures a Coordinator.
@@ -59,7 +60,7 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 		net: o.Net, dir: o.Dir, fs: o.FS,
 		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: o.Logger,
 		unwritable: "the write buffer log cannot be written; writes are refused until it can",
-		build:      c.build, isSettled: (*member.Coordinator).IsSettled, setDiskFull: (*member.Coordinator).SetDiskFull,
+		build:      c.build, isSettled: (*member.Coordinator).IsSettled,
 		leadership: (*member.Coordinator).Leadership, onFailure: o.OnFailure, onLeadership: o.OnLeadership})
 	c.collectRequests = func() {
 		c.collect()
@@ -101,7 +102,7 @@ func (o *CoordinatorOptions) complete() error {
 	return nil
 }
 
-// build makes the machine.
+// build makes the machine. One that takes the place of another one goes on with what that was told.
 func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error) {
 	o := &c.options
 	cfg := member.Config{Coordinator: o.Config, Member: o.Member, Volume: v.id, Damaged: damaged,
@@ -109,8 +110,14 @@ func (c *Coordinator) build(v *opened, damaged bool) (*member.Coordinator, error
 	if cfg.Register {
 		cfg.MaxLogBytes = c.maxLogInMemory()
 	}
+	if c.m != nil {
+		cfg.Coordinator.Topology = c.m.Topology()
+	}
 	m := member.New(cfg, &v.image, o.Clock())
 	v.image = group.Image{} // the machine has it
+	if c.refuses {
+		m.RefusePuts()
+	}
 	if cfg.Register {
 		return m, nil
 	}
@@ -133,7 +140,10 @@ func (c *Coordinator) AcceptLoss(epoch uint64) (err error) {
 // RefusePuts makes the coordinator refuse further puts, because it is about to stop. Sidecars learn that nothing was
 // written and retry at another coordinator. Writes that were accepted before continue to propagate.
 func (c *Coordinator) RefusePuts() {
-	c.step(func(_ causal.Now, m *member.Coordinator) { m.RefusePuts() })
+	c.step(func(_ causal.Now, m *member.Coordinator) {
+		c.refuses = true
+		m.RefusePuts()
+	})
 }
 
 // SetTopology replaces the topology by one that differs only in the numbers of coordinators and their members, shards
@@ -151,7 +161,7 @@ func (c *Coordinator) Close() (answered bool, err error) {
 	giveUp := time.AfterFunc(closeWait, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.abandoned = len(c.entries) == 0 // what is here is still written
+		c.abandoned = !c.writer.HasCollected() // what is here is still written
 		c.wake.Signal()
 	})
 	defer giveUp.Stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/transport"
 	"github.com/causalstore/causalstore/sidecar/wal"
@@ -23,15 +24,7 @@ type groupMachine interface {
 	machine
 	LinkUp(now causal.Now, n topology.Node)
 	HandOver(now causal.Now)
-	// Writes appends the entries to be made durable; Appended says that those up to an index are. Those before
-	// TruncateBefore may go.
-	Writes(dst []group.Entry) []group.Entry
-	Appended(now causal.Now, index uint64)
-	// NoteFullDisk says that the disk has no room for the entries.
-	NoteFullDisk()
-	TruncateBefore() uint64
-	// NeedsReset asks for a new machine on an emptied volume.
-	NeedsReset() bool
+	process.LogMember
 	RegisterOps(dst []group.RegisterOp) []group.RegisterOp
 	RegisterDone(now causal.Now, res group.RegisterResult)
 	RegisterChanged(now causal.Now)
@@ -62,7 +55,7 @@ type groupHost[M groupMachine] struct {
 	// The rest is guarded by host.mu.
 	wake       sync.Cond // there is work for appendLoop
 	log        *wal.Log  // nil: the volume is damaged
-	entries    []group.Entry
+	writer     *process.LogWriter
 	ops        []group.RegisterOp
 	life       int // counts machines
 	leadership causal.Leadership
@@ -72,7 +65,6 @@ type groupHost[M groupMachine] struct {
 	appenderDone chan struct{}
 	failed       sync.Once
 	logFailed    atomic.Bool
-	truncated    uint64 // the log is truncated before this entry; used by appendLoop only
 }
 
 // groupOptions configures a groupHost. All of them but register, onFailure and onLeadership are required.
@@ -96,8 +88,6 @@ type groupOptions[M groupMachine] struct {
 	suspend func() (resume func())
 	// isSettled reports whether nothing waits to be committed that a stopping member has to wait for.
 	isSettled func(M) bool
-	// setDiskFull says whether the disk has no room.
-	setDiskFull func(M, bool)
 	// leadership returns the leadership to be announced.
 	leadership   func(M) causal.Leadership
 	onFailure    func(error)
@@ -152,15 +142,14 @@ func (c *groupHost[M]) start() error {
 		}
 		return err
 	}
-	c.m, c.log, c.entries, c.truncated = m, v.log, nil, 0
+	c.m, c.log, c.writer = m, v.log, process.NewLogWriter(m, isDamaged)
 	c.life++
 	return nil
 }
 
 // collect takes what the machine asks for after a step.
 func (c *groupHost[M]) collect() {
-	had := len(c.entries)
-	if c.entries = c.m.Writes(c.entries); len(c.entries) > had || c.closing || c.m.NeedsReset() {
+	if c.writer.Collect() || c.closing || c.m.NeedsReset() {
 		c.wake.Signal()
 	}
 	c.ops = c.m.RegisterOps(c.ops[:0])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -63,6 +64,7 @@ func TestEachEndOfALeadershipIsAnnouncedAlsoIfTheLeadershipGoesOn(t *testing.T) 
 				leadership:   func(m *leadingMachine) causal.Leadership { return m.leadership },
 				onLeadership: func(l causal.Leadership) { heard = append(heard, l) }})
 			h.m = &leadingMachine{}
+			h.writer = process.NewLogWriter(h.m, false)
 			become := func(l causal.Leadership) { h.step(func(_ causal.Now, m *leadingMachine) { m.leadership = l }) }
 			become(first)
 			sent := make(chan struct{})

@@ -6,93 +6,92 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/group"
-	"github.com/causalstore/causalstore/sidecar/retry"
+	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/wal"
 )
 
-// appendLoop appends entries to the log. It implements group commit, and is the only place that does: all entries that
-// arrive during one append, which ends with a sync, share the next append. The step that has brought them has sent them
-// to the other members before, so that all disks are synced at the same time.
+// appendLoop carries out what the LogWriter of the member asks for, and is the only place that appends to the log.
 func (c *groupHost[M]) appendLoop() {
 	defer close(c.appenderDone)
-	w := logWriter[M]{c: c}
+	var e entryEncoder
 	for {
-		c.mu.Lock()
-		for !c.hasWork() && !c.isDone() {
-			c.wake.Wait()
-		}
-		reset := c.m.NeedsReset() && !c.stopped
-		done := !c.hasWork() || c.abandoned
-		w.entries, c.entries = c.entries, w.entries[:0]
-		c.mu.Unlock()
-		if done {
+		task, ok := c.nextTask()
+		if !ok {
 			return
 		}
-		if err := w.write(reset); err != nil {
+		if err := c.carryOut(&task, &e); err != nil {
 			c.failed.Do(func() { c.fail(err) })
 			return
 		}
 	}
 }
 
-// hasWork reports whether appendLoop has something to do. Called with the lock held.
-func (c *groupHost[M]) hasWork() bool { return len(c.entries) > 0 || c.m.NeedsReset() && !c.closing }
-
-// isDone reports whether appendLoop may end. Called with the lock held.
-func (c *groupHost[M]) isDone() bool {
-	return c.closing && (c.abandoned || c.stopped || c.o.isSettled(c.m))
+// nextTask waits for something to do. It returns false when appendLoop ends.
+func (c *groupHost[M]) nextTask() (process.LogTask, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; ; c.wake.Wait() {
+		switch ends := c.closing || c.stopped; {
+		case c.abandoned:
+			return process.LogTask{}, false
+		case ends && c.m.NeedsReset(): // the next start does that
+			if c.closing {
+				return process.LogTask{}, false
+			}
+			continue
+		}
+		if t, ok := c.writer.Next(); ok {
+			return t, true
+		}
+		if c.closing && (c.stopped || c.o.isSettled(c.m)) {
+			return process.LogTask{}, false
+		}
+	}
 }
 
-// logWriter writes entries to the log of a member.
-type logWriter[M groupMachine] struct {
-	c        *groupHost[M]
-	entries  []group.Entry
+// carryOut makes the entries of a task durable, or empties the volume.
+func (c *groupHost[M]) carryOut(t *process.LogTask, e *entryEncoder) error {
+	switch t.Kind {
+	case process.LogReset:
+		return c.reset()
+	case process.LogSkip:
+		c.report(process.LogResult{Appended: len(t.Entries)})
+		return nil
+	}
+	return c.append(t, e)
+}
+
+// report tells the LogWriter what has become of a task, and returns how long to wait.
+func (c *groupHost[M]) report(r process.LogResult) (wait time.Duration) {
+	c.step(func(now causal.Now, _ M) { wait = c.writer.Done(now, r) })
+	return wait
+}
+
+// entryEncoder encodes entries into memory that it uses again.
+type entryEncoder struct {
 	payloads [][]byte
 	ends     []int
 	buf      []byte
 }
 
-// write makes the entries durable, or empties the volume.
-func (w *logWriter[M]) write(reset bool) error {
-	c := w.c
-	defer func() { clear(w.entries) }()
-	if reset {
-		return c.reset()
-	}
-	last := w.entries[len(w.entries)-1].Index
-	if c.log == nil { // a damaged volume takes nothing, and its member says nothing that has to be remembered
-		c.step(func(now causal.Now, m M) { m.Appended(now, last) })
-		return nil
-	}
-	for entries := w.entries; len(entries) > 0; {
-		n := w.encode(entries)
-		if err := c.appendGroup(w.payloads); err != nil {
-			return err
-		}
-		clear(entries[:n]) // what a slow disk has left to write may be much
-		entries = entries[n:]
-	}
-	return nil
-}
-
 // encode encodes the first of some entries, which share an append, and returns how many.
-func (w *logWriter[M]) encode(entries []group.Entry) (n int) {
-	w.buf, w.ends, w.payloads = w.buf[:0], w.ends[:0], w.payloads[:0]
-	if cap(w.buf) > 2*groupBytes {
-		w.buf = nil
+func (e *entryEncoder) encode(entries []group.Entry) (n int) {
+	e.buf, e.ends, e.payloads = e.buf[:0], e.ends[:0], e.payloads[:0]
+	if cap(e.buf) > 2*groupBytes {
+		e.buf = nil
 	}
 	for n < len(entries) {
-		before := len(w.buf)
-		if w.buf = entries[n].AppendTo(w.buf); n > 0 && len(w.buf) > groupBytes {
-			w.buf = w.buf[:before]
+		before := len(e.buf)
+		if e.buf = entries[n].AppendTo(e.buf); n > 0 && len(e.buf) > groupBytes {
+			e.buf = e.buf[:before]
 			break
 		}
-		w.ends = append(w.ends, len(w.buf))
+		e.ends = append(e.ends, len(e.buf))
 		n++
 	}
 	start := 0
-	for _, end := range w.ends {
-		w.payloads = append(w.payloads, w.buf[start:end:end])
+	for _, end := range e.ends {
+		e.payloads = append(e.payloads, e.buf[start:end:end])
 		start = end
 	}
 	return n
@@ -112,62 +111,49 @@ const (
 // MinLogBytes is the smallest bound of a log. The largest value fits twice.
 const MinLogBytes = 64 << 20
 
-// appendGroup makes entries durable and informs the machine. If the log is full, it waits until the oldest entries are
-// needed no more and can be truncated. If the disk is full, it waits for that or for space from elsewhere. setDiskFull
-// and NoteFullDisk say so meanwhile: a coordinator refuses puts long before its log is full.
-func (c *groupHost[M]) appendGroup(payloads [][]byte) error {
-	wait := retry.Backoff{First: diskRetryFirst, Max: diskRetryMax}
-	for {
-		c.truncate()
-		last, err := c.log.Append(payloads)
-		if err == nil {
-			if _, problem := c.disk.state(); problem != nil {
-				c.volume.reserveSpare()
-			}
-			c.disk.noteWrite(nil)
-			full := c.log.Bytes() > refusalSize(c.o.maxLogBytes)
-			c.step(func(now causal.Now, m M) {
-				c.o.setDiskFull(m, full)
-				m.Appended(now, last)
-			})
-			return nil
+// append truncates the log, makes the first entries of a task durable, and reports that. If the log or the disk is
+// full, it reports that, and waits until the task is to be tried again.
+func (c *groupHost[M]) append(t *process.LogTask, e *entryEncoder) error {
+	r := process.LogResult{IsTruncated: c.truncate(t.TruncateBefore), Appended: e.encode(t.Entries)}
+	_, err := c.log.Append(e.payloads)
+	switch {
+	case err == nil:
+		if _, problem := c.disk.state(); problem != nil {
+			c.volume.reserveSpare()
 		}
-		pause := logFullRetry
-		switch {
-		case errors.Is(err, wal.ErrFull):
-		case errors.Is(err, wal.ErrNoSpace):
-			c.disk.noteFailures(1, err)
-			c.disk.noteWrite(err)
-			pause = wait.Next()
-		default:
-			return err
-		}
-		noSpace := errors.Is(err, wal.ErrNoSpace)
-		c.step(func(_ causal.Now, m M) {
-			if noSpace {
-				m.NoteFullDisk()
-			} else {
-				c.o.setDiskFull(m, true)
-			}
-		})
-		c.mu.Lock()
-		closing := c.closing
-		c.mu.Unlock()
-		if closing {
-			return err
-		}
-		time.Sleep(pause)
+		c.disk.noteWrite(nil)
+		r.IsNearlyFull = c.log.Bytes() > refusalSize(c.o.maxLogBytes)
+	case errors.Is(err, wal.ErrFull):
+		r.Appended, r.Problem = 0, process.LogIsFull
+	case errors.Is(err, wal.ErrNoSpace):
+		c.disk.noteFailures(1, err)
+		c.disk.noteWrite(err)
+		r.Appended, r.Problem = 0, process.DiskIsFull
+	default:
+		return err
 	}
+	wait := c.report(r)
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	closing := c.closing
+	c.mu.Unlock()
+	if closing {
+		return err
+	}
+	time.Sleep(wait)
+	return nil
 }
 
 // appendAtStart makes the entries of a start durable. On a full disk it uses the spare space.
 func (c *groupHost[M]) appendAtStart(log *wal.Log, entries []group.Entry) error {
-	w := logWriter[M]{c: c}
+	var e entryEncoder
 	for len(entries) > 0 {
-		n := w.encode(entries)
-		_, err := log.Append(w.payloads)
+		n := e.encode(entries)
+		_, err := log.Append(e.payloads)
 		if errors.Is(err, wal.ErrNoSpace) && c.volume.releaseSpare() {
-			_, err = log.Append(w.payloads)
+			_, err = log.Append(e.payloads)
 		}
 		if err != nil {
 			return err
@@ -177,22 +163,16 @@ func (c *groupHost[M]) appendAtStart(log *wal.Log, entries []group.Entry) error 
 	return nil
 }
 
-// logFullRetry is the interval between attempts to append to a full log.
-const logFullRetry = 50 * time.Millisecond
-
-// truncate removes the entries that the machine no longer needs.
-func (c *groupHost[M]) truncate() {
-	c.mu.Lock()
-	before := c.m.TruncateBefore()
-	c.mu.Unlock()
-	if before <= c.truncated {
-		return
+// truncate removes the entries before one. It reports whether they are gone; if not, it is asked for that again.
+func (c *groupHost[M]) truncate(before uint64) bool {
+	if before == 0 {
+		return false
 	}
-	if err := c.log.TruncateBefore(before); err != nil {
+	err := c.log.TruncateBefore(before)
+	if err != nil {
 		c.logger.Warn("truncating the log failed; it will be retried", "dir", c.volume.dir, "error", err)
-		return
 	}
-	c.truncated = before
+	return err == nil
 }
 
 // reset empties the volume, which is damaged and which the other members do without, and starts over with another

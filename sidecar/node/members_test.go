@@ -309,6 +309,38 @@ func TestADamagedMemberIsEmptiedAndJoinsAgainWithoutARestart(t *testing.T) {
 	}
 }
 
+func TestAMemberThatReplacesADamagedOneKeepsItsTopology(t *testing.T) {
+	m := startMembers(t)
+	for i := range m.running {
+		m.crash(i)
+	}
+	removeSome(t, m.disks[0], "/log", ".log")
+	before := readVolumeID(t, m.disks[0])
+	c := m.start(0) // and stays damaged while the others are down
+	larger, err := topology.New(2, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: 3,
+		Shards: 2}},
+		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetTopology(larger)
+	if readVolumeID(t, m.disks[0]) != before {
+		t.Fatal("the volume was emptied before the others did without it")
+	}
+	m.start(1)
+	m.start(2)
+	m.await("the volume to be emptied", func() bool {
+		id := uint64(0)
+		c.groupHost.Inspect(func(*member.Coordinator) { id = readVolumeID(t, m.disks[0]) })
+		return id != before
+	})
+	c.groupHost.Inspect(func(c *member.Coordinator) {
+		if c.Topology() != larger {
+			t.Error("the member on the emptied volume has the topology of the start of its process")
+		}
+	})
+}
+
 func readVolumeID(t *testing.T, fs vfs.FS) uint64 {
 	t.Helper()
 	id, err := (&volume{fs, "/log"}).readID()

@@ -43,7 +43,9 @@ func (c *clientSession) putAsync(op session.Op) *pendingOp {
 }
 
 // awaitPut waits for a pipelined put.
-func (c *clientSession) awaitPut(w *pendingOp) error { return c.recordOutcome(c.awaitResult(w), "write") }
+func (c *clientSession) awaitPut(w *pendingOp) error {
+	return c.recordOutcome(c.awaitResult(w), "write")
+}
 
 // awaitResult waits for the result of a put of the batch.
 func (c *clientSession) awaitResult(w *pendingOp) session.Result {

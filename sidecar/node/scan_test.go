@@ -12,7 +12,10 @@ import (
 )
 
 // lister is a network whose only shard names 25 keys, ten at a time, whatever the limit.
-type lister struct{ to *Sidecar }
+type lister struct {
+	to  *Sidecar
+	old bool // it does not number its places
+}
 
 func (l *lister) Close() error { return nil }
 
@@ -21,57 +24,84 @@ func (l *lister) Send(m causal.Message) {
 		return
 	}
 	s := m.Scan()
-	from := len(s.After) // as many bytes as keys were named
+	from := max(len(s.After), int(s.Place)) // as many bytes as keys were named
 	reply := causal.ScanReply{ID: s.ID, Map: s.Map}
 	for i := from; i < min(from+10, 25); i++ {
 		reply.Keys = append(reply.Keys, fmt.Sprintf("k%02d", i))
 	}
 	if from+10 < 25 {
 		reply.Next = string(make([]byte, from+10))
+		if !l.old {
+			reply.Place = uint64(from + 10)
+		}
 	}
 	l.to.Handle([]causal.Message{reply.Message(m.To, m.From)})
 }
 
-func TestACursorContinuesItsScanOnAnyConnection(t *testing.T) {
+// newLister returns a sidecar of a deployment whose only shard is a lister.
+func newLister(t *testing.T, index uint64) *lister {
 	topo, err := topology.Parse([]byte("epoch: 1\ndataCenters: [{name: a}]\nrings: [{name: r, dataCenters: [a]}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lister{}
 	l.to = NewSidecar(
-		SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: 1}),
+		SidecarOptions{Config: session.DefaultConfig(topo, topology.Node{Part: topology.Sidecar, Index: index}),
 			Clock: NewClock(), Net: l, Scope: ScopePod})
-	scan := func(cursor uint64, limit int) ([]string, uint64) {
+	return l
+}
+
+func TestACursorContinuesItsScanAtAnySidecar(t *testing.T) {
+	sidecars := []*Sidecar{newLister(t, 1).to, newLister(t, 2).to}
+	calls := 0
+	scan := func(cursor uint64) ([]string, uint64) {
 		t.Helper()
-		keys, next, err := connect(t, l.to).Scan(context.Background(), cursor, limit)
+		calls++
+		keys, next, err := connect(t, sidecars[calls%2]).Scan(context.Background(), cursor, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return keys, next
 	}
-	for _, limit := range []int{3, 10, 1000} {
-		var all []string
-		keys, cursor := scan(0, limit)
+	all, cursor := scan(0)
+	for cursor != 0 {
+		again, _ := scan(cursor) // a client that lost the answer asks again
+		var keys []string
+		if keys, cursor = scan(cursor); !slices.Equal(keys, again) {
+			t.Errorf("%q, and again %q", keys, again)
+		}
 		all = append(all, keys...)
-		for cursor != 0 {
-			again, _ := scan(cursor, limit) // a client that lost the answer asks again
-			keys, cursor = scan(cursor, limit)
-			if !slices.Equal(keys, again) || len(keys) > limit {
-				t.Errorf("limit %d: %q, and again %q", limit, keys, again)
-			}
-			all = append(all, keys...)
-		}
-		if len(all) != 25 || !slices.IsSorted(all) || len(slices.Compact(all)) != 25 {
-			t.Errorf("limit %d: %q", limit, all)
+	}
+	if len(all) != 25 || !slices.IsSorted(all) || len(slices.Compact(all)) != 25 {
+		t.Errorf("%q", all)
+	}
+	for _, unknown := range []uint64{1, 12345, 1 << 52} {
+		if _, _, err := connect(t, sidecars[0]).Scan(context.Background(), unknown, 10); err == nil {
+			t.Errorf("cursor %d is taken", unknown)
 		}
 	}
-	_, forgotten := scan(0, 10)
-	for range maxScanCursors {
-		scan(0, 10)
-	}
-	for _, cursor := range []uint64{forgotten, 12345} {
+}
+
+// A shard of an earlier version does not number its places: the connection knows the last one, and no other does.
+func TestACursorOfAnOldShardIsKnownToItsConnection(t *testing.T) {
+	l := newLister(t, 1)
+	l.old = true
+	c := connect(t, l.to)
+	var all []string
+	for cursor := uint64(0); ; {
+		keys, next, err := c.Scan(context.Background(), cursor, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, keys...)
+		if cursor = next; cursor == 0 {
+			break
+		}
 		if _, _, err := connect(t, l.to).Scan(context.Background(), cursor, 10); err == nil {
-			t.Errorf("cursor %d, which nobody knows: %v", cursor, err)
+			t.Error("another connection continues the scan")
 		}
+	}
+	if len(all) != 25 {
+		t.Errorf("%q", all)
 	}
 }

@@ -57,9 +57,7 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 		net: mo.Net, dir: o.Dir, fs: o.FS,
 		maxLogBytes: o.MaxLogBytes, register: o.Register, logger: mo.Logger,
 		unwritable: "the log of the shard cannot be written; writes wait until it can",
-		build:      sm.build, isSettled: func(*process.Member) bool {
-			return true
-		}, setDiskFull: func(*process.Member, bool) {},
+		build:      sm.build, isSettled: func(*process.Member) bool { return true },
 		leadership: (*process.Member).Leadership, onFailure: mo.OnFailure, onLeadership: sm.announce})
 	sm.driver = newShardDriver(sm.host, *mo,
 		"the storage of this member failed; what failed is repeated until it succeeds")

@@ -49,7 +49,6 @@ type Sidecar struct {
 	tokens   token.Sealer
 	hasNear  bool // near copies are kept
 	keyLocks keyLocks
-	scans    *scanCursors
 	ops      []*pendingOp // by index, under host.mu
 	idleOps  []*pendingOp // those that no session uses, under host.mu
 	results  []session.Result
@@ -86,7 +85,6 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 		each:   o.Scope == ScopeConnection || o.PerConnection,
 		tokens: o.Tokens, hasNear: o.Config.MaxNearBytes > 0}
 	s.topo.Store(o.Config.Topology)
-	s.scans = newScanCursors()
 	s.keyLocks.used = map[string]*keyLock{}
 	s.nextID.Store(podSession)
 	s.collectRequests = func() { s.deliverResults(m) }

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -51,4 +52,16 @@ func Parse(v causal.Value) (o Operation, follows, ok bool) {
 	}
 	o.Limit, o.Data = int(limit), r.Take(uint64(r.Left()))
 	return o, flags&flagFollows != 0, true
+}
+
+// Follows reports whether the operation that a put carries is executed only if the put before it was.
+func Follows(v causal.Value) bool { return len(v.Data) > 2 && v.Data[2]&flagFollows != 0 }
+
+// Alone returns what a put carries to have the operation executed whatever has become of the put before it.
+func Alone(v causal.Value) causal.Value {
+	if Follows(v) {
+		v.Data = bytes.Clone(v.Data)
+		v.Data[2] &^= flagFollows
+	}
+	return v
 }

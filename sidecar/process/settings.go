@@ -61,7 +61,6 @@ func check(c contract.Config, part topology.Part) (*Settings, error) {
 	s.checkListeners(part, &p)
 	s.parseValues(&p)
 	s.readSecrets(part, &p)
-	s.checkScope(&p)
 	switch part {
 	case topology.Coordinator:
 		s.checkCoordinator(&p)
@@ -419,19 +418,6 @@ func (s *Settings) checkFolders(p *problems) {
 func isInside(inner, outer string) bool {
 	rel, err := filepath.Rel(outer, inner)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// checkScope checks that the data center has one home for all keys, if its sidecars are to be as one server.
-func (s *Settings) checkScope(p *problems) {
-	if s.Scope != node.ScopeDataCenter || s.Topology == nil {
-		return
-	}
-	dc := &s.Topology.DCs[s.Self.DC]
-	if dc.Coordinators != 1 {
-		p.add("session.scope",
-			"DataCenter given, and %s has %d coordinators in the topology; give it one, which can have "+
-				"members", dc.Name, dc.Coordinators)
-	}
 }
 
 func (s *Settings) checkCoordinator(p *problems) {

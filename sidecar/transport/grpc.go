@@ -244,7 +244,7 @@ func (g *GRPC) queue(ms []causal.Message) (queued int, reason DropReason) {
 
 // reportUnsent tells the sender of a put that it was not sent.
 func (g *GRPC) reportUnsent(m *causal.Message) {
-	if m.Kind == causal.KindPut && g.config.Unsent != nil {
+	if m.Kind.IsPut() && g.config.Unsent != nil {
 		g.config.Unsent(*m)
 	}
 }

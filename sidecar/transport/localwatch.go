@@ -55,7 +55,7 @@ func (l *Local) Watch(w Watcher) (unwatch func()) {
 
 // reportUnsent tells the sender of a put that it was not sent.
 func (l *Local) reportUnsent(m *causal.Message) {
-	if m.Kind != causal.KindPut {
+	if !m.Kind.IsPut() {
 		return
 	}
 	l.mu.Lock()

@@ -298,14 +298,14 @@ func (o *outbox) markBroken() (puts []causal.Message) {
 
 // puts returns the puts of a frame.
 func (f *frame) puts() []causal.Message {
-	if !slices.Contains(f.kinds, causal.KindPut) {
+	if !slices.ContainsFunc(f.kinds, causal.Kind.IsPut) {
 		return nil
 	}
 	all, _, err := wire.DecodeFrame(f.batch.Buf, nil)
 	if err != nil {
 		panic(err) // unreachable: this process has encoded it
 	}
-	return slices.DeleteFunc(all, func(m causal.Message) bool { return m.Kind != causal.KindPut })
+	return slices.DeleteFunc(all, func(m causal.Message) bool { return !m.Kind.IsPut() })
 }
 
 // countLost counts the messages of a frame as dropped.

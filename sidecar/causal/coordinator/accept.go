@@ -28,6 +28,8 @@ type write struct {
 	durable   bool
 	released  bool // handed to the lanes
 	recovered bool // it was recovered from shards, see recoveredwrites.go
+	// committedWith says that it is in one record with the write after it, see commit.go
+	committedWith bool
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
 	isOutcome   bool // of an operation: whoever has asked for it is told the value
@@ -166,49 +168,62 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 // A put for another leadership is late: its session knows by now that it was refused, or has sent it again
 // (PROTOCOL PUT-15).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
-	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
+	if p.Value.Type == causal.Operation {
+		c.handleOperation(now, from, p)
 		return
 	}
-	tail := c.session(now, sessionKey{from, p.Session})
-	if tail == nil {
-		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+	tail, overtaken, isNew := c.receivePut(now, from, &p)
+	if !isNew {
 		return
 	}
-	tail.confirm(min(p.Unanswered, p.Seq))
-	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
-	if p.Value.Type == causal.Operation && c.cfg.Broken.Has(causal.HomeExecutesTwice) {
-		asNew = true
-	}
-	if hlc, found := tail.find(p.Seq); found && !asNew {
-		c.answerAgain(from, &p, hlc)
-		return
-	}
-	overtaken := p.Seq <= tail.seq && !asNew
-	e := c.execute(now, &p, tail)
-	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
-	if p.Value.Tombstone {
-		p.Value.Data = nil // nobody stores it
-	}
-	v, err := c.nextVersion(now, from, &p, overtaken, e.err)
-	if err == errUnwritten {
-		c.answerUnwritten(from, &p, e.base)
-		return
-	}
+	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
-		if e.asked {
-			tail.refused = p.Seq
-		}
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
+	_, logged := c.accept(now, from, &p, v, tail)
+	tail.noteAccepted(p.Seq, v.HLC)
+	c.home.noteCompared(now, p.Key)
+	c.log.append(LogRecord{Write: logged})
+}
+
+// receivePut returns the session of a put, and whether a later one was seen before. A put that is late, or was accepted
+// before, is not new: it is answered, if it has an answer.
+func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.Put) (tail *sessionTail, overtaken,
+	isNew bool) {
+	if p.Leadership != c.cfg.Leadership && !c.cfg.Broken.Has(causal.AnyLeadership) {
+		return nil, false, false
+	}
+	if tail = c.session(now, sessionKey{from, p.Session}); tail == nil {
+		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+		return nil, false, false
+	}
+	tail.confirm(min(p.Unanswered, p.Seq))
+	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew) ||
+		p.Value.Type == causal.Operation && c.cfg.Broken.Has(causal.HomeExecutesTwice)
+	if hlc, found := tail.find(p.Seq); found && !asNew {
+		c.answerAgain(from, p, hlc)
+		return nil, false, false
+	}
+	overtaken = p.Seq <= tail.seq && !asNew
+	tail.seq = max(tail.seq, p.Seq) // a duplicate of a refused put must not be accepted
+	return tail, overtaken, true
+}
+
+// accept gives a put its place in the order, and returns what the log is to hold of it.
+func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, v causal.Version,
+	tail *sessionTail) (*write, LoggedWrite) {
+	if p.Value.Tombstone {
+		p.Value.Data = nil // nobody stores it
+	}
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
-		past:    pastOf(&p, tail),
-		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex, isOutcome: e.asked,
+		past:    pastOf(p, tail),
+		session: p.Session, sidecar: from, putID: p.ID, index: c.log.nextIndex,
 	}
 	direct := c.directDeps(p.Deps, tail)
-	followsAll := (p.Local != 0 || e.asked) && !c.cfg.Broken.Has(causal.HomeSkipsPast)
+	followsAll := p.Local != 0 && !c.cfg.Broken.Has(causal.HomeSkipsPast)
 	own := c.flattenDeps(w, direct, followsAll)
 	past := max(p.Foreign, tail.foreign)
 	if followsAll {
@@ -216,23 +231,16 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	if c.home.enabled { // otherwise no put follows all
 		c.home.accept(w, past)
-		if !e.asked {
-			c.home.keyOf(w.key).comparedAt = now.Mono
-		}
 		c.noteInLanes(w)
 	}
 	tail.last, tail.slot, tail.foreign = v, w.slot, w.foreignPast
-	tail.noteAccepted(p.Seq, v.HLC)
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
 	c.noteOwnActivity(now)
-	c.log.append(logWrite(w, &p, own, followsAll))
 	if c.cfg.Broken.Has(causal.PropagateBeforeDurable) {
 		c.release(w)
 	}
-	if e.asked && c.cfg.Broken.Has(causal.HomeAnswersEarly) {
-		c.answerPut(w)
-	}
+	return w, logWrite(w, p, own, followsAll)
 }
 
 // sessionLimit returns the greatest floor or dependency of a put to believe. What peers have published may be further
@@ -243,19 +251,14 @@ func (c *Coordinator) sessionLimit(now causal.Now) causal.HLC {
 }
 
 // nextVersion returns the version of a put, or why it is refused.
-func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool,
-	executed causal.ErrCode) (causal.Version, causal.ErrCode) {
+func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.Put, overtaken bool) (causal.Version,
+	causal.ErrCode) {
+	if err := c.refusesPut(p, overtaken); err != causal.OK {
+		return causal.Version{}, err
+	}
 	switch {
-	case (p.Resent || overtaken) && !c.isDecidable(p):
-		return causal.Version{}, causal.ErrUnknown // it may have been accepted, and forgotten since
-	case overtaken:
-		return causal.Version{}, causal.ErrStale // accepted now, it would take effect after a later one
-	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
-		return causal.Version{}, causal.ErrUnavailable
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case executed != causal.OK:
-		return causal.Version{}, executed
 	case !c.cfg.Types.Knows(p.Value.Type):
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
@@ -264,6 +267,24 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 	if err := c.checkAtHome(p); err != causal.OK {
 		return causal.Version{}, err
 	}
+	return c.timestamp(now, from, p)
+}
+
+// refusesPut returns why a put cannot be accepted now, whatever it writes.
+func (c *Coordinator) refusesPut(p *causal.Put, overtaken bool) causal.ErrCode {
+	switch {
+	case (p.Resent || overtaken) && !c.isDecidable(p):
+		return causal.ErrUnknown // it may have been accepted, and forgotten since
+	case overtaken:
+		return causal.ErrStale // accepted now, it would take effect after a later one
+	case c.refusesPuts || c.Membership() != Serving, c.namesUnknownOrigin(p.Deps):
+		return causal.ErrUnavailable
+	}
+	return causal.OK
+}
+
+// timestamp returns the version of a put that is accepted, unless it is refused for the clock.
+func (c *Coordinator) timestamp(now causal.Now, from topology.Node, p *causal.Put) (causal.Version, causal.ErrCode) {
 	after := p.Floor
 	for _, d := range p.Deps {
 		after = max(after, d.Version.HLC)
@@ -407,13 +428,15 @@ func (c *Coordinator) noteInLanes(w *write) {
 // checkAtHome returns why a put that its session bases on what it has read at the home is refused.
 func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
 	switch {
-	case p.Local == 0 && !p.Conditional:
+	case !c.home.enabled && p.Local == 0 && !p.Conditional:
 		return causal.OK
-	case !c.home.enabled, !c.home.has(p.Local):
+	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p),
+		p.Local != 0 && c.home.hasOthers(): // what is read at several homes is named
 		return causal.ErrUnavailable
-	case c.home.isCrowded(len(p.Deps)):
+	case p.Local != 0 && c.home.isCrowded(len(p.Deps)):
 		return causal.ErrBusy
 	case p.Conditional && !c.home.isNewest(p):
+		c.home.stats.Conflicts++
 		return causal.ErrConflict
 	}
 	return causal.OK

@@ -14,10 +14,15 @@ import (
 // Only the rate depends on this. What is published is true whenever it is, so a wrong belief makes readers wait, or
 // costs messages.
 
-// activity is when a write was last accepted or acknowledged anywhere, as far as is known.
+// activity is when a write was last accepted or acknowledged anywhere, as far as is known, and when the vectors are
+// published next because of that.
 type activity struct {
-	at    causal.HLC
-	until int64 // monotonic: when the deployment counts as quiet again
+	periods *Config
+	at      causal.HLC
+	until   int64 // monotonic: when the deployment counts as quiet again
+
+	publishAt int64 // monotonic: when the vectors were last published
+	progress  bool  // a write was acknowledged, or accepted after a silence, since then
 }
 
 const (
@@ -27,26 +32,26 @@ const (
 )
 
 // noteActivity takes the time of a write that was accepted or acknowledged here or elsewhere.
-func (c *Coordinator) noteActivity(now causal.Now, at causal.HLC) {
-	if at > c.activity.at {
-		c.activity = activity{at: at, until: now.Mono + int64(c.cfg.QuietAfter)}
+func (a *activity) noteActivity(now causal.Now, at causal.HLC) {
+	if at > a.at {
+		a.at, a.until = at, now.Mono+int64(a.periods.QuietAfter)
 	}
 }
 
 // stayActive makes the deployment count as active for a while, as if somebody had written: parts that have just
 // started, or have a new topology, wait for vectors.
-func (c *Coordinator) stayActive(now causal.Now) {
-	c.activity.until = now.Mono + int64(c.cfg.QuietAfter)
+func (a *activity) stayActive(now causal.Now) {
+	a.until = now.Mono + int64(a.periods.QuietAfter)
 }
 
 // noteOwnActivity records that a write was accepted or acknowledged here, as newer than what is known of others: their
 // clocks may be ahead.
-func (c *Coordinator) noteOwnActivity(now causal.Now) {
-	c.noteActivity(now, max(c.activity.at+1, causal.HLCAt(now.WallMs)))
+func (a *activity) noteOwnActivity(now causal.Now) {
+	a.noteActivity(now, max(a.at+1, causal.HLCAt(now.WallMs)))
 }
 
 // isQuiet reports whether no write was accepted or acknowledged anywhere lately.
-func (c *Coordinator) isQuiet(now causal.Now) bool { return now.Mono >= c.activity.until }
+func (a *activity) isQuiet(now causal.Now) bool { return now.Mono >= a.until }
 
 // tellLeaderOfActivity gives the leader's part of this coordinator what decides about its rates.
 func (c *Coordinator) tellLeaderOfActivity(now causal.Now) {
@@ -54,14 +59,26 @@ func (c *Coordinator) tellLeaderOfActivity(now causal.Now) {
 }
 
 // publishInterval returns the time between two publications of the vectors.
-func (c *Coordinator) publishInterval(now causal.Now) time.Duration {
+func (a *activity) publishInterval(now causal.Now) time.Duration {
 	switch {
-	case c.progress:
-		return c.cfg.PublishEvery
-	case c.isQuiet(now):
-		return c.cfg.QuietEvery
+	case a.progress:
+		return a.periods.PublishEvery
+	case a.isQuiet(now):
+		return a.periods.QuietEvery
 	}
-	return c.cfg.IdleEvery
+	return a.periods.IdleEvery
+}
+
+// nextPublication returns when the vectors are to be published next.
+func (a *activity) nextPublication(now causal.Now) int64 {
+	return a.publishAt + int64(a.publishInterval(now))
+}
+
+// notePublished records that the vectors are published now. It reports whether there was progress.
+func (a *activity) notePublished(now causal.Now) (progress bool) {
+	progress = a.progress
+	a.publishAt, a.progress = now.Mono, false
+	return progress
 }
 
 // NextTick returns when Tick has something to do next, if no input comes before.
@@ -69,7 +86,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
 		return now.Mono
 	}
-	next := min(c.publishAt+int64(c.publishInterval(now)), c.maps.NextPoll(), c.nextCeiling(now))
+	next := min(c.nextPublication(now), c.maps.NextPoll(), c.nextCeiling(now))
 	next = min(next, c.member.nextTick(now), c.exclusion.nextTick(), c.exclusion.foreign.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)

@@ -40,8 +40,8 @@ type sessionTail struct {
 	accepted   []acceptedPut
 	last       causal.Version
 	slot       topology.Slot
-	// refused is the number of the last operation that was not executed; those that follow it are not, either.
-	refused uint64
+	// executed is the number of the last operation that was executed. One that follows another is executed only then.
+	executed uint64
 	// foreign is the greatest HLC of a write of another origin in the past of last.
 	foreign causal.HLC
 	usedAt  int64
@@ -107,15 +107,14 @@ func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 // answerAgain answers a put that was accepted before: at once, or when it is durable.
 func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
 	w := c.incomplete[hlc]
-	isOperation := p.Value.Type == causal.Operation
 	if w != nil && !w.durable {
-		w.putID, w.isOutcome = p.ID, isOperation
+		w.putID = p.ID
 		return
 	}
 	reply := causal.PutReply{ID: p.ID, Session: p.Session, Version: causal.Version{HLC: hlc, Origin: c.origin},
 		Repeated: true}
-	if isOperation {
-		c.home.addOutcome(&reply, p.Key, w)
+	if p.Value.Type == causal.Operation {
+		c.answerOutcome(&reply, p.Key, w)
 	}
 	c.Send(reply.Message(c.cfg.Self, from))
 }

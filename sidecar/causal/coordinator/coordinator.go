@@ -88,6 +88,7 @@ type Coordinator struct {
 	shared
 	buffer
 	laneTable
+	activity
 	direct     []causal.Dep            // see directDeps
 	manyDeps   map[causal.Dep]struct{} // see hasDep
 	unmet, met causal.DepList          // see sendPutAfter
@@ -97,19 +98,16 @@ type Coordinator struct {
 	home       home
 
 	// Machines of their own, which the coordinator hosts.
-	member      membership
-	terms       termKeeper // of a leader
-	past        pastInquiry
-	recovery    *logRecovery // while a lost log is being given up
-	adopter     adopter      // of a leader
-	exclusion   exclusion
-	pastAnswers map[topology.Node]pastAnswer
+	member    membership
+	terms     termKeeper // of a leader
+	past      pastInquiry
+	recovery  *logRecovery // while a lost log is being given up
+	adopter   adopter      // of a leader
+	exclusion exclusion
+	answers   pastAnswers
 
 	stats       Stats
-	refusesPuts bool // the process is about to stop
-	publishAt   int64
-	progress    bool // a write was acknowledged, or accepted after a silence, since the vectors were last published
-	activity    activity
+	refusesPuts bool    // the process is about to stop
 	leader      *leader // if this is the data center's first coordinator
 }
 
@@ -129,11 +127,11 @@ func (c *Coordinator) Stats() Stats { return c.stats }
 func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordinator {
 	c := &Coordinator{
 		shared: newShared(cfg), manyDeps: map[causal.Dep]struct{}{},
-		log:         logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
-		pastAnswers: map[topology.Node]pastAnswer{},
+		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
 	}
 	c.buffer, c.laneTable = newBuffer(&c.shared), newLaneTable(&c.shared)
 	c.home = newHome(&c.shared)
+	c.activity = activity{periods: &c.cfg, publishAt: now.Mono}
 	for r := range c.cfg.Topology.Rings {
 		c.makeLanes(topology.RingID(r))
 	}
@@ -148,7 +146,6 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	} else if !c.log.isEstablished() {
 		c.past.begin()
 	}
-	c.publishAt = now.Mono
 	c.stayActive(now)
 	return c
 }
@@ -159,6 +156,7 @@ func (c *Coordinator) host(now causal.Now) {
 	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
 	c.terms = termKeeper{shared: s, host: c, log: log}
 	c.past = pastInquiry{shared: s}
+	c.answers = pastAnswers{shared: s, log: log, terms: &c.terms, given: map[topology.Node]pastAnswer{}}
 	c.exclusion = newExclusion(s, now, c, log, &c.laneTable, newForeignWrites(s, &c.laneTable, &c.buffer))
 	c.adopter = newAdopter(s, now, &c.exclusion)
 }
@@ -174,8 +172,12 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	switch m.Kind {
 	case causal.KindPut:
 		c.handlePut(now, m.From, m.Put())
+	case causal.KindHomeCommit:
+		c.handleCommit(now, m.From, m.HomeCommit())
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
+	case causal.KindScan:
+		c.handleScan(m.From, m.Scan())
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
@@ -193,7 +195,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindTermQuery:
 		c.member.takeQuery(now, m.From, m.TermQuery())
 	case causal.KindPastQuery:
-		c.handlePastQuery(m.From, m.PastQuery())
+		c.answers.answer(m.From, m.PastQuery(), len(c.DataLost()) > 0)
 	case causal.KindPastReply:
 		c.handlePastReply(now, m)
 	case causal.KindSalvaged, causal.KindTermAnswer:
@@ -231,13 +233,12 @@ func (c *Coordinator) Tick(now causal.Now) {
 		c.leader.inUse = c.terms.inUse() // 0 until it is established
 		defer c.tickLeader(now)
 	}
-	if now.Mono-c.publishAt < int64(c.publishInterval(now)) {
+	if now.Mono < c.nextPublication(now) {
 		return
 	}
-	if c.leader != nil {
-		c.leader.urgent = c.leader.urgent || c.progress
+	if progress := c.notePublished(now); c.leader != nil {
+		c.leader.urgent = c.leader.urgent || progress
 	}
-	c.publishAt, c.progress = now.Mono, false
 	c.publish(now)
 }
 

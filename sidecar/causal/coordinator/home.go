@@ -31,6 +31,9 @@ type home struct {
 	// carriers are incomplete writes that depend on writes of other origins.
 	carriers []*write
 	waits    causal.Quota // of reads that wait
+	// scanPlaces are where scans continue here.
+	scanPlaces causal.ScanPlaces
+	stats      HomeStats
 }
 
 // homeKey is what the home knows of one key.
@@ -44,18 +47,20 @@ type homeKey struct {
 	// shown is the greatest HLC of a complete write of another origin that a client was shown.
 	shown   causal.HLC
 	waiting []homeWait
-	under   *write // the newest write that was accepted, while it is not published
+	// under is the newest write that was accepted, while it is not published.
+	under *write
 	// comparedAt is when what was accepted of the key was last no operation: its session has read elsewhere, too.
 	comparedAt int64
 }
 
-// homeWait is a read that waits until no write of its key is under way.
+// homeWait is a read that waits until no write of its key is under way, or an operation that writes nothing and waits
+// until what it was executed on is published.
 type homeWait struct {
 	read   causal.HomeRead
 	from   topology.Node
 	holder causal.Holder
-	// base, if it is not zero, is the version that the answer waits for.
-	base causal.Version
+	since  int64          // monotonic
+	base   causal.Version // of an operation; otherwise zero
 }
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
@@ -81,7 +86,8 @@ const (
 
 func newHome(s *shared) home {
 	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
-		waits: causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
+		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
+		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
 
 // keyOf returns what is known of a key, and makes it known.
@@ -153,9 +159,12 @@ func (h *home) isCrowded(others int) bool {
 	return n > causal.MaxPutDeps && len(h.carried(causal.NoLimit))+others > causal.MaxPutDeps
 }
 
-// depsOf returns what a reader of a write must find elsewhere: the writes of other origins in its past that are not
-// complete.
-func (h *home) depsOf(w *write) (deps []causal.Dep) {
+// depsOf returns what a reader of a write must know of its past: the writes of other data centers that are not
+// complete, which it must find elsewhere, and of each other home up to where it goes.
+func (h *home) depsOf(w *write) []causal.Dep { return h.joinHomes(h.foreignPastOf(w)) }
+
+// foreignPastOf returns the writes of other origins in the past of a write that are not complete.
+func (h *home) foreignPastOf(w *write) (deps []causal.Dep) {
 	if w == nil {
 		return nil
 	}
@@ -185,13 +194,35 @@ func (h *home) publish(w *write) {
 	if k.under == w {
 		k.under = nil
 	}
-	if len(k.waiting) > 0 {
+}
+
+// answerQuiet answers what waits for the key of a write that was published; not the reads, if another write is under
+// way. It is called when all that becomes visible in one step is published.
+func (h *home) answerQuiet(w *write) {
+	if k := h.keys[w.key]; k != nil && len(k.waiting) > 0 {
 		h.answerWaiting(k)
 	}
 }
 
 // isQuiet reports whether no write of a key is under way.
 func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+
+// underWay returns a key of a read for update of which a write is under way, or nil. The read waits for one key after
+// the other, and holds none, so no two reads wait for each other.
+func (h *home) underWay(r *causal.HomeRead) *homeKey {
+	if !r.ForUpdate {
+		return nil
+	}
+	if k := h.keys[r.Key]; k != nil && !k.isQuiet() {
+		return k
+	}
+	for i := range r.More {
+		if k := h.keys[r.More[i].Key]; k != nil && !k.isQuiet() {
+			return k
+		}
+	}
+	return nil
+}
 
 // done notes that a write is complete.
 func (h *home) done(w *write) {
@@ -224,6 +255,18 @@ func (h *home) show(k *homeKey, hlc causal.HLC) {
 	h.clock.Raise(hlc)
 	k.shown = hlc
 	h.mayForget(k.key, hlc)
+}
+
+// showAll notes what a reader is about to show of the keys that it names.
+func (h *home) showAll(r *causal.HomeRead) {
+	if r.Shown != 0 {
+		h.show(h.keyOf(r.Key), r.Shown)
+	}
+	for i := range r.More {
+		if shown := r.More[i].Record.Version.HLC; shown != 0 {
+			h.show(h.keyOf(r.More[i].Key), shown)
+		}
+	}
 }
 
 // forget forgets what reads find elsewhere.
@@ -315,35 +358,46 @@ func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
 }
 
 // restore notes what the log knows: the writes that are incomplete are published, and all others are to be read
-// elsewhere.
-func (h *home) restore(complete causal.HLC) {
+// elsewhere. So is all that clients were shown from there, of which the log only knows that it is not above the ceiling.
+func (h *home) restore(complete, ceiling causal.HLC) {
 	if h.cfg.Broken.Has(causal.HomeForgetsMark) {
 		return
 	}
-	h.from = max(h.from, complete)
 	h.published = max(h.published, complete)
+	h.noteForgotten(complete)
+	if !h.cfg.Broken.Has(causal.HomeForgetsCeiling) {
+		h.noteForgotten(ceiling)
+	}
 }
+
+// noteForgotten notes that what was accepted or shown up to an HLC may not be known here any more.
+func (h *home) noteForgotten(hlc causal.HLC) { h.from = max(h.from, hlc) }
 
 // handleHomeRead answers what a reader of the data center asks of the home of some keys.
 func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
 	h := &c.home
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
+		h.stats.Refused++
 		for i := range 1 + len(r.More) {
 			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
 		}
 		return
 	}
-	if r.Shown != 0 && !c.cfg.Broken.Has(causal.HomeForgetsShown) {
-		h.show(h.keyOf(r.Key), r.Shown)
+	if !c.cfg.Broken.Has(causal.HomeForgetsShown) {
+		h.showAll(&r)
 	}
 	h.forget()
-	if k := h.keys[r.Key]; r.ForUpdate && k != nil && !k.isQuiet() {
+	if k := h.underWay(&r); k != nil {
 		holder, ok := h.waits.Take(from)
 		if !ok {
-			c.Send(causal.HomeReply{ID: r.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+			h.stats.Busy++
+			for i := range 1 + len(r.More) {
+				c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: causal.ErrBusy}.Message(c.cfg.Self, from))
+			}
 			return
 		}
-		k.waiting = append(k.waiting, homeWait{read: r, from: from, holder: holder})
+		h.stats.Waited++
+		k.waiting = append(k.waiting, homeWait{read: r, from: from, holder: holder, since: now.Mono})
 		return
 	}
 	h.answer(from, &r)
@@ -352,14 +406,17 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 // admitsHomeRead returns why a read cannot be answered.
 func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.ErrCode {
 	switch {
-	case !c.home.enabled, c.Membership() != Serving:
+	case !c.home.enabled, c.Membership() != Serving, !c.home.isOfAll(r):
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
-	case r.Shown > c.sessionLimit(now):
+	case r.GreatestShown() > c.sessionLimit(now):
 		return causal.ErrClock
 	case !c.home.has(r.Seen):
 		return causal.ErrUnavailable
+	case r.GreatestShown() > c.log.durable.Ceiling && !c.cfg.Broken.Has(causal.HomeForgetsCeiling):
+		c.clock.Raise(r.GreatestShown()) // which renews the ceiling
+		return causal.ErrUnavailable     // until it is durable
 	}
 	return causal.OK
 }
@@ -373,14 +430,18 @@ func (h *home) has(seen causal.HLC) bool {
 func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 	h.answerKey(to, r.ID, r.Key, r.Shown)
 	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, 0)
+		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC)
 	}
 }
 
 func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown)}
-	if k != nil && !k.top.Version.IsZero() {
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Commits: true,
+		Executes: true}
+	if k == nil || k.top.Version.IsZero() {
+		h.stats.Elsewhere++
+	} else {
+		h.stats.Answered++
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
 			reply.Deps = h.depsOf(k.w)
@@ -392,15 +453,21 @@ func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.H
 	h.Send(reply.Message(h.cfg.Self, to))
 }
 
-// answerWaiting answers the reads that have waited for what was published of a key.
+// answerWaiting answers what waits for a key and need not wait any more, or lets it wait for another one.
 func (h *home) answerWaiting(k *homeKey) {
-	quiet := k.isQuiet()
-	k.waiting = slices.DeleteFunc(k.waiting, func(w homeWait) bool {
-		if !quiet && (w.base.IsZero() || k.top.Version.Less(w.base)) {
-			return false
+	waiting := k.waiting
+	k.waiting = waiting[:0]
+	for _, w := range waiting {
+		if k.top.Version.Less(w.base) {
+			k.waiting = append(k.waiting, w)
+			continue
+		}
+		if other := h.underWay(&w.read); other != nil {
+			other.waiting = append(other.waiting, w)
+			continue
 		}
 		h.waits.Release(w.holder, 1)
 		h.answer(w.from, &w.read)
-		return true
-	})
+	}
+	clear(waiting[len(k.waiting):])
 }

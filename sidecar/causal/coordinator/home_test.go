@@ -157,11 +157,11 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 		}, causal.OK},
 		"a newer one from elsewhere": {func(h *harness, _ causal.Version, p *causal.Put) {
 			p.If = foreign(h)
-			h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: p.If.HLC})
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: p.If.HLC})
 			p.From = p.If.HLC
 		}, causal.OK},
 		"a client was shown a newer one": {func(h *harness, _ causal.Version, _ *causal.Put) {
-			h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: foreign(h).HLC})
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: foreign(h).HLC})
 		}, causal.ErrConflict},
 		"one that an earlier life of the coordinator has lost": {func(h *harness, v causal.Version, p *causal.Put) {
 			p.If = causal.Version{HLC: v.HLC + 1, Origin: v.Origin}
@@ -194,6 +194,20 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 	}
 }
 
+// show tells the home what clients are shown, again if the ceiling has to rise first.
+func (h *harness) show(r causal.HomeRead) []causal.HomeReply {
+	h.t.Helper()
+	for range 10 {
+		got := h.ask(r)
+		if len(got) == 0 || got[0].Err != causal.ErrUnavailable {
+			return got
+		}
+		h.tick(20)
+	}
+	h.t.Fatal("the home goes on refusing it")
+	return nil
+}
+
 // forgetAll completes a write, and lets the home forget it.
 func (h *harness) forgetAll(v causal.Version) {
 	h.t.Helper()
@@ -213,7 +227,7 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 	h := newHomeHarness(t)
 	ahead := causal.HLCAt(h.now.WallMs + 9_000)
 	h.completeAllElsewhere(h.now.WallMs + 9_000)
-	if got := h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: ahead}); len(got) != 1 || got[0].From != ahead {
+	if got := h.show(causal.HomeRead{ID: 1, Key: "x", Shown: ahead}); len(got) != 1 || got[0].From != ahead {
 		t.Fatalf("it is answered with %+v", got)
 	}
 	if v := h.write(causal.Put{Seq: 1, Key: "x"}); v.HLC <= ahead {
@@ -222,9 +236,21 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 	if r := h.top("y"); r.From >= ahead {
 		t.Error("reads of other keys are to include it")
 	}
+	further := causal.HomeRead{ID: 1, Key: "u", More: []causal.Moved{{Key: "v"},
+		{Key: "w", Record: causal.Record{Version: causal.Version{HLC: ahead + 1, Origin: 2}}}}}
+	if got := h.show(further); len(got) != 3 || got[1].From >= ahead || got[2].From != ahead+1 {
+		t.Fatalf("of several keys it is answered with %+v", got)
+	}
+	if v := h.write(causal.Put{Seq: 2, Key: "w"}); v.HLC <= ahead+1 {
+		t.Errorf("the write got %s, and %d was shown", v, ahead+1)
+	}
 	far := causal.HLCAt(h.now.WallMs + 3_600_000)
 	if got := h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: far}); len(got) != 1 || got[0].Err != causal.ErrClock {
 		t.Errorf("a version that is an hour ahead is answered with %+v", got)
+	}
+	further.More[1].Record.Version.HLC = far
+	if got := h.show(further); len(got) != 3 || got[2].Err != causal.ErrClock {
+		t.Errorf("one of several that is an hour ahead is answered with %+v", got)
 	}
 }
 
@@ -309,7 +335,7 @@ func TestAPutThatFollowsAllNamesForeignWritesThatOthersDependOn(t *testing.T) {
 
 // PROTOCOL HOM-5.
 func TestAPutThatFollowsAllFollowsItAfterARestart(t *testing.T) {
-	h := newHarnessOf(t, twoShards(t))
+	h := newHarnessOf(t, twoShardsOf(t, 1))
 	h.cfg.Home = true
 	h.restart(h.now)
 	h.c.Take(nil)
@@ -368,6 +394,25 @@ func TestAfterARestartReadsElsewhereMustIncludeAllThatWasComplete(t *testing.T) 
 				t.Errorf("of what was not the home says %+v", r)
 			}
 			h.tick(5_000)
+		}
+	}
+}
+
+// PROTOCOL HOM-8.
+func TestAfterARestartReadsElsewhereMustIncludeWhatClientsWereShown(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHomeHarness(t, faultIf(broken, causal.HomeForgetsCeiling)...)
+		h.tick(5_000)
+		now := h.c.log.durable.Ceiling
+		for _, shown := range []causal.HLC{now - causal.HLCAt(1_000), now + causal.HLCAt(300)} {
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: shown})
+			if r := h.top("x"); r.From < shown {
+				t.Errorf("broken %v: after it was told the home says %+v", broken, r)
+			}
+			h.restart(h.now)
+			if r := h.top("x"); r.From < shown != broken {
+				t.Errorf("broken %v: of what was shown the home says %+v after a restart", broken, r)
+			}
 		}
 	}
 }

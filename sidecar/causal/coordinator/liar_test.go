@@ -10,10 +10,12 @@ import (
 
 // What a part with a certificate of its own may say, and cannot know.
 
-// twoShards is a data center with two shards in a ring, and one in another ring.
-func twoShards(t *testing.T) *topology.Topology {
+// twoShards is a data center with two shards in a ring and two coordinators, and one with one shard in another ring.
+func twoShards(t *testing.T) *topology.Topology { return twoShardsOf(t, 2) }
+
+func twoShardsOf(t *testing.T, coordinators int) *topology.Topology {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 2, Shards: 2},
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 2},
 		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -67,18 +68,21 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 	for _, a := range answers {
 		c.restoreAnswer(now, a, 0)
 	}
-	c.home.restore(complete)
 	for i := range replay {
 		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
 			c.log.durable, c.log.checkpointIndex = cp.State, index
 			continue
 		}
-		c.restoreWrite(now, &replay[i].Write, index, complete, generation)
+		writes := replay[i].Writes()
+		for j := range writes {
+			c.restoreWrite(now, &writes[j], index, complete, generation, j == len(writes)-1)
+		}
 	}
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
 		c.log.durable.Terms = Terms{}
 	}
+	c.home.restore(complete, c.log.durable.Ceiling)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index
@@ -91,7 +95,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 }
 
 func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64, complete causal.HLC,
-	generation uint64) {
+	generation uint64, isLast bool) {
 	c.clock.Raise(r.Record.Version.HLC)
 	if r.Salvaged != 0 {
 		if r.Record.Version.HLC > complete && r.Salvaged == generation {
@@ -99,8 +103,10 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		}
 		return
 	}
-	c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
-		r.Unanswered)
+	if isLast { // the put, or the commit, is answered with it
+		c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
+			r.Unanswered)
+	}
 	if r.Record.Version.HLC <= complete {
 		return
 	}
@@ -124,13 +130,13 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	tail.last, tail.slot, tail.foreign = r.Record.Version, w.slot, w.foreignPast
 }
 
-// logWrite returns the log record of a write that directly follows own, which are of this origin.
-func logWrite(w *write, p *causal.Put, own []causal.Dep, followsAll bool) LogRecord {
+// logWrite returns what the log holds of a write that directly follows own, which are of this origin.
+func logWrite(w *write, p *causal.Put, own []causal.Dep, followsAll bool) LoggedWrite {
 	// The record shares w.deps, which does not change any more; its capacity is cut so that no append can write into
 	// it.
-	return LogRecord{Write: LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq,
+	return LoggedWrite{Key: w.key, Record: w.rec, Sidecar: w.sidecar, Session: w.session, Seq: p.Seq,
 		Unanswered: min(p.Unanswered, p.Seq),
-		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own, FollowsAll: followsAll}}
+		Deps:       w.deps[:len(w.deps):len(w.deps)], OwnDeps: own, FollowsAll: followsAll}
 }
 
 func (l *logState) append(r LogRecord) {
@@ -148,14 +154,22 @@ func (c *Coordinator) Appends(dst []LogRecord) []LogRecord {
 
 // Appended reports that the records up to index are durable: their puts are acknowledged and propagated.
 func (c *Coordinator) Appended(now causal.Now, index uint64) {
-	for _, w := range c.writes[c.firstFrom(c.log.durableIndex+1):] {
-		if w.index > index {
-			break
-		}
+	durable := c.writes[c.firstFrom(c.log.durableIndex+1):]
+	durable = durable[:sort.Search(len(durable), func(i int) bool { return durable[i].index > index })]
+	for _, w := range durable {
 		w.durable = true
 		c.home.publish(w)
+	}
+	for _, w := range durable {
+		c.home.answerQuiet(w)
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
+		}
+		if w.committedWith {
+			if !w.released {
+				c.release(w)
+			}
+			continue // the last one is answered
 		}
 		c.answerPut(w)
 		if !w.released {
@@ -180,7 +194,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 func (c *Coordinator) answerPut(w *write) {
 	reply := causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}
 	if w.isOutcome {
-		c.home.addOutcome(&reply, w.key, w)
+		c.home.addOutcome(&reply, w)
 	}
 	c.Send(reply.Message(c.cfg.Self, w.sidecar))
 }

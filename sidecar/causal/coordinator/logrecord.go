@@ -9,10 +9,20 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, otherwise a write.
+// LogRecord is one record of a coordinator's log: a checkpoint if Checkpoint is set, the writes of a commit if Commit
+// is not empty, otherwise a write.
 type LogRecord struct {
 	Write      LoggedWrite
+	Commit     []LoggedWrite
 	Checkpoint *Checkpoint
+}
+
+// Writes returns the writes of a record that is no checkpoint.
+func (r *LogRecord) Writes() []LoggedWrite {
+	if len(r.Commit) > 0 {
+		return r.Commit
+	}
+	return []LoggedWrite{r.Write}
 }
 
 // Logged is a record that the log holds. Indices ascend, with gaps where the log holds something of its own.
@@ -90,6 +100,7 @@ const (
 	recordCheckpointOfReach // with LostUpTo, and how far the storages of shards had come
 	recordTypedWrite        // of a value that is no register: the type follows
 	recordFollowingWrite    // with FollowsAll; the type follows
+	recordCommit            // of several writes, each with FollowsAll and the type before it
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
@@ -137,6 +148,15 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		return dst
 	}
+	if len(r.Commit) > 0 {
+		dst = binary.AppendUvarint(append(dst, logFormat, recordCommit), uint64(len(r.Commit)))
+		for i := range r.Commit {
+			w := &r.Commit[i]
+			dst = append(dst, byte(boolBit(w.FollowsAll)), byte(w.Record.Value.Type))
+			dst = appendWrite(dst, w)
+		}
+		return dst
+	}
 	w := &r.Write
 	if w.FollowsAll {
 		dst = append(dst, logFormat, recordFollowingWrite, byte(w.Record.Value.Type))
@@ -145,6 +165,11 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	} else {
 		dst = append(dst, logFormat, recordWrite)
 	}
+	return appendWrite(dst, w)
+}
+
+// appendWrite appends the fields of a write, but for what the kind of the record says.
+func appendWrite(dst []byte, w *LoggedWrite) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
 	dst = appendVersion(dst, w.Record.Version)
 	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
@@ -163,12 +188,21 @@ func appendPutName(dst []byte, sidecar topology.Node, session, seq uint64) []byt
 
 // SizeHint returns a size that the encoding mostly does not exceed, in bytes.
 func (r *LogRecord) SizeHint() int {
-	const fixed, perDep, perShard = 96, 16, 32
+	const fixed, perShard = 96, 32
 	n := fixed
 	if r.Checkpoint != nil {
 		return n + perShard*(len(r.Checkpoint.Shards)+len(r.Checkpoint.Reaches))
 	}
-	return n + len(r.Write.Key) + len(r.Write.Record.Value.Data) + perDep*(len(r.Write.Deps)+len(r.Write.OwnDeps))
+	for i := range r.Commit {
+		n += fixed + r.Commit[i].size()
+	}
+	return n + r.Write.size()
+}
+
+// size is about what the key, the value and the dependencies take, in bytes.
+func (w *LoggedWrite) size() int {
+	const perDep = 16
+	return len(w.Key) + len(w.Record.Value.Data) + perDep*(len(w.Deps)+len(w.OwnDeps))
 }
 
 func boolBit(b bool) uint64 {
@@ -233,6 +267,10 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		if r.Write.Record.Value.Type = valueType; valueType == causal.Register {
 			return LogRecord{}, errLogRecord
 		}
+	case recordCommit:
+		if r.Commit = d.commit(); len(r.Commit) == 0 {
+			return LogRecord{}, errLogRecord
+		}
 	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
 		r.Checkpoint = d.checkpoint()
 		if b[1] != recordCheckpoint {
@@ -291,6 +329,19 @@ func (d *recordReader) reaches() (rs []ShardReach) {
 			Reach: causal.Reach{Incarnation: d.Uvarint(), Changes: d.Uvarint()}})
 	}
 	return rs
+}
+
+// writeMinBytes is the size of the smallest write of a commit: it bounds how long a list can be.
+const writeMinBytes = 25
+
+func (d *recordReader) commit() (ws []LoggedWrite) {
+	for range d.Count(writeMinBytes) {
+		followsAll, valueType := d.byte() != 0, causal.TypeID(d.byte())
+		w := d.write()
+		w.FollowsAll, w.Record.Value.Type = followsAll, valueType
+		ws = append(ws, w)
+	}
+	return ws
 }
 
 func (d *recordReader) write() (w LoggedWrite) {

@@ -50,6 +50,19 @@ func drawRecord(t *rapid.T) LogRecord {
 		}
 		return ds
 	}
+	if rapid.Bool().Draw(t, "commit") {
+		r := LogRecord{}
+		for range rapid.IntRange(1, 3).Draw(t, "writes") {
+			w := drawWrite(t, version, deps)
+			w.FollowsAll = rapid.Bool().Draw(t, "follows all")
+			r.Commit = append(r.Commit, w)
+		}
+		return r
+	}
+	return LogRecord{Write: drawWrite(t, version, deps)}
+}
+
+func drawWrite(t *rapid.T, version func() causal.Version, deps func() []causal.Dep) LoggedWrite {
 	w := LoggedWrite{Key: rapid.String().Draw(t, "key"),
 		Sidecar: topology.Node{Part: topology.Sidecar, DC: 3, Index: rapid.Uint64().Draw(t, "index")},
 		Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), Deps: deps(), OwnDeps: deps()}
@@ -61,7 +74,7 @@ func drawRecord(t *rapid.T) LogRecord {
 	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
 		w.Record.Value.Data = data
 	}
-	return LogRecord{Write: w}
+	return w
 }
 
 func TestALogRecordIsReadAsItWasWritten(t *testing.T) {

@@ -18,26 +18,34 @@ type pastAnswer struct {
 	mark causal.ShardMark
 }
 
-// handlePastQuery tells a middleman with an empty storage what is known of its past.
-func (c *Coordinator) handlePastQuery(from topology.Node, q causal.PastQuery) {
+// pastAnswers answers middlemen.
+type pastAnswers struct {
+	*shared
+	log   *logState
+	terms *termKeeper
+	given map[topology.Node]pastAnswer // the last one of each
+}
+
+// answer tells a middleman with an empty storage what is known of its past. isLost says that the log here has lost it.
+func (p *pastAnswers) answer(from topology.Node, q causal.PastQuery, isLost bool) {
 	if from.Part != topology.Middleman {
 		return
 	}
-	if len(c.DataLost()) > 0 { // what this log knew of the shard is lost with it
-		c.Send(causal.PastReply{ID: q.ID, HadData: true}.Message(c.cfg.Self, from))
+	if isLost {
+		p.Send(causal.PastReply{ID: q.ID, HadData: true}.Message(p.cfg.Self, from))
 		return
 	}
-	if !c.log.isEstablished() {
+	if !p.log.isEstablished() {
 		return
 	}
-	a, ok := c.pastAnswers[from]
+	a, ok := p.given[from]
 	if !ok || a.id != q.ID {
-		a = pastAnswer{q.ID, c.log.pending.mark(from)}
-		c.pastAnswers[from] = a
-		c.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.mark.Incarnation + 1})
+		a = pastAnswer{q.ID, p.log.pending.mark(from)}
+		p.given[from] = a
+		p.log.pending.note(causal.ShardMark{DC: from.DC, Index: from.Index, Incarnation: a.mark.Incarnation + 1})
 	}
-	c.Send(causal.PastReply{ID: q.ID, HadData: a.mark.HasData, Incarnation: a.mark.Incarnation,
-		Away: c.terms.awayBits()}.Message(c.cfg.Self, from))
+	p.Send(causal.PastReply{ID: q.ID, HadData: a.mark.HasData, Incarnation: a.mark.Incarnation,
+		Away: p.terms.awayBits()}.Message(p.cfg.Self, from))
 }
 
 func compareShards(m causal.ShardMark, shard topology.Node) int {

@@ -19,6 +19,7 @@ const hasLeftTerm MembershipTerm = 2
 func (c *Coordinator) beginRecoveredLog(now causal.Now, log recoveredLog) {
 	p := &c.log.pending
 	c.clock.Raise(log.above)
+	c.home.noteForgotten(log.above)
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: log.sv}}, causal.NoLimit)
 	p.LostUpTo, p.Generation, p.Term = log.above, log.generation, c.past.leaderTerm
 	if c.isLeader() {

@@ -25,7 +25,7 @@ func outcome(t *testing.T, id uint64, ms []causal.Message) causal.PutReply {
 	return causal.PutReply{}
 }
 
-// PROTOCOL HOM-20, HOM-21: operations go on from what was accepted, and are answered once the log holds the result.
+// PROTOCOL HOO-1, HOO-2: operations go on from what was accepted, and are answered once the log holds the result.
 func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
 	for name, fault := range map[string]causal.Fault{"": 0, "on published": causal.HomeExecutesOnPublished,
 		"early": causal.HomeAnswersEarly} {
@@ -48,20 +48,20 @@ func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOM-20: the home is not certain of what it has forgotten, and of what clients were shown from elsewhere.
+// PROTOCOL HOO-1: the home is not certain of what it has forgotten, and of what clients were shown from elsewhere.
 func TestTheHomeRefusesAnOperationIfSomethingNewerMayBeElsewhere(t *testing.T) {
 	h := newHomeHarness(t)
 	if got := h.refusal(plusOne(1, 2, 1, false)); got != causal.ErrConflict {
 		t.Errorf("of a key that the home does not know: %s", got)
 	}
 	v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
-	h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
+	h.show(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
 	if got := h.refusal(plusOne(2, 2, 2, false)); got != causal.ErrConflict {
 		t.Errorf("of a key of which something newer was shown: %s", got)
 	}
 }
 
-// PROTOCOL HOM-21: one that is sent again is answered as before, and is not executed again, also after a restart.
+// PROTOCOL HOO-2: one that is sent again is answered as before, and is not executed again, also after a restart.
 func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newHomeHarness(t, faultIf(broken, causal.HomeExecutesTwice)...)
@@ -90,7 +90,7 @@ func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOM-22: what follows an operation in a pipeline does not take effect without it.
+// PROTOCOL HOO-3: what follows an operation in a pipeline does not take effect without it.
 func TestAnOperationIsNotExecutedIfTheOneThatItFollowsWasNot(t *testing.T) {
 	h := newHomeHarness(t)
 	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
@@ -120,5 +120,45 @@ func TestAnOperationThatWritesNothingIsAnsweredOnceItsBaseIsPublished(t *testing
 	h.sync()
 	if got := homeReplies(h.c.Take(nil)); len(got) != 1 || got[0].ID != 2 || string(got[0].Record.Value.Data) != "5" {
 		t.Errorf("it is answered with %+v", got)
+	}
+}
+
+// PROTOCOL HOO-4: operations that follow one another all the time let others have their turn.
+func TestOperationsPauseForReadsForUpdateAndForOtherDataCenters(t *testing.T) {
+	h := newHomeHarness(t)
+	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	executed := func(id uint64) bool {
+		h.step(plusOne(id, id, 1, false).Message(app, h.cfg.Self))
+		for _, w := range h.c.writes {
+			if w.putID == id {
+				return true
+			}
+		}
+		return false
+	}
+	if !executed(2) {
+		t.Fatal("an operation is refused")
+	}
+	if got := h.ask(causal.HomeRead{ID: 7, Key: "x", ForUpdate: true}); len(got) > 0 {
+		t.Fatalf("a read for update is answered while a write is under way: %v", got)
+	}
+	if !executed(3) {
+		t.Error("an operation is refused as soon as a read for update waits")
+	}
+	h.now.Mono += int64(maxOvertaken) + 1
+	if executed(4) {
+		t.Error("an operation is executed while a read for update has waited for long")
+	}
+	h.sync()
+	if got := homeReplies(h.c.Take(nil)); len(got) != 1 || string(got[0].Record.Value.Data) != "7" {
+		t.Errorf("the read for update is answered with %+v", got)
+	}
+	if !executed(5) {
+		t.Error("an operation is refused though nothing waits")
+	}
+	h.sync()
+	h.now.Mono += int64(maxUncompared)
+	if executed(6) {
+		t.Error("operations go on from one another for longer than maxUncompared")
 	}
 }

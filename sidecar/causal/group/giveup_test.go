@@ -319,3 +319,28 @@ func TestAPrimaryThatWasPausedDropsNobody(t *testing.T) {
 		}
 	}
 }
+
+// P is the only member, and its group was given up while it was off. The clock of its process begins near zero, so a
+// time that was never set must not look like the recent past.
+func TestAPrimaryThatStartsReadsTheRegisterBeforeItServes(t *testing.T) {
+	b := newBench(t, "p")
+	p := b.members["p"]
+	c := Config{Group: p.id.Volume, Epoch: 1, Members: []ID{p.id}, Primary: p.id, Nonce: Nonce{p.id.Volume, 1, 1}}
+	b.teach(c, "p")
+	b.pass(3*time.Second, "p")
+	next := Config{Group: 99, Epoch: 2, Members: []ID{{"q", 99}}, Primary: ID{"q", 99}, Nonce: Nonce{99, 1, 1},
+		Replaced: []uint64{c.Group}}
+	for _, start := range []time.Duration{1, time.Second, time.Hour} {
+		b.now.Mono = int64(start)
+		b.restart("p", Options{})
+		for end := b.now.Mono + int64(4*p.g.opts.Lease); b.now.Mono < end; b.now.Mono += int64(50 * time.Millisecond) {
+			p.g.Tick(b.now)
+			if b.sync("p"); p.g.HoldsLease(b.now) {
+				t.Fatalf("with a clock that begins at %v, P serves", start)
+			}
+			if len(p.ops) > 0 {
+				b.answer("p", RegisterResult{Outcome: Done, Cluster: "cluster", Found: true, Config: next})
+			}
+		}
+	}
+}

@@ -165,7 +165,9 @@ func New(opts Options, image *Image, now causal.Now) *Group {
 		durable: image.index, stateIndex: image.stateIndex, baseIndex: image.baseIndex, damaged: opts.Damaged,
 		heardAt:  now.Mono,
 		tickedAt: now.Mono, startedAt: now.Mono, stalledSince: now.Mono, foundation: opts.Foundation,
-		applied: opts.Applied}
+		applied: opts.Applied,
+		// it was not read yet: the clock of a process begins near zero
+		register: register{readAt: now.Mono - int64(opts.ReadEvery) - 1}}
 	if opts.Broken.Has(causal.DamagedMemberVotes) {
 		g.damaged = false
 	}

@@ -122,6 +122,9 @@ func (g *groupMember) SetTopology(now causal.Now, t *topology.Topology) {
 	g.settle(now)
 }
 
+// Topology returns the topology in use.
+func (g *groupMember) Topology() *topology.Topology { return g.topo }
+
 // HandOver makes another member the primary before this one stops, if there is one that has everything. Status tells
 // when that is done.
 func (g *groupMember) HandOver(now causal.Now) {

@@ -206,6 +206,10 @@ func (s *Storage) LinkUp(now causal.Now, n topology.Node) {
 // NoteFullDisk says that the disk of the log has no room for the entries on their way, which are tried again.
 func (s *Storage) NoteFullDisk() { s.group.NoteFullDisk() }
 
+// SetDiskFull says whether the log on the disk has no room. Changes then wait, and nothing is refused: those who have
+// sent them bound them.
+func (s *Storage) SetDiskFull(bool) {}
+
 // Appended says that the entries up to an index are durable on the disk.
 func (s *Storage) Appended(now causal.Now, index uint64) {
 	s.now = now

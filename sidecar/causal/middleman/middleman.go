@@ -27,6 +27,7 @@ type Middleman struct {
 	oldVersions oldVersions
 	tombstones  tombstones
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
+	scanPlaces  causal.ScanPlaces
 
 	// Machines of their own, which the middleman hosts.
 	deps      dependencies
@@ -73,6 +74,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
 		tombstones: tombstones{horizon: cfg.Horizon},
+		scanPlaces: causal.ScanPlaces{Start: cfg.Incarnation * causal.ScanPlaceSpread},
 	}
 	m.host(now)
 	if !cfg.Fresh && !cfg.Broken.Has(causal.RestartForgetsCaches) {

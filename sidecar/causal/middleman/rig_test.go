@@ -151,6 +151,11 @@ func (r *rig) carryOut(op StorageOp) {
 			r.fences = r.fences.With(op.Origin, op.Generation)
 		case StorageScan:
 			result.Keys = slices.Sorted(maps.Keys(r.records))
+			result.Keys = slices.DeleteFunc(result.Keys, func(key string) bool { return key <= op.Key })
+			if op.Limit > 0 && len(result.Keys) > op.Limit {
+				result.Keys = result.Keys[:op.Limit]
+				result.Next = result.Keys[op.Limit-1]
+			}
 		}
 		if op.Kind != StorageRead && op.Kind != StorageScan {
 			r.writes = append(r.writes, op)

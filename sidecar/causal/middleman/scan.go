@@ -55,9 +55,15 @@ func (m *Middleman) count(from topology.Node, c causal.Count) {
 
 func (m *Middleman) scan(from topology.Node, s causal.Scan) {
 	reply := causal.ScanReply{ID: s.ID, Map: m.slotMap()}
+	known := true
+	if s.Place != 0 {
+		s.After, known = m.scanPlaces.Find(s.Place)
+	}
 	switch {
 	case s.Map != m.slotMap():
 		reply.Err = causal.ErrMoved
+	case !known:
+		reply.Err = causal.ErrNotFound
 	case m.cfg.DataLost && !m.cfg.Broken.Has(causal.ServeLostData) && !m.gives(from, s.Wanted):
 		reply.Err, reply.Lacks = causal.ErrDataLost, m.cfg.Missing
 	case !m.IsChecked(), s.Seen != 0 && m.mayLackWritesUpTo(s.Seen):
@@ -107,6 +113,8 @@ func (m *Middleman) finishScan(t *task, r StorageResult) {
 		reply.Keys, reply.Err = nil, causal.ErrNotFound
 	case r.Failed:
 		reply.Keys, reply.Err = nil, causal.ErrStorage
+	case r.Next != "" && t.read.from.Part == topology.Sidecar:
+		reply.Place = m.scanPlaces.Add(r.Next)
 	}
 	for _, key := range r.Keys {
 		if m.owns(topology.SlotOf(key)) {

@@ -110,3 +110,25 @@ func TestAScanNamesNoKeyOfAnotherShard(t *testing.T) {
 		t.Errorf("named %q", reply.Keys)
 	}
 }
+
+// A scan continues by a number too, at whatever sidecar; a shard that has started again does not know it.
+func TestAScanContinuesAtANumberedPlace(t *testing.T) {
+	r := newRig(t)
+	var keys []string
+	for i := range 4 {
+		keys = append(keys, r.key(self, i))
+		r.put(keys[i], record(version(causal.HLC(5+i))))
+	}
+	first, ok := r.scan(causal.Scan{Limit: 2})
+	if !ok || first.Next == "" || first.Place == 0 {
+		t.Fatalf("first page: %+v", first)
+	}
+	byKey, _ := r.scan(causal.Scan{Limit: 2, After: first.Next})
+	byPlace, ok := r.scan(causal.Scan{Limit: 2, Place: first.Place})
+	if !ok || byPlace.Err != causal.OK || !slices.Equal(byPlace.Keys, byKey.Keys) || len(byKey.Keys) == 0 {
+		t.Errorf("by its number %+v, by its key %+v", byPlace, byKey)
+	}
+	if unknown, ok := r.scan(causal.Scan{Limit: 2, Place: first.Place + 9}); !ok || unknown.Err != causal.ErrNotFound {
+		t.Errorf("a number that it does not know: %+v", unknown)
+	}
+}

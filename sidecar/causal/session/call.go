@@ -35,6 +35,10 @@ type call struct {
 	near      bool             // a near copy is the reply
 	home      *homeRead        // of a level that asks the home
 
+	// Of gets of a homeWindow, and the MGET that reads several of them.
+	window  *homeWindow
+	expired bool // time has run out
+
 	// Of gets in a pipeline.
 	pipeline *getPipeline
 	started  bool
@@ -110,7 +114,8 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 	}
 	ss.opCount++
 	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
-	if op.Kind != OpPut && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpGet && op.Kind != OpMGet) {
+	if op.Kind != OpPut && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpGet && op.Kind != OpMGet &&
+		op.Kind != OpScan) {
 		s.leaveHome(now, ss)
 	}
 	return c
@@ -163,6 +168,10 @@ func (s *Sidecar) finish(c *call, r Result) {
 	}
 	if c.count != nil {
 		s.dropRequests(c.count.requests)
+	}
+	if c.window != nil {
+		s.finishWindow(c, &r)
+		return
 	}
 	r.ID, r.Outcome.Bound = c.op.ID, c.bound
 	s.results = append(s.results, r)

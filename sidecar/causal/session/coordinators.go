@@ -27,13 +27,14 @@ type coordinatorStates struct {
 	serving      map[topology.Node]causal.Leadership
 	down         map[topology.Node]bool // its link is down
 	allowances   map[topology.Node]*copyAllowance
-	inUse        uint64 // a bit for each coordinator of the own data center that is in use; 0: not known yet
+	executes     map[topology.Node]bool // it is known to execute operations
+	inUse        uint64                 // a bit for each coordinator of the own data center that is in use; 0: not known yet
 }
 
 func newCoordinatorStates() coordinatorStates {
 	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
-		allowances: map[topology.Node]*copyAllowance{}}
+		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
@@ -42,6 +43,7 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
+	maps.DeleteFunc(cs.executes, func(n topology.Node, _ bool) bool { return removed(n) })
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
@@ -77,10 +79,12 @@ func (cs *coordinatorStates) usable(now causal.Now, n topology.Node, ownDC topol
 // chooseCoordinator returns the coordinator for a session's puts: one of the own data center, or while none of these is
 // usable, of the nearest data center that has one. Those that owe an answer come last. Sessions are spread over the
 // coordinators of a data center. It returns false if no coordinator at all is usable, with the one that comes first.
-func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node, bool) {
+//
+// Where the key has a home, that takes the put.
+func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session, slot topology.Slot) (topology.Node, bool) {
 	t, self := s.cfg.Topology, s.cfg.Self.DC
-	if s.levelOf(causal.DefaultLevel).asksHome() || ss.local != 0 {
-		home := s.homeOf()
+	if s.putsAtHome(ss) {
+		home := s.homeOf(slot)
 		return home, s.coordinators.usable(now, home, self)
 	}
 	spread := s.cfg.Self.Index + ss.id // every pod counts its sessions from 1
@@ -107,6 +111,11 @@ func (s *Sidecar) chooseCoordinator(now causal.Now, ss *session) (topology.Node,
 	return best, found
 }
 
+// putsAtHome reports whether the puts of a session go to the homes of their keys.
+func (s *Sidecar) putsAtHome(ss *session) bool {
+	return s.levelOf(causal.DefaultLevel).asksHome() || len(ss.local.upTo) > 0 && !s.hasSeveralHomes()
+}
+
 // LinkUp says that a node can be reached, and under which leadership it serves; zero if it has none. What is in flight
 // to it is sent again: the requests, or their answers, may be lost.
 func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Leadership) {
@@ -114,6 +123,10 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		s.coordinators.serving[node] = serving
 		delete(s.coordinators.down, node)
 		s.coordinators.heardOf(node)
+		if node.DC == s.cfg.Self.DC {
+			s.homeCommits = false // it may be another version
+		}
+		delete(s.coordinators.executes, node)
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
 	}
@@ -163,7 +176,11 @@ func (s *Sidecar) LinkEnded(now causal.Now, node topology.Node) {
 // Unsent says that a put was dropped before it was sent, because there is no link to its coordinator or the link's
 // queue is full. If it was not sent before, no coordinator has accepted it, and it goes to another one.
 func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
-	r, ok := s.requests.byID[put.Put().ID]
+	id := put.Put().ID
+	if put.Kind == causal.KindHomeCommit {
+		id = put.HomeCommit().ID
+	}
+	r, ok := s.requests.byID[id]
 	switch {
 	case !ok || r.call.finished:
 		return
@@ -171,7 +188,7 @@ func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 		s.coordinators.allowance(put.To).spend(now, s.answerWait(put.To))
 		return
 	}
-	s.requests.drop(put.Put().ID)
+	s.requests.drop(id)
 	if r.call.put.resent {
 		s.awaitCoordinator(now, r.call)
 		return

@@ -42,7 +42,7 @@ func (s *Sidecar) readsFromMemory(c *call) bool {
 		return false
 	}
 	own := w.record()
-	return keystate.Hides(&own, max(c.session.seen, c.session.local))
+	return keystate.Hides(&own, max(c.session.seen, c.session.local.newest()))
 }
 
 func (s *Sidecar) countGet(c *call) {
@@ -59,7 +59,7 @@ func (s *Sidecar) locate(now causal.Now, c *call) {
 	ss := c.session
 	if w := ss.own.newest[c.op.Key]; w != nil {
 		own := w.record()
-		newest := keystate.Hides(&own, max(ss.seen, ss.local)) || s.cfg.Broken.Has(causal.OwnUnchecked)
+		newest := keystate.Hides(&own, max(ss.seen, ss.local.newest())) || s.cfg.Broken.Has(causal.OwnUnchecked)
 		if newest && (!w.complete || c.level.overlays(s, now)) {
 			s.serveOwnWrite(now, c, w)
 			return
@@ -281,7 +281,7 @@ func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
 		if ss.past.hasRead(c.op.Key, &r.Record) {
 			found.status = causal.Stable // it was complete when the session read it before
 		} else if n := c.level.restrictions(s, ss, found); n > 0 &&
-			len(ss.restrictions.list)+n > s.cfg.MaxRestrictions {
+			ss.inPast()+n > s.cfg.MaxRestrictions {
 			s.retryFound(now, c) // until a restriction is lifted
 			return
 		}

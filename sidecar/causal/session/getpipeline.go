@@ -30,6 +30,10 @@ func (s *Sidecar) DoGets(now causal.Now, ops []Op) {
 	if len(ops) == 0 {
 		return
 	}
+	if len(ops) > 1 && s.levelOf(ops[0].Level).asksHome() && !s.cfg.Broken.Has(causal.LocalGetsApart) {
+		s.startWindow(now, ops)
+		return
+	}
 	p := &getPipeline{calls: make([]*call, 0, len(ops)), window: len(ops)}
 	for i := range ops {
 		ss := s.sessions[ops[i].Session]
@@ -87,7 +91,7 @@ func (s *Sidecar) startInWindow(now causal.Now, p *getPipeline) {
 	for i := 0; i < min(p.window, len(p.calls)); {
 		c := p.calls[i]
 		if !c.started {
-			if i > 0 && (c.level.asksHome() || c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 &&
+			if i > 0 && (c.session.own.newest[c.op.Key] != nil || s.cfg.MaxInFlight > 0 &&
 				len(s.requests.byID) >= s.cfg.MaxInFlight) {
 				return
 			}
@@ -111,7 +115,8 @@ func (s *Sidecar) leavePipeline(c *call, answer *causal.Record) {
 	p.calls = slices.DeleteFunc(p.calls, func(x *call) bool { return x == c })
 	again := false
 	for _, x := range p.calls {
-		if x.started && !s.covers(&x.covers, answer) && !s.cfg.Broken.Has(causal.PipelineUnchecked) {
+		if x.started && !s.covers(&x.covers, answer) && !s.cfg.Broken.Has(causal.PipelineUnchecked) &&
+			!s.cfg.Broken.Has(causal.LocalGetsApart) {
 			s.requests.drop(x.requestID)
 			x.skipCache, x.tried, x.replied, x.own, x.refusedAhead = false, 0, false, nil, false
 			s.ReleaseAhead(x.ahead)
@@ -132,7 +137,7 @@ func (s *Sidecar) leavePipeline(c *call, answer *causal.Record) {
 	}
 }
 
-// advancePipelines advances the pipelines of which gets were answered.
+// advancePipelines advances the pipelines, and windows, of which gets were answered.
 func (s *Sidecar) advancePipelines(now causal.Now) {
 	for len(s.leftPipelines) > 0 {
 		n := len(s.leftPipelines) - 1
@@ -142,6 +147,7 @@ func (s *Sidecar) advancePipelines(now causal.Now) {
 		p.left = false
 		s.advance(now, p)
 	}
+	s.advanceWindows(now)
 }
 
 // holdAhead counts a value that a get of a pipeline has read. It returns false if all of them would exceed their bound.

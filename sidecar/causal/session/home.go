@@ -36,17 +36,10 @@ type homeRead struct {
 	must  causal.HLC       // and must include this
 }
 
-// homeOf returns the home of the keys of the data center.
-func (s *Sidecar) homeOf() topology.Node {
-	return topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator}
-}
-
-func (s *Sidecar) homeOrigin() topology.Origin { return s.cfg.Topology.OriginOf(s.homeOf()) }
-
 // startAtHome starts a get at the home, and elsewhere.
 func (s *Sidecar) startAtHome(now causal.Now, c *call) {
 	c.home = &homeRead{retryAt: causal.Never}
-	if w := c.session.own.newest[c.op.Key]; w != nil && w.version.Origin != s.homeOrigin() {
+	if w := c.session.own.newest[c.op.Key]; w != nil && !s.isOfHome(causal.Dep{Version: w.version, Slot: c.slot}) {
 		c.own = w // a coordinator of another data center has it: the home does not, and a ring may not
 	}
 	s.askHome(now, c)
@@ -60,8 +53,9 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 	h.answered = false
 	h.request = s.requests.add(c, homeKeyRequest)
 	h.retryAt = now.Mono + int64(homeRetry)
-	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: c.session.local, Shown: h.shown,
-		ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, s.homeOf()))
+	home := s.homeOf(c.slot)
+	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)),
+		Shown: h.shown, ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, home))
 }
 
 // handleHomeReply takes what the home says of the key of a get.
@@ -86,6 +80,13 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	h.reply, h.answered, h.retryAt = r, true, causal.Never
 	h.must = max(h.must, r.From)
 	s.decideAtHome(now, c)
+}
+
+// noteHome notes what the home knows to do.
+func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
+	if r.Err == causal.OK {
+		s.homeCommits, s.coordinators.executes[home] = r.Commits, r.Executes
+	}
 }
 
 // takeFound takes what a get has found elsewhere.
@@ -123,6 +124,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	}
 	switch v := found.Record.Version; {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
+		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
 	case found.Status == causal.Stable && v.Written() && v.HLC > h.reply.From &&
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
@@ -137,6 +139,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 func (s *Sidecar) lookAgain(now causal.Now, c *call) {
 	c.home.found = nil
 	s.stats.Rereads++
+	s.stats.HomeRereads++
 	s.sendGet(now, c)
 }
 
@@ -151,6 +154,7 @@ func (s *Sidecar) lookAgainLater(now causal.Now, c *call) {
 func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 	h := c.home
 	if !s.takeOver(now, c.session, &h.reply) {
+		s.stats.HomeApart++
 		s.lookAgainLater(now, c) // until a ring has all, or a restriction is lifted
 		return
 	}
@@ -169,14 +173,16 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 // nothing, if no ring had all that the session has seen.
 func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) bool {
 	v := r.Record.Version
+	if s.hasSeveralHomes() && ss.inPast() >= s.cfg.MaxRestrictions {
+		return false
+	}
 	if !s.cfg.Broken.Has(causal.LocalUnbound) && !ss.own.contains(v) && !s.bindTo(now, ss, r.Deps) {
 		return false
 	}
 	if r.Complete || s.stability.Complete(v) {
 		ss.localDone = max(ss.localDone, v.HLC)
 	} else {
-		ss.local = max(ss.local, v.HLC)
-		s.activate(ss)
+		s.takeOverIncomplete(ss, v, r)
 	}
 	ss.floor = max(ss.floor, v.HLC, r.Past)
 	ss.seen = max(ss.seen, r.Past)
@@ -184,21 +190,37 @@ func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) boo
 	return true
 }
 
-// bindTo binds a session to the rings that have some writes. It returns false, and does nothing, if there are none, or
-// they are too many.
+// takeOverIncomplete adds an incomplete write that was read at its home. Of the writes of other homes that it follows,
+// the session need only know how far they go: its puts name the write, and rings that have it have those too.
+func (s *Sidecar) takeOverIncomplete(ss *session, v causal.Version, r *causal.HomeReply) {
+	ss.local.add(v)
+	for _, d := range r.Deps {
+		if s.isOfHome(d) && !s.stability.Complete(d.Version) {
+			ss.local.add(d.Version)
+		}
+	}
+	if s.hasSeveralHomes() && !ss.own.contains(v) {
+		ss.opCount++ // an unanswered put was sent before this read, and does not name it
+		ss.local.name(causal.Dep{Version: v, Slot: topology.SlotOf(r.Key)}, ss.opCount)
+	}
+	s.activate(ss)
+}
+
+// bindTo binds a session to the rings that have some writes of other data centers. It returns false, and does nothing,
+// if there are none, or they are too many.
 func (s *Sidecar) bindTo(now causal.Now, ss *session, deps []causal.Dep) bool {
 	allowed, added := s.allowedRings(ss), 0
 	for _, d := range deps {
-		if s.binds(ss, d.Version) {
+		if !s.isOfHome(d) && s.binds(ss, d.Version) {
 			allowed &= s.stability.RingsWith(d.Version)
 			added++
 		}
 	}
-	if added > 0 && (allowed == 0 || len(ss.restrictions.list)+added > s.cfg.MaxRestrictions) {
+	if added > 0 && (allowed == 0 || ss.inPast()+added > s.cfg.MaxRestrictions) {
 		return false
 	}
 	for _, d := range deps {
-		if s.binds(ss, d.Version) {
+		if !s.isOfHome(d) && s.binds(ss, d.Version) {
 			s.restrict(now, ss, d.Version, d.Slot, s.stability.RingsWith(d.Version))
 		}
 	}
@@ -211,12 +233,10 @@ func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
 	ss.seen = max(ss.seen, ss.localDone)
 	ss.past.raise(ss.localDone)
 	ss.localDone = 0
-	if ss.local == 0 {
-		return
-	}
-	v := causal.Version{HLC: ss.local, Origin: s.homeOrigin()}
-	if !s.stability.Complete(v) {
-		s.restrictToPrefix(now, ss, v)
+	for _, v := range ss.local.upTo {
+		if !s.stability.Complete(v) {
+			s.restrictToPrefix(now, ss, v)
+		}
 	}
 }
 
@@ -239,13 +259,10 @@ func (s *Sidecar) tickHome(now causal.Now, c *call) {
 
 // askHomeAgain sends what was asked of the home again: it has started again, or another member serves.
 func (s *Sidecar) askHomeAgain(now causal.Now, home topology.Node) {
-	if home != s.homeOf() {
-		return
-	}
 	for _, c := range s.calls {
 		switch {
-		case c.finished:
-		case c.home != nil && c.home.retryAt != causal.Never:
+		case c.finished, home.DC != s.cfg.Self.DC:
+		case c.home != nil && c.home.retryAt != causal.Never && home == s.homeOf(c.slot):
 			s.askHome(now, c)
 		case c.mget != nil && c.mget.atHome.pending > 0:
 			s.askHomeOfKeys(now, c)

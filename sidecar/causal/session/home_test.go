@@ -1,14 +1,26 @@
 package session
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// localReads makes all sessions ask the home; its origin is the one of ownVersion.
+// localReads makes all sessions ask the homes; the origin of the first is the one of ownVersion.
 func localReads(c *Config) { snapshotReads(c); c.Level = causal.Local }
+
+// oneHome makes the first coordinator the home of all keys.
+func oneHome(c *Config) {
+	dcs := slices.Clone(c.Topology.DCs)
+	dcs[0].Coordinators = 1
+	topo, err := topology.New(1, dcs, c.Topology.Rings, c.Topology.RTT)
+	if err != nil {
+		panic(err)
+	}
+	c.Topology = topo
+}
 
 // asked returns what was asked of the home and what of others since the last call.
 func (r *rig) asked() (home, elsewhere *causal.Message) {
@@ -29,9 +41,9 @@ func (r *rig) replyHome(request *causal.Message, reply causal.HomeReply) {
 	r.step(reply.Message(request.To, request.From))
 }
 
-// newLocalRig returns a rig at which all is complete up to 1000.
+// newLocalRig returns a rig with one home, at which all is complete up to 1000.
 func newLocalRig(t *testing.T) *rig {
-	r := newRig(t, localReads)
+	r := newRig(t, localReads, oneHome)
 	r.completeUpTo(at(1000))
 	r.sent(causal.KindNone)
 	return r
@@ -193,7 +205,7 @@ func TestATokenOfASessionThatHasReadAtTheHome(t *testing.T) {
 		t.Errorf("a put after it says that %d was read at the home", p.Local)
 	}
 
-	abroad := newRig(t, localReads, func(c *Config) { c.Self.DC = 1 })
+	abroad := newRig(t, localReads, oneHome, func(c *Config) { c.Self.DC = 1 })
 	abroad.completeUpTo(at(1000))
 	id := abroad.start(Op{Kind: OpResume, Token: token})
 	abroad.depStatus(homeVersion(1500), middle, true)
@@ -207,7 +219,7 @@ func TestATokenOfASessionThatHasReadAtTheHome(t *testing.T) {
 
 // A put of another level may go to another data center, while the home is away.
 func TestAnOwnWriteThatTheHomeDoesNotKnowIsReadAtLevelLocal(t *testing.T) {
-	r := newRig(t, snapshotReads)
+	r := newRig(t, snapshotReads, oneHome)
 	r.completeUpTo(at(1000))
 	own := causal.Version{HLC: at(1500), Origin: version(1).Origin}
 	r.write("x", "mine", own)

@@ -6,11 +6,13 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// homeKeys is what an MGET asks of the home of its keys. First it asks for all of them, in one request, so that what
-// they are is so at one time. Then the keys are read elsewhere, with all that these follow. At last the home hears of
-// what is shown from elsewhere.
+// homeKeys is what an MGET asks of the homes of its keys. First it asks for all of them, each home in one request, so
+// that what its keys are is so at one time. Several homes are asked until all have twice said the same: between the two
+// answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the
+// home hears of what is shown from elsewhere.
 type homeKeys struct {
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
+	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
 	pending  int   // requests without a reply
 	retryAt  int64 // monotonic: when the MGET starts again; 0: never
@@ -31,23 +33,80 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	s.forgetReplies(m)
 	m.ring, m.phase, m.rounds, m.failed = topology.NoRing, mgetCollects, 0, false
 	n := len(c.op.Keys)
-	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n), pending: n,
-		retryAt: now.Mono + int64(homeRetry)}
+	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n)}
 	c.retryAt = causal.Never
-	read := causal.HomeRead{Key: c.op.Keys[0], Seen: c.session.local}
-	for i, key := range c.op.Keys {
-		m.atHome.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		if i > 0 {
-			read.More = append(read.More, causal.Moved{Key: key})
+	s.askHomes(now, c)
+}
+
+// askHomes asks each home for those of the keys of an MGET that are its own.
+func (s *Sidecar) askHomes(now causal.Now, c *call) {
+	h := &c.mget.atHome
+	h.pending, h.retryAt = len(c.op.Keys), now.Mono+int64(homeRetry)
+	s.dropRequests(h.requests)
+	for home := range s.homesOf(c.op.Keys) {
+		read := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)), ForUpdate: c.op.ForUpdate}
+		for i, key := range c.op.Keys {
+			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(key)) != home {
+				continue
+			}
+			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+			if read.ID == 0 {
+				read.ID, read.Key = h.requests[i], key
+			} else {
+				read.More = append(read.More, causal.Moved{Key: key})
+			}
+		}
+		request := read.Message(s.cfg.Self, home)
+		if len(read.More) >= causal.MaxHomeKeys || !request.FitsMessage() { // two would not say what was so at one time
+			s.fail(c, causal.ErrTooLarge)
+			return
+		}
+		s.Send(request)
+	}
+}
+
+// homesOf calls yield for each home of some keys.
+func (s *Sidecar) homesOf(keys []string) func(yield func(topology.Node) bool) {
+	return func(yield func(topology.Node) bool) {
+		if !s.hasSeveralHomes() {
+			yield(s.homeOf(0))
+			return
+		}
+		asked := uint64(0)
+		for _, key := range keys {
+			home := s.homeOf(topology.SlotOf(key))
+			if asked&(1<<home.Index) != 0 {
+				continue
+			}
+			asked |= 1 << home.Index
+			if !yield(home) {
+				return
+			}
 		}
 	}
-	read.ID = m.atHome.requests[0]
-	request := read.Message(s.cfg.Self, s.homeOf())
-	if n > causal.MaxHomeKeys || !request.FitsMessage() { // two requests would not say what was so at one time
-		s.fail(c, causal.ErrTooLarge)
-		return
+}
+
+// saidBefore reports whether what the homes of the keys say was so at one time: there is one home, or all have said the
+// same before.
+func (s *Sidecar) saidBefore(c *call) bool {
+	h := &c.mget.atHome
+	homes := 0
+	for range s.homesOf(c.op.Keys) {
+		homes++
 	}
-	s.Send(request)
+	if homes == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
+		return true
+	}
+	same := h.before != nil
+	if h.before == nil {
+		h.before = make([]causal.Version, len(h.replies))
+	}
+	for i := range h.replies {
+		v := h.replies[i].Record.Version
+		same = same && h.before[i] == v
+		h.before[i] = v
+	}
+	return same
 }
 
 // handleKeyAtHome takes what the home says of a key of an MGET.
@@ -56,7 +115,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	h.requests[i] = 0
 	h.pending--
 	switch {
-	case r.Err == causal.ErrTooLarge:
+	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy:
 		s.fail(c, r.Err)
 		return
 	case r.Err != causal.OK, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
@@ -64,6 +123,13 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
+	case h.showing && r.From < c.mget.toldOf(i): // a home of before has not read the field
+		h.pending++
+		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+		home := s.homeOf(topology.SlotOf(c.op.Keys[i]))
+		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i],
+			Seen:  c.session.local.at(s.cfg.Topology.OriginOf(home)),
+			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, home))
 	case h.showing:
 		h.failed = h.failed || h.replies[i].Record.Version.Less(r.Record.Version)
 	default:
@@ -79,12 +145,18 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case h.showing:
 		h.told = true
 		s.deliver(now, c)
+	case !s.saidBefore(c):
+		s.askHomes(now, c)
 	case !s.takeOverKeys(now, c):
+		s.stats.HomeApart++
 		h.retryAt = now.Mono + int64(homeBusy) // until a ring has all, or a restriction is lifted
 	default:
 		snapshot{}.startMGet(s, now, c)
 	}
 }
+
+// toldOf returns what the home was told to be shown of a key.
+func (m *mget) toldOf(i int) causal.HLC { return m.replies[i].record.Version.HLC }
 
 // takeOverKeys adds what the home has of the keys to the past of the session, so that what is read elsewhere includes
 // all that it follows, and all that the home has forgotten.
@@ -101,24 +173,38 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// tellShown tells the home what an MGET is about to show from elsewhere, and reports whether there is nothing to tell.
+// tellShown tells each home what an MGET is about to show of its keys from elsewhere, in one request, and reports
+// whether there is nothing to tell.
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome
 	if h.told || s.cfg.Broken.Has(causal.LocalUnregistered) {
 		return true
 	}
-	for i := range m.replies {
-		found, r := &m.replies[i], &h.replies[i]
-		if v := found.record.Version; s.shownStatus(m, found) != causal.Stable || !v.Written() || v.HLC <= r.From ||
-			!keystate.Newer(&found.record, &r.Record) {
+	for home := range s.homesOf(c.op.Keys) {
+		tell := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}
+		for i := range m.replies {
+			if !s.isNews(m, i) || s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {
+				continue
+			}
+			h.pending++
+			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+			if shown := m.replies[i].record.Version; tell.ID == 0 {
+				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown.HLC
+			} else {
+				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
+			}
+		}
+		if tell.ID == 0 {
 			continue
 		}
 		h.showing = true
-		h.pending++
-		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-		s.Send(causal.HomeRead{ID: h.requests[i], Key: c.op.Keys[i], Seen: c.session.local,
-			Shown: found.record.Version.HLC}.Message(s.cfg.Self, s.homeOf()))
+		request := tell.Message(s.cfg.Self, home)
+		if !request.FitsMessage() {
+			s.fail(c, causal.ErrTooLarge)
+			return false
+		}
+		s.Send(request)
 	}
 	if h.showing {
 		h.retryAt, c.retryAt = now.Mono+int64(homeRetry), causal.Never
@@ -126,17 +212,45 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	return !h.showing
 }
 
-// takeFromHome makes the value of a key the one that the home has, unless what was found elsewhere is newer.
-func (s *Sidecar) takeFromHome(m *mget, i int, to *Result) bool {
-	r := &m.atHome.replies[i]
-	if !r.Record.Version.Written() || keystate.Newer(&m.replies[i].record, &r.Record) {
-		return false
+// isNews reports whether an MGET is about to show a complete version of a key that its home may not know.
+func (s *Sidecar) isNews(m *mget, i int) bool {
+	found, r := &m.replies[i], &m.atHome.replies[i]
+	v := found.record.Version
+	return s.shownStatus(m, found) == causal.Stable && v.Written() && v.HLC > r.From &&
+		keystate.Newer(&found.record, &r.Record)
+}
+
+// takesFromHome reports whether the value of a key is the one that the home has: what was found elsewhere is not newer,
+// nor is an own write that another coordinator has.
+func (m *mget) takesFromHome(i int) bool {
+	r := &m.atHome.replies[i].Record
+	return r.Version.Written() && !keystate.Newer(&m.replies[i].record, r) &&
+		(m.own[i] == nil || m.own[i].version.Less(r.Version))
+}
+
+// awaitsComplete makes an MGET for update start again after a moment if it would show a write of another data center
+// that is in-flight: another session, which has not seen it, may write the key meanwhile.
+func (s *Sidecar) awaitsComplete(now causal.Now, c *call) bool {
+	m := c.mget
+	for i := range m.replies {
+		found, r := &m.replies[i].record, &m.atHome.replies[i].Record
+		if found.Version.Written() && s.shownStatus(m, &m.replies[i]) != causal.Stable &&
+			(!r.Version.Written() || keystate.Newer(found, r)) {
+			m.atHome.retryAt, c.retryAt = now.Mono+int64(homeBusy), causal.Never
+			return true
+		}
 	}
-	s.stats.HomeReads++
-	to.Records[i] = r.Record
-	if !r.Complete {
-		to.Outcome.Status = causal.InFlight
+	return false
+}
+
+// fromOf returns up to where everything of a key was included in what an MGET has found.
+func (m *mget) fromOf(i int) causal.HLC {
+	from := m.completeCut
+	if m.ring == topology.NoRing {
+		from = min(m.cut, m.covers.At, m.covers.Complete)
 	}
-	to.Outcome.Source = max(to.Outcome.Source, SourceHome)
-	return true
+	if v := m.replies[i].record.Version; v.Written() {
+		from = max(from, v.HLC) // what is older is not shown any more
+	}
+	return max(from, m.atHome.replies[i].From)
 }

@@ -44,7 +44,7 @@ type level interface {
 	observe(s *Sidecar, now causal.Now, ss *session, f foundValue) bool
 
 	// carries returns what a put carries: the HLC that its version is above, and what it depends on.
-	carries(ss *session) (floor causal.HLC, deps []causal.Dep)
+	carries(s *Sidecar, ss *session) (floor causal.HLC, deps []causal.Dep)
 	// acknowledge takes that a put was accepted, with a version.
 	acknowledge(s *Sidecar, c *call, v causal.Version)
 }

@@ -85,8 +85,8 @@ func (latest) observe(s *Sidecar, now causal.Now, ss *session, f foundValue) boo
 	return true
 }
 
-func (latest) carries(ss *session) (floor causal.HLC, deps []causal.Dep) {
-	return ss.floor, ss.dependencies()
+func (latest) carries(s *Sidecar, ss *session) (floor causal.HLC, deps []causal.Dep) {
+	return ss.floor, s.dependencies(ss)
 }
 
 func (latest) acknowledge(s *Sidecar, c *call, v causal.Version) { s.addOwnWrite(c, v) }

@@ -28,7 +28,11 @@ func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near caus
 }
 
 func (l local) startMGet(s *Sidecar, now causal.Now, c *call) {
-	clear(c.mget.own) // what the session has written is read at the home
+	for i, w := range c.mget.own {
+		if w != nil && w.version.Origin == s.cfg.Topology.OriginOf(s.homeOf(c.mget.slots[i])) {
+			c.mget.own[i] = nil // it is read at the home
+		}
+	}
 	s.askHomeOfKeys(now, c)
 }
 

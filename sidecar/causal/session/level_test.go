@@ -127,11 +127,11 @@ func (readsAnything) get(*Sidecar, causal.Now, *call) (causal.Get, causal.HLC) {
 func (readsAnything) covers(*Sidecar, causal.Now) causal.Cut {
 	return causal.Cut{At: causal.NoLimit, Complete: causal.NoLimit}
 }
-func (readsAnything) restrictions(*Sidecar, *session, foundValue) int         { return 0 }
-func (readsAnything) observe(*Sidecar, causal.Now, *session, foundValue) bool { return true }
-func (readsAnything) carries(*session) (floor causal.HLC, deps []causal.Dep)  { return 0, nil }
-func (readsAnything) acknowledge(*Sidecar, *call, causal.Version)             {}
-func (readsAnything) finishRound(s *Sidecar, now causal.Now, c *call)         { s.deliver(now, c) }
+func (readsAnything) restrictions(*Sidecar, *session, foundValue) int                  { return 0 }
+func (readsAnything) observe(*Sidecar, causal.Now, *session, foundValue) bool          { return true }
+func (readsAnything) carries(*Sidecar, *session) (floor causal.HLC, deps []causal.Dep) { return 0, nil }
+func (readsAnything) acknowledge(*Sidecar, *call, causal.Version)                      {}
+func (readsAnything) finishRound(s *Sidecar, now causal.Now, c *call)                  { s.deliver(now, c) }
 func (l readsAnything) startMGet(s *Sidecar, now causal.Now, c *call) {
 	s.readLatest(now, c)
 	c.mget.reader = l

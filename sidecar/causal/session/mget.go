@@ -243,7 +243,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		c.level.restartMGet(s, now, c)
 		return
 	}
-	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-len(ss.restrictions.list) {
+	if s.restrictionsOf(c) > s.cfg.MaxRestrictions-ss.inPast() {
 		s.startAgainAfter(now, c, unusableDelay) // when restrictions may have been lifted
 		return
 	}
@@ -253,7 +253,7 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 			return
 		}
 	}
-	if c.level.asksHome() && !s.tellShown(now, c) {
+	if c.level.asksHome() && (c.op.ForUpdate && s.awaitsComplete(now, c) || !s.tellShown(now, c)) {
 		return
 	}
 	if m.ring == topology.NoRing {
@@ -262,26 +262,50 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 	r := Result{Records: make([]causal.Record, len(m.replies)),
 		Outcome: Outcome{Ring: m.ring, Source: SourceOwn, Status: causal.Stable}}
 	for i := range m.replies {
-		reply := &m.replies[i]
-		r.Records[i] = reply.record
-		if c.level.asksHome() && s.takeFromHome(m, i, &r) {
-			continue
+		r.Records[i] = m.replies[i].record
+		if c.op.ForUpdate && c.level.asksHome() {
+			r.Froms = append(r.Froms, m.fromOf(i))
 		}
-		if w := m.own[i]; w != nil {
-			own, isOwn := w.record(), false
-			if r.Records[i], isOwn = keystate.Overlay(s.cfg.Types, &reply.record, &own); isOwn {
-				s.stats.OwnReads++
-				continue
-			}
+		o := s.showKey(now, c, i, &r.Records[i])
+		if o.Source != SourceOwn {
+			r.Outcome.Status = min(r.Outcome.Status, o.Status)
 		}
-		status := s.shownStatus(m, reply)
-		// It cannot be refused: all values are from one ring, which is allowed.
-		c.level.observe(s, now, ss, foundValue{record: reply.record, slot: m.slots[i], status: status,
-			unstable: m.unstable[i], ring: m.ring})
-		r.Outcome.Status = min(r.Outcome.Status, status)
-		r.Outcome.Source = max(r.Outcome.Source, s.sourceOfKey(m.slots[i], reply))
+		r.Outcome.Source = max(r.Outcome.Source, o.Source)
+		if c.window != nil {
+			o.Version = r.Records[i].Version
+			c.window.outcomes[i] = o
+		}
 	}
 	s.finish(c, r)
+}
+
+// showKey adds what was read of a key to the session's past, and makes rec the value to show: what was found, an own
+// write, or what the home has.
+func (s *Sidecar) showKey(now causal.Now, c *call, i int, rec *causal.Record) Outcome {
+	m := c.mget
+	if c.level.asksHome() && m.takesFromHome(i) {
+		s.stats.HomeReads++
+		top := &m.atHome.replies[i]
+		*rec = top.Record
+		status := causal.InFlight
+		if top.Complete {
+			status = causal.Stable
+		}
+		return Outcome{Source: SourceHome, Status: status, Ring: topology.NoRing}
+	}
+	reply := &m.replies[i]
+	if w := m.own[i]; w != nil {
+		own, isOwn := w.record(), false
+		if *rec, isOwn = keystate.Overlay(s.cfg.Types, &reply.record, &own); isOwn {
+			s.stats.OwnReads++
+			return Outcome{Source: SourceOwn, Ring: topology.NoRing}
+		}
+	}
+	status := s.shownStatus(m, reply)
+	// It cannot be refused: all values are from one ring, which is allowed.
+	c.level.observe(s, now, c.session, foundValue{record: reply.record, slot: m.slots[i], status: status,
+		unstable: m.unstable[i], ring: m.ring})
+	return Outcome{Source: s.sourceOfKey(m.slots[i], reply), Status: status, Ring: m.ring}
 }
 
 // shownStatus returns the status of a value that was found.

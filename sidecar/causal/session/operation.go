@@ -34,7 +34,9 @@ type Op struct {
 	Timeout time.Duration
 	Key     string
 	Keys    []string
-	Value   causal.Value
+	// Value of a put. One of the type causal.Operation asks the home of the key to execute an operation: the put fails
+	// with ErrConflict if the home is not certain of the newest value.
+	Value causal.Value
 	// Token is what OpToken has returned at another sidecar. The caller has authenticated it (package token).
 	Token string
 	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings,
@@ -44,17 +46,19 @@ type Op struct {
 	// many keys it returns.
 	Scan  ScanPosition
 	Limit int
-	// ForUpdate, of a get at a level that asks the home, says that a conditional put is to follow: the get waits until
-	// no write of the key is under way, and returns no version that only some sessions see.
+	// Cursor, if it is not 0, says instead of Scan where OpScan continues: ScanPosition.Cursor, at any sidecar.
+	Cursor uint64
+	// ForUpdate, of a get or an MGET at a level that asks the home, says that a conditional put is to follow: the read
+	// waits until no write of a key is under way, and returns no version that only some sessions see.
 	ForUpdate bool
 	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
 	// nothing has been written or shown in the data center since.
 	Conditional bool
 	If          causal.Version
 	From        causal.HLC
-	// A Value of the type causal.Operation asks the home of the key to execute an operation. The put fails with
-	// ErrConflict if the home is not certain of the newest value.
-
+	// Commit, of a put at a level that asks the home, makes it one of several keys, of which all or none are put. Key,
+	// Value and the condition above are not used then.
+	Commit []causal.CommitKey
 	// Level is the level of the operation; causal.DefaultLevel: that of Config.
 	Level causal.Level
 }
@@ -65,29 +69,31 @@ type Result struct {
 	ID uint64
 	// Err is causal.OK, or says why the operation failed:
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
-	//   - ErrConflict (conditional puts, operations): the key was written meanwhile. Nothing was written.
+	//   - ErrConflict (conditional puts, operations): the key was written meanwhile, or may have been. Nothing was
+	//     written.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
 	//   - ErrBusy (OpGet, of DoGets): values that were read together take too much memory. It can be read by itself.
 	//   - ErrClock (OpResume): the token has timestamps too far ahead of the clock.
+	//   - ErrNotFound (commits): the home is not known to take commits. A read at the home tells.
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
-	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, or a storage has
-	//     restarted.
+	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
+	//     home has restarted, or has forgotten the place of the cursor.
 	Err causal.ErrCode
-	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
-	// Tombstone for a value.
+	// Record is the value that OpGet read. For OpPut it holds the new version without the value, but for what an
+	// operation has written. A missing key has a Tombstone for a value.
 	Record causal.Record
-	// Unwritten says that an operation has written nothing. It was executed on Record. Otherwise Record is what it has
-	// written.
+	// Unwritten says that an operation has written nothing. It was executed on Record.
 	Unwritten bool
 	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or
 	// below it.
 	From causal.HLC
 	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
 	Ahead int
-	// Records are the values that OpMGet read, in the order of Op.Keys.
+	// Records are the values that OpMGet read, in the order of Op.Keys. Froms, if it was for update, is From for each.
 	Records []causal.Record
+	Froms   []causal.HLC
 	// Token is the exported session (OpToken). It is binary, and the caller seals it (package token).
 	Token string
 	// Keys are keys that may exist (OpScan), and Scan is where to continue; a Scan that is Done has no more.

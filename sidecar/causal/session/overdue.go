@@ -28,7 +28,9 @@ const (
 )
 
 // copyBytes returns what a copy of a put counts for.
-func copyBytes(c *call) int { return copyOverhead + len(c.op.Key) + c.op.Value.Size() }
+func copyBytes(c *call) int {
+	return copyOverhead + len(c.op.Key) + c.op.Value.Size() + commitBytes(c.op.Commit)
+}
 
 // copyAllowance is how much may be sent again to a coordinator.
 type copyAllowance struct {

@@ -9,16 +9,17 @@ import (
 )
 
 // putPipeline holds the unanswered puts of a session. One coordinator puts them in order, so the session changes its
-// coordinator only when none is in flight.
+// coordinator only when none is in flight: also from one home to another.
 type putPipeline struct {
 	coordinator topology.Node
 	seq         uint64 // of the put that was sent last
 	unanswered  int
 	inFlight    inFlightPuts
-	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one
+	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one, or to another
+	// home
 	refused []*call
-	// the last operation was not sent, nor are those that follow it
-	unsent bool
+	// unexecuted says that the last operation was not executed, so that those that follow it are not, either
+	unexecuted bool
 	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 	heldBackAt int64
 }
@@ -80,28 +81,36 @@ func (p *putPipeline) remove(c *call) {
 // startPut sends a write to the session's coordinator.
 func (s *Sidecar) startPut(now causal.Now, c *call) {
 	s.stats.Puts++
-	if causal.CheckPut(c.op.Key, c.op.Value, 0) != nil {
+	if c.op.Commit != nil {
+		if err := s.refusesCommit(c); err != causal.OK {
+			s.finish(c, Result{Err: err})
+			return
+		}
+	} else if causal.CheckPut(c.op.Key, c.op.Value, 0) != nil {
 		s.finish(c, Result{Err: causal.ErrTooLarge})
 		return
 	}
-	switch {
-	case c.isOperation():
+	c.slot = topology.SlotOf(c.op.Key)
+	if c.isOperation() {
 		if !s.mayShip(c) {
+			c.session.pipeline.unexecuted = true
 			s.finish(c, Result{Err: causal.ErrConflict})
 			return
 		}
-	case !s.cfg.Types.Knows(c.op.Value.Type):
+	} else if !s.cfg.Types.Knows(c.op.Value.Type) {
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}
-	c.slot = topology.SlotOf(c.op.Key)
+	if c.op.Commit != nil {
+		c.slot = topology.SlotOf(c.op.Commit[0].Key) // all keys have the same home
+	}
 	p := &c.session.pipeline
 	if p.unanswered == 0 {
-		p.coordinator, _ = s.chooseCoordinator(now, c.session)
+		p.coordinator, _ = s.chooseCoordinator(now, c.session, c.slot)
 	}
 	p.unanswered++
 	c.bound = !s.unbound(c.session)
-	if s.shouldWait(now, c.session) {
+	if s.shouldWait(now, c) {
 		s.deferPut(now, c)
 		return
 	}
@@ -109,23 +118,33 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 }
 
 // shouldWait reports whether a new put is better not sent to the session's coordinator: earlier ones wait for another
-// one, or it owes an answer and another one does not, or it is away. The put then waits for the outcome of those in
-// flight.
-func (s *Sidecar) shouldWait(now causal.Now, ss *session) bool {
+// one, or it owes an answer and another one does not, or it is away, or it is not the home of the key. The put then
+// waits for the outcome of those in flight.
+func (s *Sidecar) shouldWait(now causal.Now, c *call) bool {
+	ss := c.session
 	p := &ss.pipeline
-	if len(p.refused) > 0 || p.unanswered > 1 && s.coordinators.down[p.coordinator] {
+	if len(p.refused) > 0 || p.unanswered > 1 && (s.coordinators.down[p.coordinator] || !s.takes(p.coordinator, c)) {
 		return true
 	}
 	if p.unanswered == 1 || !s.coordinators.owes(now, p.coordinator) {
 		return false
 	}
-	other, found := s.chooseCoordinator(now, ss)
+	other, found := s.chooseCoordinator(now, ss, c.slot)
 	return found && !s.coordinators.owes(now, other)
+}
+
+// takes reports whether a coordinator, to which puts of the session go, takes this one too.
+func (s *Sidecar) takes(coordinator topology.Node, c *call) bool {
+	return !s.putsAtHome(c.session) || s.homeOf(c.slot) == coordinator
 }
 
 // sendPut sends a put to the session's coordinator for the first time.
 func (s *Sidecar) sendPut(now causal.Now, c *call) {
 	p := &c.session.pipeline
+	if c.isOperation() && !p.follow(c) {
+		s.fail(c, causal.ErrConflict)
+		return
+	}
 	p.seq++
 	c.target = p.coordinator
 	c.put = putState{seq: p.seq, since: s.stability.SV(s.cfg.Topology.OriginOf(c.target))}
@@ -147,10 +166,11 @@ func (s *Sidecar) answerWait(coordinator topology.Node) int64 {
 // sendCopy sends a put, with the request that waits for its answer.
 func (s *Sidecar) sendCopy(c *call) {
 	ss := c.session
-	floor, deps := c.level.carries(ss)
+	floor, deps := c.level.carries(s, ss)
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
-		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps, Local: ss.local, Foreign: ss.seen,
+		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps,
+		Local: ss.local.at(s.onlyHome()), Foreign: ss.seen,
 		Conditional: c.op.Conditional, If: c.op.If, From: c.op.From}
 	if c.isOperation() {
 		put.From = ss.past.greatest([]string{c.op.Key})
@@ -161,18 +181,34 @@ func (s *Sidecar) sendCopy(c *call) {
 	if c.put.resent || c.put.copies > 0 {
 		put.Since = c.put.since
 	}
+	if c.op.Commit != nil {
+		s.sendCommit(c, &put)
+		return
+	}
 	s.Send(put.Message(s.cfg.Self, c.target))
 }
 
 // dependencies returns what the next put must follow: the newest own put that is incomplete, and the in-flight versions
 // that were read since the newest acknowledged put. That put names all earlier ones.
 //
+// With several homes it names all in-flight versions of other data centers that the session has read: readers at one
+// home do not hear what the put before it, at another one, has named (PROTOCOL HOM-10).
+//
 // The result does not change. Puts that were started together mostly have the same, and share it.
-func (ss *session) dependencies() []causal.Dep {
-	deps := ss.nextDeps[:0]
+func (s *Sidecar) dependencies(ss *session) []causal.Dep {
+	deps, all := ss.nextDeps[:0], s.hasSeveralHomes() && s.putsAtHome(ss) &&
+		!s.cfg.Broken.Has(causal.LocalCoveredElsewhere)
 	for _, r := range ss.restrictions.list {
-		if r.opCount > ss.coveredOps {
+		if r.prefix && s.hasSeveralHomes() {
+			continue // what was read of it is named below
+		}
+		if r.opCount > ss.coveredOps || all {
 			deps = append(deps, causal.Dep{Version: r.version, Slot: r.slot})
+		}
+	}
+	for _, r := range ss.local.named {
+		if r.opCount > ss.coveredOps && !s.cfg.Broken.Has(causal.LocalPastDropped) {
+			deps = append(deps, r.dep)
 		}
 	}
 	if !ss.own.last.Version.IsZero() {
@@ -202,11 +238,14 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
-		if c.isOperation() {
-			c.op.Value = r.Value
-			s.takeOutcome(now, c, &r)
+		switch {
+		case c.op.Commit != nil:
+			s.acknowledgeCommit(c, r.Version)
+		case c.isOperation():
+			s.acknowledgeOperation(c, &r)
+		default:
+			c.level.acknowledge(s, c, r.Version)
 		}
-		c.level.acknowledge(s, c, r.Version)
 		s.finish(c, Result{Record: causal.Record{Version: r.Version, Value: r.Value},
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
@@ -214,6 +253,9 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.coordinators.refused(now, c.target)
 		s.deferPut(now, c)
 		return
+	case causal.ErrConflict:
+		c.session.pipeline.unexecuted = true
+		s.fail(c, r.Err)
 	case causal.ErrStale:
 		err := r.Err
 		if s.coordinators.serving[c.target].IsZero() {
@@ -254,14 +296,19 @@ func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	if len(p.refused) == 0 || len(p.refused) < p.unanswered {
 		return
 	}
-	other, found := s.chooseCoordinator(now, ss)
+	slices.SortFunc(p.refused, func(a, b *call) int { return cmp.Compare(a.opCount, b.opCount) })
+	other, found := s.chooseCoordinator(now, ss, p.refused[0].slot)
 	if !found {
 		return // the next tick tries again
 	}
-	puts := p.refused
-	p.coordinator, p.refused = other, nil
-	slices.SortFunc(puts, func(a, b *call) int { return cmp.Compare(a.opCount, b.opCount) })
+	n := 1
+	for n < len(p.refused) && s.takes(other, p.refused[n]) {
+		n++
+	}
+	puts := p.refused[:n]
+	p.coordinator, p.refused = other, slices.Clone(p.refused[n:])
 	for _, c := range puts {
 		s.sendPut(now, c)
 	}
+	s.resendRefused(now, ss) // if none of them was sent
 }

@@ -60,17 +60,19 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 		return false // a clock is behind, or coordinators will tell that they are so far
 	}
 	ss, rings := c.session, s.allowedRings(c.session)
-	inFlight, added, local := make([]*restriction, 0, len(c.resume.restrictions)), 0, ss.local
+	inFlight, added, local := make([]*restriction, 0, len(c.resume.restrictions)), 0, causal.Version{}
 	for i := range c.resume.restrictions {
 		r := &c.resume.restrictions[i]
 		if s.stability.Complete(r.version) || s.isClean(r) || !r.prefix && ss.own.contains(r.version) {
 			continue
 		}
 		if r.prefix {
-			if r.version.Origin != s.homeOrigin() {
+			if r.version.Origin != s.onlyHome() {
 				return false // puts can name it only at its home: it becomes complete
 			}
-			local = max(local, r.version.HLC)
+			if local.HLC < r.version.HLC {
+				local = r.version
+			}
 			continue
 		}
 		r.rings |= s.stability.RingsWith(r.version)
@@ -87,14 +89,14 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 		}
 		inFlight = append(inFlight, r)
 	}
-	if n := len(ss.restrictions.list); n > 0 && added > s.cfg.MaxRestrictions-n {
+	if n := ss.inPast(); n > 0 && added > s.cfg.MaxRestrictions-n {
 		return false // until restrictions are lifted
 	}
 	for _, r := range inFlight {
 		s.restrict(now, ss, r.version, r.slot, r.rings)
 	}
-	if local != 0 { // operations that do not ask the home are restricted when they start
-		ss.local = local
+	if local.HLC != 0 { // operations that do not ask the home are restricted when they start
+		ss.local.add(local)
 		s.activate(ss)
 	}
 	ss.seen, ss.floor = max(ss.seen, c.resume.seen), max(ss.floor, c.resume.seen)

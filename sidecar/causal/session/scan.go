@@ -7,16 +7,18 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// ScanPosition is where a scan of all keys is (PROTOCOL SCAN): it goes through the shards of one ring. The zero
-// ScanPosition is before the first key.
+// ScanPosition is where a scan of all keys is (PROTOCOL SCAN): it goes through the homes of the data center, at a level
+// that asks them, and then through the shards of one ring. The zero ScanPosition is before the first key.
 type ScanPosition struct {
+	Home  int // how many homes have named their keys, while Map is 0
 	Ring  topology.RingID
-	Map   topology.MapID // of the ring; 0: the scan has not begun
+	Map   topology.MapID // of the ring; 0: no shard of it was asked
 	Shard int            // index in Topology.RingMiddlemen
-	After string         // what the shard has told where to continue
-	Done  bool           // all shards have named all their keys
+	After string         // what the home or the shard has told where to continue
+	Place uint64         // the number under which it remembers that
+	Done  bool           // all have named all their keys
 	// own are the keys of own writes that were named with the first page of the shard: they may have come into its
-	// storage since, and are not named again.
+	// storage since, and are not named again. A cursor does not have them.
 	own []string
 }
 
@@ -24,13 +26,66 @@ type ScanPosition struct {
 // began, and that has not been deleted since; the caller reads the keys to learn which exist. The session may have
 // written some of them, and not every ring has them yet: the first call for their shard adds these.
 func (s *Sidecar) startScan(now causal.Now, c *call) {
+	if c.op.Cursor != 0 {
+		position, ok := s.positionOf(c.op.Cursor)
+		if !ok {
+			s.finish(c, Result{Err: causal.ErrNotFound})
+			return
+		}
+		c.op.Scan = position
+	}
 	c.scan = c.op.Scan
 	s.sendScan(now, c)
+}
+
+// homesToScan returns the homes that a scan asks, before any shard.
+func (s *Sidecar) homesToScan(c *call) []topology.Node {
+	if !c.level.asksHome() || s.cfg.Broken.Has(causal.ScanWithoutHome) {
+		return nil
+	}
+	homes := make([]topology.Node, s.cfg.Topology.DCs[s.cfg.Self.DC].Coordinators)
+	for i := range homes {
+		homes[i] = topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator, Index: uint64(i)}
+	}
+	return homes
+}
+
+// requestScan asks the target of a scan.
+func (s *Sidecar) requestScan(c *call, request causal.Scan) {
+	p := &c.scan
+	c.requestID = s.requests.add(c, 0)
+	request.ID, request.Limit, request.After = c.requestID, uint64(c.op.Limit), p.After
+	if p.After == "" {
+		request.Place = p.Place
+	}
+	s.Send(request.Message(s.cfg.Self, c.target))
+}
+
+// handleScanAtHome takes the keys that a home has named.
+func (s *Sidecar) handleScanAtHome(now causal.Now, c *call, r causal.ScanReply) {
+	switch r.Err {
+	case causal.OK:
+		next := c.scan
+		if next.After, next.Place = r.Next, r.Place; r.Next == "" {
+			next.Home++
+		}
+		s.finish(c, Result{Keys: distinct(slices.Clone(r.Keys)), Scan: next, Outcome: Outcome{Source: SourceHome,
+			Ring: topology.NoRing}})
+	case causal.ErrNotFound:
+		s.finish(c, Result{Err: r.Err})
+	default:
+		c.target, c.retryAt = topology.Node{}, now.Mono+int64(homeBusy)
+	}
 }
 
 // sendScan asks the shard that is next.
 func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	p, t := &c.scan, s.cfg.Topology
+	if homes := s.homesToScan(c); p.Map == 0 && p.Home < len(homes) {
+		c.target, c.retryAt = homes[p.Home], now.Mono+int64(homeRetry)
+		s.requestScan(c, causal.Scan{Seen: c.session.local.at(s.cfg.Topology.OriginOf(c.target))})
+		return
+	}
 	rings, _ := c.level.sources(s, c.session)
 	if s.cfg.Broken.Has(causal.ScanAnyRing) {
 		rings = s.readable
@@ -41,10 +96,10 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 			c.retryAt = now.Mono + int64(noRingDelay)
 			return
 		}
-		*p = ScanPosition{Ring: ring, Map: t.Map(ring)}
+		*p = ScanPosition{Home: p.Home, Ring: ring, Map: t.Map(ring)}
 	}
 	switch {
-	case p.Map != t.Map(p.Ring):
+	case p.Map != t.Map(p.Ring), p.Shard >= len(t.RingMiddlemen(p.Ring)):
 		s.finish(c, Result{Err: causal.ErrNotFound})
 		return
 	case !rings.Has(p.Ring):
@@ -56,15 +111,13 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	// before.
 	c.ownKeys = s.ownKeysOf(c)
 	c.retryAt = now.Mono + int64(s.routes.Timeout(c.target.DC))
-	c.requestID = s.requests.add(c, 0)
-	s.Send(causal.Scan{ID: c.requestID, After: p.After, Limit: uint64(c.op.Limit), Seen: s.mustSee(c.session),
-		Map: p.Map}.Message(s.cfg.Self, c.target))
+	s.requestScan(c, causal.Scan{Seen: s.mustSee(c.session), Map: p.Map})
 }
 
 // ownKeysOf returns the keys of own writes that belong to the shard that a scan is about to begin with. Those that are
 // complete by now are in its storage, and its pages name them.
 func (s *Sidecar) ownKeysOf(c *call) []string {
-	if c.scan.After != "" {
+	if c.scan.After != "" || c.scan.Place != 0 {
 		return nil
 	}
 	var keys []string
@@ -90,7 +143,7 @@ func (s *Sidecar) slotOfEachShard() []topology.Slot {
 // retryScan asks again. A scan that begins may use another ring.
 func (s *Sidecar) retryScan(now causal.Now, c *call) {
 	s.requests.drop(c.requestID)
-	if c.target != (topology.Node{}) {
+	if c.target.Part == topology.Middleman {
 		s.timedOut(now, c.target)
 		s.stats.Retries++
 	}
@@ -98,6 +151,10 @@ func (s *Sidecar) retryScan(now causal.Now, c *call) {
 }
 
 func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
+	if c.scan.Map == 0 {
+		s.handleScanAtHome(now, c, r)
+		return
+	}
 	begins := c.op.Scan.Map == 0
 	switch {
 	case r.Err == causal.ErrNotFound, r.Err == causal.ErrMoved && !begins:
@@ -120,7 +177,7 @@ func (s *Sidecar) handleScanReply(now causal.Now, c *call, r causal.ScanReply) {
 		keys = append(keys, c.ownKeys...)
 		next.own = append(next.own, c.ownKeys...)
 	}
-	if next.After = r.Next; next.After == "" {
+	if next.After, next.Place = r.Next, r.Place; next.After == "" {
 		next.Shard++
 		next.own = nil
 		next.Done = next.Shard == len(s.cfg.Topology.RingMiddlemen(next.Ring))

@@ -18,9 +18,9 @@ type session struct {
 	seen         causal.HLC // greatest foreign HLC observed
 	past         pastReads
 	floor        causal.HLC // greatest HLC observed or written: the next put is above it
-	// local is the greatest HLC of an incomplete write that was read at the home, localDone of a complete one; 0: none.
-	local, localDone causal.HLC
-	mgetCut          causal.HLC // greatest HLC of a snapshot cut that an MGET has read at
+	local        homeReads
+	localDone    causal.HLC // the greatest HLC of a complete write that was read at a home; 0: none
+	mgetCut      causal.HLC // greatest HLC of a snapshot cut that an MGET has read at
 	// coveredOps is the opCount of the newest acknowledged put. It names all reads before it as dependencies, so the
 	// next put need not.
 	coveredOps uint64
@@ -137,8 +137,9 @@ func (s *Sidecar) applyVectorsTo(ss *session) bool {
 		s.completeOwnWrite(ss, w)
 	}
 	ss.own.trimOverlay(s.overlaidFrom())
-	if ss.local != 0 && s.stability.Complete(causal.Version{HLC: ss.local, Origin: s.homeOrigin()}) {
-		ss.localDone, ss.local = max(ss.localDone, ss.local), 0
+	if len(ss.local.upTo) > 0 {
+		ss.localDone = max(ss.localDone, ss.local.drop(s.stability.Complete))
 	}
-	return ss.local != 0 || len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 || len(ss.own.overlay) > 0
+	return len(ss.local.upTo) > 0 || len(ss.restrictions.list) > 0 || len(ss.own.incomplete) > 0 ||
+		len(ss.own.overlay) > 0
 }

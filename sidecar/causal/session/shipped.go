@@ -3,27 +3,52 @@ package session
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/topology"
 )
 
-// Operations that the home of a key executes (PROTOCOL HOM). They are puts in everything: in their order, in what they
+// Operations that the home of a key executes (PROTOCOL HOO). They are puts in everything: in their order, in what they
 // follow, in how they are sent again. Their answer has the value that was written, and with it what that depends on.
 
 // isOperation reports whether a call asks the home to execute an operation.
 func (c *call) isOperation() bool { return c.op.Kind == OpPut && c.op.Value.Type == causal.Operation }
 
-// mayShip reports whether an operation may be sent to the home: the session has seen nothing that only some rings have,
-// and what the operation follows was sent.
+// mayShip reports whether an operation may be sent to the home: that knows operations, and the session has seen nothing
+// that only some rings have.
 func (s *Sidecar) mayShip(c *call) bool {
-	p := &c.session.pipeline
-	_, follows, _ := operation.Parse(c.op.Value)
-	p.unsent = follows && p.unsent || !c.level.asksHome() || !s.unbound(c.session)
-	return !p.unsent
+	return c.level.asksHome() && s.putsAtHome(c.session) && s.unbound(c.session) &&
+		s.coordinators.executes[s.homeOf(c.slot)]
 }
 
-// takeOutcome adds what an operation has written to the past of its session. It was executed on what others have
-// written, and follows all that the home had accepted.
-func (s *Sidecar) takeOutcome(now causal.Now, c *call, r *causal.PutReply) {
-	s.takeOver(now, c.session, &causal.HomeReply{Record: causal.Record{Version: r.Version}, Past: r.Past})
+// follow reports whether an operation may be sent now. One that follows another is not sent if that is known not to be
+// executed. If that is known to be executed, the home need not know it: it may be another one.
+func (p *putPipeline) follow(c *call) bool {
+	if !operation.Follows(c.op.Value) {
+		p.unexecuted = false
+	}
+	if p.unexecuted {
+		return false
+	}
+	if p.inFlight.oldest(c.session, 0) == 0 {
+		c.op.Value = operation.Alone(c.op.Value)
+	}
+	return true
+}
+
+// acknowledgeOperation takes that an operation was executed. It was executed on what others have written at the home,
+// which has all that the session has seen, and which depends on nothing in other data centers that the session does not
+// know.
+func (s *Sidecar) acknowledgeOperation(c *call, r *causal.PutReply) {
+	ss := c.session
+	c.op.Value = r.Value
+	c.level.acknowledge(s, c, r.Version)
+	if s.stability.Complete(r.Version) {
+		ss.localDone = max(ss.localDone, r.Version.HLC)
+	} else {
+		s.takeOverIncomplete(ss, r.Version, &causal.HomeReply{Deps: r.Deps})
+	}
+	ss.floor = max(ss.floor, r.Past)
+	ss.seen = max(ss.seen, r.Past)
+	ss.past.raise(r.Past)
 }
 
 // handleUnwritten takes the answer to an operation that has written nothing: what it was executed on, which its session
@@ -36,12 +61,13 @@ func (s *Sidecar) handleUnwritten(now causal.Now, c *call, r causal.HomeReply) {
 	case max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
 		s.stats.ClockRefused++
 		s.fail(c, causal.ErrClock)
-	case !s.takeOver(now, c.session, &r):
+	case !r.Record.Version.Written(), !s.takeOver(now, c.session, &r):
+		c.session.pipeline.unexecuted = true
 		s.fail(c, causal.ErrConflict)
 	default:
 		c.session.pipeline.remove(c)
 		s.finish(c, Result{Record: r.Record, Unwritten: true, Outcome: Outcome{Version: r.Record.Version,
-			Source: SourceHome}})
+			Source: SourceHome, Ring: topology.NoRing}})
 	}
 	s.concludePut(now, c)
 }

@@ -27,8 +27,10 @@ type Sidecar struct {
 	results   []Result
 	// leftPipelines are those of which gets were answered, and that may go on.
 	leftPipelines []*getPipeline
-	mgetBytes     int // of the keys of MGETs in progress, and of the values that they have read
-	aheadBytes    int // of the values that pipelined gets have read, until ReleaseAhead
+	leftWindows   []*homeWindow // the same of windows
+	mgetBytes     int           // of the keys of MGETs in progress, and of the values that they have read
+	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
+	homeCommits   bool          // the home is known to take commits
 
 	coordinators coordinatorStates
 	readers      readers
@@ -149,6 +151,9 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 			s.keepLateReply(m.GetReply())
 		}
 		return
+	}
+	if m.Kind == causal.KindHomeReply {
+		s.noteHome(m.From, m.HomeReply())
 	}
 	switch {
 	case r.call.finished:
@@ -272,8 +277,10 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		if c.op.Kind == OpResume { // replies are counted when they arrive
 			s.stats.ClockRefused++
 		}
+		c.expired = true
 		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
+		c.expired = true
 		s.fail(c, causal.ErrUnavailable)
 	case c.op.Kind == OpPut:
 		s.resendRefused(now, c.session)

@@ -27,6 +27,11 @@ type Stats struct {
 	// seen, or because an earlier get of their pipeline found something that was not known to be complete when they
 	// were started.
 	Rereads uint64
+	// HomeRereads counts those of them at level Local that were made again because what was found elsewhere might lack
+	// what the home has forgotten. HomeApart counts waits for a ring that has both what the session has seen and what a
+	// value of the home depends on; HomeInFlight waits of reads for update until a write of another data center is
+	// complete.
+	HomeRereads, HomeApart, HomeInFlight uint64
 	// Retries counts reads that were sent again because no usable reply came in time.
 	Retries uint64
 	// UnavailableOps counts operations that failed with ErrUnavailable, UnknownPuts puts that failed with ErrUnknown.
@@ -36,6 +41,9 @@ type Stats struct {
 	// BoundNs is the time that sessions were bound, in nanoseconds, summed over sessions and measured at ticks.
 	BoundNs uint64
 }
+
+// Level returns the level of reads that name none.
+func (s *Sidecar) Level() causal.Level { return s.cfg.Level }
 
 // Stats returns the counters.
 func (s *Sidecar) Stats() Stats { return s.stats }

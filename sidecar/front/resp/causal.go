@@ -2,8 +2,10 @@ package resp
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
 )
 
@@ -78,10 +80,33 @@ func causalWait(c *connection, args [][]byte) error {
 	return nil
 }
 
+// CAUSAL LEVEL [level]: at which level the connection reads
+func causalLevel(c *connection, args [][]byte) error {
+	if len(args) > 3 {
+		return errSyntax
+	}
+	if len(args) == 2 {
+		c.out.writeBulkString(strings.ToLower(c.session.Level().String()))
+		return nil
+	}
+	levels := append(causal.SessionLevels(), causal.Local)
+	level, ok := causal.ParseName(string(args[2]), levels)
+	if !ok {
+		return genericError("unknown level; use " + causal.JoinNames(levels))
+	}
+	if err := c.session.SetLevel(level); err != nil {
+		return err
+	}
+	c.out.writeOK()
+	return nil
+}
+
 // CAUSAL HELP
 func causalHelp(c *connection, _ [][]byte) error {
 	c.writeHelp("CAUSAL",
 		"LAST", "    Return the version, source and status of the last reply on this connection.",
+		"LEVEL [<level>]",
+		"    Return or set the level of the reads of this connection: latest, snapshot or, at scope DataCenter, local.",
 		"RESUME <token>", "    Resume a session that was exported here or in another data center.",
 		"STATUS", "    Return the rings that the session is bound to, and its other state.",
 		"TOKEN", "    Export the session as an opaque string.",

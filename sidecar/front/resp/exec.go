@@ -27,6 +27,9 @@ func execTransaction(c *connection, _ [][]byte) error {
 	if err := c.ensureSession(); err != nil {
 		return err
 	}
+	if c.session.IsExact() {
+		return c.executeExactly(&t, keys)
+	}
 	return c.executeIsolated(&t, keys)
 }
 

@@ -1,6 +1,9 @@
 package resp
 
-import "github.com/causalstore/causalstore/contract"
+import (
+	"github.com/causalstore/causalstore/contract"
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
 
 // redisVersion is the version of Redis that this package imitates. Clients enable features by it.
 const redisVersion = "7.0.15"
@@ -39,6 +42,11 @@ func reset(c *connection, _ [][]byte) error {
 	c.replyOff, c.skipNextReply, c.out.mute = false, false, false
 	c.name = ""
 	c.database, c.transaction = 0, transaction{}
+	if c.session.Session != nil {
+		if err := c.session.SetLevel(causal.DefaultLevel); err != nil {
+			return err
+		}
+	}
 	c.out.writeSimple("RESET")
 	return nil
 }

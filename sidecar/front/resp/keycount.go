@@ -21,7 +21,8 @@ const (
 	// An estimate that took longer than cheapCount is used for countShare times as long as it took. Any other count is
 	// made again when this sidecar has written.
 	cheapCount, countShare = time.Second, 20
-	// maxCountAge is how old a count may be if this sidecar has written nothing since.
+	// maxCountAge is how old a count may be if this sidecar has written nothing since, and others of the data center
+	// are not to be seen at once.
 	maxCountAge = time.Second
 )
 
@@ -56,7 +57,7 @@ func (c *connection) countKeys() (*keyCount, error) {
 	now, writes := c.server.options.Clock(), s.writes.Load()
 	if last := k.last; last != nil {
 		age := now.Sub(last.at)
-		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes ||
+		if last.number > before || age >= 0 && (age < maxCountAge && writes == last.writes && !c.session.IsExact() ||
 			last.estimate && last.took > cheapCount && age < countShare*last.took) {
 			return last, nil
 		}

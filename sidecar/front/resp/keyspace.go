@@ -41,12 +41,13 @@ func (c *connection) getToWrite(keys []string) ([]causal.Value, error) {
 	if !c.session.IsExact() {
 		return c.getAll(keys)
 	}
+	records, err := c.session.Newest(c.server.context, storageKeys(c.database, keys))
+	if err != nil {
+		return nil, err
+	}
 	values := make([]causal.Value, len(keys))
-	for i, key := range keys {
-		var err error
-		if values[i], err = c.session.Get(c.server.context, key); err != nil {
-			return nil, err
-		}
+	for i := range records {
+		values[i] = records[i].Value
 	}
 	return values, nil
 }
@@ -78,17 +79,11 @@ func (c *connection) remove(keys []string) (n int, err error) {
 	if !c.session.IsExact() {
 		return c.removeOnce(keys)
 	}
-	for i := range keys {
-		var removed int
-		err = c.retryConflicts(func() (err error) {
-			removed, err = c.removeOnce(slices.Clone(keys[i : i+1]))
-			return err
-		})
-		if n += removed; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	err = c.retryConflicts(func() (err error) {
+		n, err = c.removeOnce(slices.Clone(keys))
+		return err
+	})
+	return n, err
 }
 
 // removeOnce is remove without further tries.
@@ -99,7 +94,7 @@ func (c *connection) removeOnce(keys []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	existing := keys[:0]
+	existing := make([]string, 0, len(keys))
 	var seen map[string]bool
 	if len(keys) > 1 {
 		seen = make(map[string]bool, len(keys))
@@ -113,7 +108,11 @@ func (c *connection) removeOnce(keys []string) (int, error) {
 		}
 		existing = append(existing, key)
 	}
-	return len(existing), c.putAll(existing, func(int) causal.Value { return tombstone })
+	deleted := func(int) causal.Value { return tombstone }
+	if c.session.IsExact() { // what does not exist is still so
+		return len(existing), c.commitStored(storageKeys(c.database, existing), deleted, storageKeys(c.database, keys))
+	}
+	return len(existing), c.putAll(existing, deleted)
 }
 
 // EXISTS key [key ...]: a repeated key counts repeatedly. Many keys are read in batches.

@@ -1,6 +1,9 @@
 package resp
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
+)
 
 // maxBatchKeys is how many keys EXISTS, DEL and UNLINK read, and delete, at a time, and maxBatchBytes bounds their
 // names, but for a single longer one: those of a batch are read with one message.
@@ -75,7 +78,7 @@ func (c *connection) putAll(keys []string, value func(i int) causal.Value) error
 // putStored is putAll for the names under which keys are stored.
 func (c *connection) putStored(names []string, value func(i int) causal.Value) error {
 	if c.session.IsExact() {
-		return c.putExactly(names, value)
+		return c.commitStored(names, value, names)
 	}
 	var first error
 	note := func(err error) {
@@ -112,18 +115,15 @@ func (c *connection) putStored(names []string, value func(i int) causal.Value) e
 	return first
 }
 
-// putExactly puts values one after the other, up to the first error: what was read of a key may not hold any more.
-func (c *connection) putExactly(names []string, value func(i int) causal.Value) error {
-	for i, name := range names {
-		err := c.session.Session.Put(c.server.context, name, value(i))
-		switch {
-		case err != nil && i > 0 && isConflict(err):
-			return Errorf("UNKNOWN",
-				"%d keys of the command were written, and then another client has written one of the "+
-					"others; read them again", i)
-		case err != nil:
-			return err
-		}
+// commitStored puts values under names, all or none, on condition that what was read of some names still holds. While
+// EXEC runs, they wait for its end.
+func (c *connection) commitStored(names []string, value func(i int) causal.Value, read []string) error {
+	if len(names) == 0 {
+		return nil
 	}
-	return nil
+	puts := make([]front.Write, len(names))
+	for i, name := range names {
+		puts[i] = front.Write{Key: name, Value: value(i)}
+	}
+	return c.session.Session.Commit(c.server.context, puts, read)
 }

@@ -74,6 +74,7 @@ var errPutRefused = front.Errorf(front.Busy, "the write buffer is full; try agai
 type memorySession struct {
 	store *memory
 	names []string // of the scan
+	level causal.Level
 }
 
 func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
@@ -168,6 +169,18 @@ func (s *memorySession) ExecuteAsync(string, operation.Operation, bool) func() (
 
 // IsExact implements front.Session.
 func (s *memorySession) IsExact() bool { return false }
+
+// Level implements front.Session.
+func (s *memorySession) Level() causal.Level { return s.level.Or(causal.Latest) }
+
+// SetLevel implements front.Session.
+func (s *memorySession) SetLevel(level causal.Level) error {
+	if level == causal.Local {
+		return front.Errorf(front.Refused, "no home")
+	}
+	s.level = level
+	return nil
+}
 
 // Isolate does not keep others from reading: a test of package node is about that.
 func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
@@ -264,3 +277,8 @@ func (s *memorySession) Close() {
 }
 
 var errNotReady = errors.New("the session is starting")
+
+// Commit implements front.Session.
+func (s *memorySession) Commit(context.Context, []front.Write, []string) error {
+	return errors.New("this session is not exact")
+}

@@ -108,7 +108,7 @@ func (c *connection) replyLength(r *operation.Outcome) error {
 	return nil
 }
 
-// MSET key value [key value ...]: a sequence of puts, not atomic.
+// MSET key value [key value ...]: a sequence of puts; one step in an exact session.
 func mset(c *connection, args [][]byte) error {
 	if len(args)%2 == 0 {
 		return errArity("mset")

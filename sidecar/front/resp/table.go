@@ -239,6 +239,8 @@ func serverCommands() []*command {
 			"Wait until the last write is in one ring or in all rings"),
 		row("causal|last", 2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalLast,
 			"Show the version, source and status of the last reply"),
+		row("causal|level", -2, quiet, "@slow", "1.0.0", needsSession|outsideMulti, causalLevel,
+			"Show or set the level of the reads of this connection"),
 		row("causal|help", 2, quiet, "@slow", "1.0.0", 0, causalHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{

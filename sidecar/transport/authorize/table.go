@@ -70,7 +70,7 @@ var Table = []Rule{
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindPut}, Free},
 	{sidecar, coordinator, Anywhere, []causal.Kind{causal.KindLogGet}, OriginReceiver},
 	{sidecar, coordinator, ToOwnLeader, []causal.Kind{causal.KindSubscribe}, Free},
-	{sidecar, coordinator, SameDC, []causal.Kind{causal.KindHomeRead}, Free},
+	{sidecar, coordinator, SameDC, []causal.Kind{causal.KindHomeRead, causal.KindHomeCommit, causal.KindScan}, Free},
 	{sidecar, middleman, Anywhere, []causal.Kind{causal.KindGet, causal.KindDepCheck, causal.KindCount, causal.KindScan,
 		causal.KindPing}, Free},
 	{sidecar, cache, SameDC, []causal.Kind{causal.KindGet, causal.KindCut, causal.KindPing, causal.KindLease,
@@ -78,7 +78,7 @@ var Table = []Rule{
 
 	{coordinator, sidecar, Anywhere, []causal.Kind{causal.KindPutReply, causal.KindComplete, causal.KindLogReply},
 		OriginSender},
-	{coordinator, sidecar, SameDC, []causal.Kind{causal.KindHomeReply}, Free},
+	{coordinator, sidecar, SameDC, []causal.Kind{causal.KindHomeReply, causal.KindScanReply}, Free},
 	{coordinator, sidecar, LeaderToOwnDC, []causal.Kind{causal.KindVectors, causal.KindLatencies}, Free},
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindVectors}, OriginSender},
 	{coordinator, coordinator, ToOwnLeader, []causal.Kind{causal.KindTerm, causal.KindTermAnswer}, Free},

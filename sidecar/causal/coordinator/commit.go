@@ -1,0 +1,83 @@
+package coordinator
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// handleCommit accepts puts of several keys, or refuses all of them (PROTOCOL HOM). Those that are accepted have
+// consecutive timestamps and are one record of the log. So the log has all or none of them after a crash, and they are
+// published in one step. Each follows the one before it. To other data centers each travels on its own.
+func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.HomeCommit) {
+	puts, conditions := m.Puts()
+	if len(puts) == 0 {
+		c.Send(causal.PutReply{ID: m.ID, Err: causal.ErrTooLarge}.Message(c.cfg.Self, from)) // no sidecar sends it
+		return
+	}
+	tail, overtaken, isNew := c.receivePut(now, from, &puts[0])
+	if !isNew {
+		return
+	}
+	size := sizeOfPuts(puts)
+	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size)
+	if err != causal.OK {
+		c.Send(causal.PutReply{ID: m.ID, Err: err}.Message(c.cfg.Self, from))
+		return
+	}
+	c.undurable.add(from, c.log.nextIndex, size)
+	record := LogRecord{Commit: make([]LoggedWrite, 0, len(puts))}
+	for i := range puts {
+		if i > 0 {
+			v.HLC, _ = c.clock.Next(now, 0, c.cfg.ClockBoundMs) // the first one is the greatest that can be refused
+			puts[i].Deps, puts[i].Local = nil, 0                // the one before has them
+		}
+		w, logged := c.accept(now, from, &puts[i], v, tail)
+		w.committedWith = i < len(puts)-1
+		if i > 0 {
+			logged.Deps = nil
+		}
+		if i < len(puts)-1 {
+			puts[i+1].Foreign = w.foreignPast
+		}
+		record.Commit = append(record.Commit, logged)
+		c.home.noteCompared(now, puts[i].Key)
+	}
+	tail.noteAccepted(m.Seq, v.HLC)
+	c.log.append(record)
+}
+
+// sizeOfPuts is about what puts with the same dependencies take, in bytes.
+func sizeOfPuts(puts []causal.Put) (size int) {
+	for i := range puts {
+		size += sizeOf(puts[i].Key, puts[i].Value, 0)
+	}
+	return size + depBytes*len(puts[0].Deps)
+}
+
+// nextVersions returns the version of the first of some puts, or why all are refused.
+func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal.HomeCommit, puts,
+	conditions []causal.Put, overtaken bool, size int) (causal.Version, causal.ErrCode) {
+	if err := c.refusesPut(&puts[0], overtaken); err != causal.OK {
+		return causal.Version{}, err
+	}
+	switch {
+	case !c.home.enabled, !c.home.has(m.Local):
+		return causal.Version{}, causal.ErrUnavailable
+	case len(m.Deps) > causal.MaxPutDeps, causal.CheckCommit(m.Keys) != causal.OK:
+		return causal.Version{}, causal.ErrTooLarge
+	case c.log.full || c.bytes+size > c.cfg.MaxBytes, !c.undurable.quota.HasRoom(from, size),
+		c.home.isCrowded(len(m.Deps)):
+		return causal.Version{}, causal.ErrBusy
+	}
+	for i := range puts {
+		if !c.cfg.Types.Knows(puts[i].Value.Type) {
+			return causal.Version{}, causal.ErrType
+		}
+	}
+	for i := range conditions {
+		if !c.home.isNewest(&conditions[i]) {
+			return causal.Version{}, causal.ErrConflict
+		}
+	}
+	return c.timestamp(now, from, &puts[0])
+}

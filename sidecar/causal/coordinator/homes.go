@@ -1,0 +1,70 @@
+package coordinator
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// hasOthers reports whether the data center has other homes beside this one.
+func (h *home) hasOthers() bool { return h.cfg.Topology.DCs[h.cfg.Self.DC].Coordinators > 1 }
+
+// isOf reports whether this is the home of a slot. A coordinator that is not refuses what is asked of the home: sender
+// and receiver go by different topologies.
+func (h *home) isOf(slot topology.Slot) bool {
+	return h.cfg.Topology.HomeOf(h.cfg.Self.DC, slot) == h.cfg.Self || h.cfg.Broken.Has(causal.HomeOfAnyKey)
+}
+
+// isOfAll reports whether this is the home of all keys of a read.
+func (h *home) isOfAll(r *causal.HomeRead) bool {
+	if !h.hasOthers() {
+		return true
+	}
+	if !h.isOf(topology.SlotOf(r.Key)) {
+		return false
+	}
+	for i := range r.More {
+		if !h.isOf(topology.SlotOf(r.More[i].Key)) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasAll reports whether the home has what a put names of it.
+func (h *home) hasAll(p *causal.Put) bool {
+	for i := range p.Deps {
+		if v := p.Deps[i].Version; v.Origin == h.origin && !h.has(v.HLC) {
+			return false
+		}
+	}
+	return h.has(p.Local)
+}
+
+// isOfHome reports whether a write is of the home of its key, this one or another one of the data center.
+func (h *home) isOfHome(d causal.Dep) bool {
+	return h.cfg.Topology.OriginOf(h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot)) == d.Version.Origin
+}
+
+// joinHomes leaves of the writes of each other home the newest one. A reader need not know more of them: its puts name
+// what it has read here, and a ring that has this has them (PROTOCOL HOM-10).
+func (h *home) joinHomes(deps []causal.Dep) []causal.Dep {
+	if !h.hasOthers() || len(deps) == 0 {
+		return deps
+	}
+	joined := make([]causal.Dep, 0, len(deps))
+	place := [topology.MaxCoordinators]int{} // in joined, counted from 1
+	for _, d := range deps {
+		home := h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot)
+		at := &place[home.Index]
+		switch {
+		case h.cfg.Topology.OriginOf(home) != d.Version.Origin:
+			joined = append(joined, d)
+		case *at == 0:
+			joined = append(joined, d)
+			*at = len(joined)
+		case joined[*at-1].Version.Less(d.Version):
+			joined[*at-1] = d
+		}
+	}
+	return joined
+}

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// A commit is a put of several keys, of which the home accepts all or none. It has one place among the session's puts,
+// and is sent, sent again and given up as a put of one key.
+
+// refusesCommit returns why a commit is not sent.
+func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
+	if err := causal.CheckCommit(c.op.Commit); err != causal.OK {
+		return err
+	}
+	for i := range c.op.Commit {
+		if !s.cfg.Types.Knows(c.op.Commit[i].Record.Value.Type) {
+			return causal.ErrType
+		}
+	}
+	if !s.homeCommits || !s.hasOneHome(c.op.Commit) {
+		return causal.ErrNotFound
+	}
+	return causal.OK
+}
+
+// hasOneHome reports whether keys have the same home.
+func (s *Sidecar) hasOneHome(keys []causal.CommitKey) bool {
+	first := s.homeOf(topology.SlotOf(keys[0].Key))
+	return !slices.ContainsFunc(keys, func(k causal.CommitKey) bool {
+		return s.homeOf(topology.SlotOf(k.Key)) != first
+	})
+}
+
+// sendCommit sends what sendCopy sends of a put, for a commit.
+func (s *Sidecar) sendCommit(c *call, p *causal.Put) {
+	s.Send(causal.HomeCommit{ID: p.ID, Session: p.Session, Leadership: p.Leadership, Seq: p.Seq,
+		Unanswered: p.Unanswered, Resent: p.Resent, Since: p.Since, Floor: p.Floor, Deps: p.Deps, Local: p.Local,
+		Foreign: p.Foreign, Keys: c.op.Commit}.Message(s.cfg.Self, c.target))
+}
+
+// acknowledgeCommit takes that a commit was accepted, with the version of its last put.
+func (s *Sidecar) acknowledgeCommit(c *call, last causal.Version) {
+	puts := slices.DeleteFunc(slices.Clone(c.op.Commit), func(k causal.CommitKey) bool { return k.ReadOnly })
+	for i := range puts {
+		v := causal.Version{HLC: last.HLC - causal.HLC(len(puts)-1-i), Origin: last.Origin}
+		c.op.Key, c.op.Value, c.slot = puts[i].Key, puts[i].Record.Value, topology.SlotOf(puts[i].Key)
+		c.level.acknowledge(s, c, v)
+	}
+}
+
+// commitBytes is what the keys and values of a commit take, in bytes.
+func commitBytes(keys []causal.CommitKey) (bytes int) {
+	for i := range keys {
+		bytes += len(keys[i].Key) + keys[i].Record.Value.Size()
+	}
+	return bytes
+}

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// homeReads is what a session has read at the homes of its data center and is not complete (PROTOCOL HOM-5, HOM-10).
+type homeReads struct {
+	// upTo has the greatest version of each home, in the order in which it was first read there.
+	upTo []causal.Version
+	// named are the writes that the next put names by their ids, of a data center with several homes. With one home the
+	// put names the greatest HLC, and follows all that the home has accepted.
+	named []namedRead
+}
+
+// namedRead is a write that was read at a home, with the opCount of the session.
+type namedRead struct {
+	dep     causal.Dep
+	opCount uint64
+}
+
+// newest returns the greatest HLC; 0: none.
+func (h *homeReads) newest() (hlc causal.HLC) {
+	for _, v := range h.upTo {
+		hlc = max(hlc, v.HLC)
+	}
+	return hlc
+}
+
+// at returns the greatest HLC of an origin; 0: none.
+func (h *homeReads) at(o topology.Origin) causal.HLC {
+	for _, v := range h.upTo {
+		if v.Origin == o {
+			return v.HLC
+		}
+	}
+	return 0
+}
+
+// add notes that writes of a home up to v count as read.
+func (h *homeReads) add(v causal.Version) {
+	for i := range h.upTo {
+		if h.upTo[i].Origin == v.Origin {
+			h.upTo[i].HLC = max(h.upTo[i].HLC, v.HLC)
+			return
+		}
+	}
+	h.upTo = append(h.upTo, v)
+}
+
+// name makes the next put name a write.
+func (h *homeReads) name(d causal.Dep, opCount uint64) {
+	for i := len(h.named) - 1; i >= 0; i-- {
+		if h.named[i].dep == d {
+			h.named[i].opCount = opCount
+			return
+		}
+	}
+	h.named = append(h.named, namedRead{d, opCount})
+}
+
+// drop drops what is complete, and returns the greatest HLC of it.
+func (h *homeReads) drop(isComplete func(causal.Version) bool) (done causal.HLC) {
+	h.upTo = slices.DeleteFunc(h.upTo, func(v causal.Version) bool {
+		complete := isComplete(v)
+		if complete {
+			done = max(done, v.HLC)
+		}
+		return complete
+	})
+	h.named = slices.DeleteFunc(h.named, func(r namedRead) bool { return isComplete(r.dep.Version) })
+	return done
+}
+
+// inPast returns how many in-flight versions a session has read: its next put may have to name all of them.
+func (ss *session) inPast() int { return len(ss.restrictions.list) + len(ss.local.named) }
+
+// homeOf returns the home of a slot.
+func (s *Sidecar) homeOf(slot topology.Slot) topology.Node {
+	if s.cfg.Broken.Has(causal.HomeOfAnyKey) {
+		return topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator,
+			Index: s.cfg.Self.Index % uint64(s.cfg.Topology.DCs[s.cfg.Self.DC].Coordinators)}
+	}
+	return s.cfg.Topology.HomeOf(s.cfg.Self.DC, slot)
+}
+
+// hasSeveralHomes reports whether the data center has several homes.
+func (s *Sidecar) hasSeveralHomes() bool { return s.cfg.Topology.DCs[s.cfg.Self.DC].Coordinators > 1 }
+
+// onlyHome returns the origin of the home, if the data center has only one; else 0.
+func (s *Sidecar) onlyHome() topology.Origin {
+	if s.hasSeveralHomes() {
+		return 0
+	}
+	return s.cfg.Topology.OriginOf(s.homeOf(0))
+}
+
+// isOfHome reports whether a write is of the home of its key.
+func (s *Sidecar) isOfHome(d causal.Dep) bool {
+	return s.cfg.Topology.OriginOf(s.homeOf(d.Slot)) == d.Version.Origin
+}

@@ -1,0 +1,177 @@
+package resp
+
+import (
+	"context"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/front"
+)
+
+// overlay is the session of an EXEC in an exact session. All keys of the transaction are read at once. Its commands run
+// on what was read, and on what they have written, which nobody else sees. At the end all is committed in one step, if
+// what they have read still holds.
+type overlay struct {
+	front.Session // Isolate holds the keys
+	records       map[string]causal.Record
+	isRead        map[string]bool
+	read          []string // that commands have read, and watched keys
+	at            map[string]int
+	writes        []front.Write
+	bytes         int // of the writes
+	maxBytes      int
+}
+
+// newOverlay reads the keys of a transaction.
+func newOverlay(ctx context.Context, s front.Session, keys []string, maxBytes int) (*overlay, error) {
+	o := &overlay{Session: s, isRead: map[string]bool{}, at: map[string]int{}, maxBytes: maxBytes,
+		records: make(map[string]causal.Record, len(keys))}
+	var names []string
+	for _, key := range keys {
+		if _, has := o.records[key]; !has {
+			o.records[key] = causal.Record{}
+			names = append(names, key)
+		}
+	}
+	records, err := s.Newest(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		o.records[names[i]] = records[i]
+	}
+	return o, nil
+}
+
+// depend makes the commit fail if a key has been written since it was read.
+func (o *overlay) depend(key string) {
+	if !o.isRead[key] {
+		o.isRead[key] = true
+		o.read = append(o.read, key)
+	}
+}
+
+// Get implements front.Session.
+func (o *overlay) Get(ctx context.Context, key string) (causal.Value, error) {
+	if i, has := o.at[key]; has {
+		return o.writes[i].Value, nil
+	}
+	r, has := o.records[key]
+	if !has { // a command that does not name its keys
+		return o.Session.Get(ctx, key)
+	}
+	o.depend(key)
+	return r.Value, nil
+}
+
+// MGet implements front.Session.
+func (o *overlay) MGet(ctx context.Context, keys []string) ([]causal.Value, error) {
+	values := make([]causal.Value, len(keys))
+	for i, key := range keys {
+		var err error
+		if values[i], err = o.Get(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// GetEach implements front.Session.
+func (o *overlay) GetEach(ctx context.Context, keys [][]byte, results []front.GetResult) int {
+	for i, key := range keys {
+		results[i].Value, results[i].Err = o.Get(ctx, string(key))
+	}
+	return len(keys)
+}
+
+// Newest implements front.Session.
+func (o *overlay) Newest(ctx context.Context, keys []string) ([]causal.Record, error) {
+	values, err := o.MGet(ctx, keys)
+	records := make([]causal.Record, len(values))
+	for i, v := range values {
+		records[i] = causal.Record{Version: o.records[keys[i]].Version, Value: v}
+	}
+	return records, err
+}
+
+// Put implements front.Session.
+func (o *overlay) Put(_ context.Context, key string, v causal.Value) error {
+	i, has := o.at[key]
+	size := len(key) + v.Size()
+	if has {
+		size = v.Size() - o.writes[i].Value.Size()
+	}
+	if o.bytes+size > o.maxBytes {
+		return Errorf("ERR", "the transaction writes more than %d bytes; split it", o.maxBytes)
+	}
+	o.bytes += size
+	if !has {
+		o.at[key] = len(o.writes)
+		o.writes = append(o.writes, front.Write{Key: key, Value: v})
+		return nil
+	}
+	o.writes[i].Value = v
+	return nil
+}
+
+// PutAsync implements front.Session.
+func (o *overlay) PutAsync(key string, v causal.Value) (wait func() error) {
+	err := o.Put(context.Background(), key, v)
+	return func() error { return err }
+}
+
+// Commit implements front.Session.
+func (o *overlay) Commit(ctx context.Context, puts []front.Write, _ []string) error {
+	for _, p := range puts {
+		if err := o.Put(ctx, p.Key, p.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish commits what the commands have written.
+func (o *overlay) finish(ctx context.Context) error {
+	if len(o.writes) == 0 {
+		return nil // what was read was so at one time
+	}
+	return o.Session.Commit(ctx, o.writes, o.read)
+}
+
+// executeExactly executes a transaction as one step among all clients of the data center, again while others write its
+// keys meanwhile. Then nothing of what was executed before is written, nor answered.
+func (c *connection) executeExactly(t *transaction, keys []string) error {
+	reply, database := len(c.out.buf), c.database
+	err := c.retryConflicts(func() error {
+		c.out.buf, c.database = c.out.buf[:reply], database
+		return c.executeOnOverlay(t, keys)
+	})
+	if err != nil {
+		c.out.buf, c.database = c.out.buf[:reply], database
+	}
+	return err
+}
+
+func (c *connection) executeOnOverlay(t *transaction, keys []string) error {
+	release := c.session.Isolate(keys...)
+	inner := c.session.Session
+	c.executing, c.out.held = true, true
+	defer func() {
+		c.executing, c.out.held, c.session.Session = false, false, inner
+		release()
+	}()
+	o, err := newOverlay(c.server.context, inner, keys, causal.MaxCommitBytes)
+	if err != nil {
+		return err
+	}
+	for _, w := range t.watched {
+		r := o.records[w.stored]
+		if w.hasChanged(watchedKey{exists: c.isLive(r.Value), version: r.Version}) {
+			c.out.writeNullArray()
+			return nil
+		}
+		o.depend(w.stored)
+	}
+	c.session.Session = o
+	c.executeQueue(t.queue)
+	return o.finish(c.server.context)
+}
