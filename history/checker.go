@@ -140,7 +140,7 @@ func (c *Checker) reset(h History) {
 	var updates int
 	c.h, updates = withoutUpdates(h)
 	c.names.reset()
-	c.ops = sized(c.ops, len(h))
+	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]
 	c.stats = Stats{Ops: len(h), OnUpdatedKeys: updates}
 	c.found, c.invalid = c.found[:0], c.invalid[:0]

@@ -57,7 +57,7 @@ type update struct {
 // maxUpdateTries is how often a client tries an update before it gives it up, having written nothing.
 const maxUpdateTries = 50
 
-// startUpdate counts a key up by one.
+// startUpdate counts a key up.
 func (p *client) startUpdate(key string) {
 	p.busy = true
 	p.update = &update{key: key, start: p.load.world.now}
@@ -67,8 +67,17 @@ func (p *client) startUpdate(key string) {
 // shipUpdate asks the home of the key to do the update.
 func (p *client) shipUpdate() {
 	p.update.writing, p.update.shipped = true, true
-	o := operation.Operation{Kind: operation.Add, Number: 1}
+	o := operation.Operation{Kind: operation.Add, Number: p.increment()}
 	p.issueStep(session.Op{Kind: session.OpPut, Key: p.update.key, Value: o.Value(false)})
+}
+
+// increment is by how much a client counts up: another number in each data center, so that the sums mostly tell what
+// an update has found.
+func (p *client) increment() int64 {
+	if p.scripted {
+		return 1
+	}
+	return [...]int64{1, 1000, 1_000_000}[p.sidecar.DC%3]
 }
 
 func (p *client) readForUpdate() {
@@ -96,7 +105,7 @@ func (p *client) continueUpdate(r *session.Result) {
 		u.value = string(r.Record.Value.Data)
 	case !u.writing && r.Err == causal.OK:
 		n, _ := strconv.Atoi(string(r.Record.Value.Data))
-		u.writing, u.value = true, strconv.Itoa(n+1)
+		u.writing, u.value = true, strconv.Itoa(n+int(p.increment()))
 		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: causal.Value{Data: []byte(u.value)},
 			Conditional: true, If: r.Record.Version, From: r.From})
 		return
@@ -107,7 +116,7 @@ func (p *client) continueUpdate(r *session.Result) {
 	w := p.load.world
 	p.busy, p.update = false, nil
 	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
-		Level: w.settings.Level, Key: u.key, Command: []string{"INCR"}, Value: u.value, Start: u.start, End: w.now,
+		Level: w.settings.Level, Key: u.key, Command: []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, Value: u.value, Start: u.start, End: w.now,
 		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
 	if op.OK {
 		op.Version = r.Record.Version
