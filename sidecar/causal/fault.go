@@ -203,6 +203,8 @@ const (
 	HomeSkipsPast
 	HomeExecutesOnPublished
 	HomeExecutesTwice
+	HomeExecutesOnForgotten
+	HomeExecutesWithoutPast
 	HomeAnswersEarly
 	LocalFromMemory
 	LocalUnregistered

@@ -51,10 +51,9 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 		return
 	}
 	c.home.stats.Executed++
-	if b.w != nil {
-		p.Deps = append(slices.Clip(p.Deps), causal.Dep{Version: b.rec.Version, Slot: b.w.slot})
+	if !c.cfg.Broken.Has(causal.HomeExecutesWithoutPast) {
+		b.precede(&p)
 	}
-	p.Foreign = max(p.Foreign, b.past)
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	w, logged := c.accept(now, from, &p, v, tail)
 	w.isOutcome, tail.executed = true, p.Seq
@@ -63,6 +62,14 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	if c.cfg.Broken.Has(causal.HomeAnswersEarly) {
 		c.answerPut(w)
 	}
+}
+
+// precede makes a put follow a base.
+func (b *base) precede(p *causal.Put) {
+	if b.w != nil {
+		p.Deps = append(slices.Clip(p.Deps), causal.Dep{Version: b.rec.Version, Slot: b.w.slot})
+	}
+	p.Foreign = max(p.Foreign, b.past)
 }
 
 // execute executes the operation of a put, and makes what it writes the value of the put.
@@ -105,6 +112,9 @@ func (h *home) base(now causal.Now, p *causal.Put) (base, bool) {
 		b = base{k.under.rec, k.under, k.under.foreignPast}
 	}
 	least := max(h.least(k), p.From, p.Foreign)
+	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
+		least = 0
+	}
 	if b.rec.Version.HLC <= least || b.rec.Value.Merges() || now.Mono-k.comparedAt > int64(maxUncompared) {
 		return base{}, false
 	}
