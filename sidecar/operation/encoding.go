@@ -14,6 +14,7 @@ import (
 const (
 	flagKeepExpireTime = 1 << iota
 	flagFollows
+	flagJoined
 )
 
 // Value returns what a put carries to have the operation executed. follows says that it may be executed only if the put
@@ -25,6 +26,9 @@ func (o *Operation) Value(follows bool) causal.Value {
 	}
 	if follows {
 		flags |= flagFollows
+	}
+	if o.Joined {
+		flags |= flagJoined
 	}
 	const fixed = 3 + 3*binary.MaxVarintLen64
 	b := append(make([]byte, 0, fixed+len(o.Data)), byte(o.Kind), byte(o.Conditions), flags)
@@ -43,10 +47,10 @@ func Parse(v causal.Value) (o Operation, follows, ok bool) {
 	}
 	flags := head[2]
 	o = Operation{Kind: Kind(head[0]), Conditions: Condition(head[1]), KeepExpireTime: flags&flagKeepExpireTime != 0,
-		Number: r.Varint(), ExpireAtMs: r.Varint()}
+		Joined: flags&flagJoined != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
 	limit := r.Uvarint()
 	ok = v.Type == causal.Operation && !r.Failed() && o.Kind > Read && o.Kind <= lastKind && limit <= math.MaxInt32 &&
-		flags&^(flagKeepExpireTime|flagFollows) == 0 && o.Conditions&^allConditions == 0
+		flags&^(flagKeepExpireTime|flagFollows|flagJoined) == 0 && o.Conditions&^allConditions == 0
 	if !ok {
 		return Operation{}, false, false
 	}

@@ -95,6 +95,9 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 		return b, false, causal.ErrConflict
 	}
 	r := o.Apply(b.rec.Value, now.WallMs)
+	if o.Joined && r.Err != nil {
+		return b, false, causal.ErrConflict
+	}
 	p.Value = r.Next
 	return b, r.Writes, causal.OK
 }

@@ -92,7 +92,7 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 	}
 	c.slot = topology.SlotOf(c.op.Key)
 	if c.isOperation() {
-		if !s.mayShip(c) {
+		if !s.mayShip(now, c) {
 			c.session.pipeline.unexecuted = true
 			s.finish(c, Result{Err: causal.ErrConflict})
 			return
@@ -238,6 +238,9 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
+		if c.op.Conditional {
+			delete(s.unshipped, c.op.Key) // the home goes on from it
+		}
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
@@ -254,7 +257,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.deferPut(now, c)
 		return
 	case causal.ErrConflict:
-		c.session.pipeline.unexecuted = true
+		s.noteUnexecuted(now, c)
 		s.fail(c, r.Err)
 	case causal.ErrStale:
 		err := r.Err

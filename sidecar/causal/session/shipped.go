@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/topology"
@@ -9,14 +11,33 @@ import (
 // Operations that the home of a key executes (PROTOCOL HOO). They are puts in everything: in their order, in what they
 // follow, in how they are sent again. Their answer has the value that was written, and with it what that depends on.
 
+const (
+	// unshippedFor is how long after a home has refused an operation of a key none of it is sent, unless the sidecar has
+	// put the key meanwhile: the home need not know it any more, and asking costs a message.
+	unshippedFor = 100 * time.Millisecond
+	maxUnshipped = 4096
+)
+
 // isOperation reports whether a call asks the home to execute an operation.
 func (c *call) isOperation() bool { return c.op.Kind == OpPut && c.op.Value.Type == causal.Operation }
 
-// mayShip reports whether an operation may be sent to the home: that knows operations, and the session has seen nothing
-// that only some rings have.
-func (s *Sidecar) mayShip(c *call) bool {
-	return c.level.asksHome() && s.putsAtHome(c.session) && s.unbound(c.session) &&
+// mayShip reports whether an operation may be sent to the home: that knows operations, and has not refused one of the
+// key a moment ago, and the session has seen nothing that only some rings have.
+func (s *Sidecar) mayShip(now causal.Now, c *call) bool {
+	return now.Mono >= s.unshipped[c.op.Key] && c.level.asksHome() && s.putsAtHome(c.session) && s.unbound(c.session) &&
 		s.coordinators.executes[s.homeOf(c.slot)]
+}
+
+// noteUnexecuted notes that the home has refused an operation: not because of the one that it follows.
+func (s *Sidecar) noteUnexecuted(now causal.Now, c *call) {
+	c.session.pipeline.unexecuted = true
+	if !c.isOperation() || operation.Follows(c.op.Value) {
+		return
+	}
+	if len(s.unshipped) >= maxUnshipped {
+		clear(s.unshipped)
+	}
+	s.unshipped[c.op.Key] = now.Mono + int64(unshippedFor)
 }
 
 // follow reports whether an operation may be sent now. One that follows another is not sent if that is known not to be

@@ -31,6 +31,8 @@ type Sidecar struct {
 	mgetBytes     int           // of the keys of MGETs in progress, and of the values that they have read
 	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
 	homeCommits   bool          // the home is known to take commits
+	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
+	unshipped map[string]int64
 
 	coordinators coordinatorStates
 	readers      readers
@@ -66,7 +68,7 @@ func New(cfg Config) *Sidecar {
 		cfg: cfg, maps: maps, readable: cfg.Binding.Rings(cfg.Topology, cfg.Self.DC),
 		stability: causal.NewStability(cfg.Topology),
 		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
-		requests:     requestTable{byID: map[uint64]request{}},
+		requests: requestTable{byID: map[uint64]request{}}, unshipped: map[string]int64{},
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,

@@ -13,7 +13,7 @@ import (
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
 // in a pipeline are executed together: their keys are locked and read at once, then the commands are executed one after
 // the other on what was read, and what they write is put at once. Consecutive ones of the same key put their last value
-// only.
+// only. In an exact session the home of the key executes them, if it can (updateathome.go).
 
 const (
 	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs
@@ -167,38 +167,6 @@ func (c *connection) executeRound(us []update) int {
 		return nil
 	})
 	return done
-}
-
-// maxShipped bounds the operations that are sent together to the homes of their keys.
-const maxShipped = 64
-
-// executeAtHome has the first of some updates executed at the homes of their keys, and returns how many were. They are
-// sent without waiting for each other. Those that follow one that was not executed are not either, so that what a
-// pipeline writes takes effect in its order.
-func (c *connection) executeAtHome(us []update) int {
-	if c.executing {
-		return 0
-	}
-	us = us[:min(len(us), maxShipped)]
-	var waits []func() (operation.Outcome, bool, error)
-	for i := range us {
-		if !us[i].operation.CanBeShipped() {
-			break
-		}
-		waits = append(waits, c.session.Session.ExecuteAsync(us[i].name, us[i].operation, i > 0))
-	}
-	n, executed := len(waits), 0
-	for i, wait := range waits {
-		u, done := &us[i], false
-		u.write = -1
-		if u.outcome, done, u.err = wait(); done {
-			executed = i + 1
-			continue
-		}
-		n = min(n, i)
-		u.err = errOvertaken
-	}
-	return max(n, executed) // one that was not executed must not be, after a later one was
 }
 
 // maxConflictTime is for how long a command is tried again because others write its key.
