@@ -183,7 +183,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	_, logged := c.accept(now, from, &p, v, tail)
-	tail.noteAccepted(p.Seq, v.HLC)
+	tail.noteAccepted(p.Seq, v.HLC, nil)
 	c.home.noteCompared(now, p.Key)
 	c.log.append(LogRecord{Write: logged})
 }
@@ -202,8 +202,8 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew) ||
 		p.Value.Type == causal.Operation && c.cfg.Broken.Has(causal.HomeExecutesTwice)
-	if hlc, found := tail.find(p.Seq); found && !asNew {
-		c.answerAgain(from, p, hlc)
+	if a, found := tail.find(p.Seq); found && !asNew {
+		c.answerAgain(from, p, a)
 		return nil, false, false
 	}
 	overtaken = p.Seq <= tail.seq && !asNew

@@ -51,16 +51,44 @@ type sessionTail struct {
 type acceptedPut struct {
 	seq uint64
 	hlc causal.HLC
+	// outcome is what an operation has written, or may be if the put was restored; nil: it is not kept here.
+	outcome *outcome
 }
 
-// find returns the timestamp with which a put was accepted.
-func (t *sessionTail) find(seq uint64) (causal.HLC, bool) {
+// maxKeptOutcome bounds the values that are kept as the outcomes of operations, in bytes. Greater ones are found as long
+// as they are incomplete, or the newest of their key.
+const maxKeptOutcome = 64
+
+// outcome is what an operation has written, for a copy of it that is sent again when the write is complete.
+type outcome struct {
+	value causal.Value
+	past  causal.HLC // the greatest HLC of a write of another origin in the past of the write
+}
+
+// outcomeOf returns the outcome of an operation that has written w; nil if it is too great to be kept.
+func outcomeOf(w *write) *outcome {
+	if len(w.rec.Value.Data) > maxKeptOutcome {
+		return nil
+	}
+	return &outcome{w.rec.Value, w.foreignPast}
+}
+
+// at returns the index of a put in accepted; -1: it is not there.
+func (t *sessionTail) at(seq uint64) int {
 	for i := len(t.accepted) - 1; i >= 0; i-- {
 		if t.accepted[i].seq == seq {
-			return t.accepted[i].hlc, true
+			return i
 		}
 	}
-	return 0, false
+	return -1
+}
+
+// find returns what is known of a put that was accepted.
+func (t *sessionTail) find(seq uint64) (a acceptedPut, found bool) {
+	if i := t.at(seq); i >= 0 {
+		return t.accepted[i], true
+	}
+	return a, false
 }
 
 // confirm drops the puts below a number: the session has their answers.
@@ -89,32 +117,34 @@ func (t *sessionTail) drop(n int) {
 }
 
 // noteAccepted notes a put that was accepted.
-func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC) {
+func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC, o *outcome) {
 	t.seq = max(t.seq, seq)
-	t.accepted = append(t.accepted, acceptedPut{seq, hlc})
+	t.accepted = append(t.accepted, acceptedPut{seq, hlc, o})
 }
 
 // restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it.
 // Puts are restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
-func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
+func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64, o *outcome) {
 	t := b.restoredSession(now, sessionKey{a.Sidecar, a.Session})
 	t.confirm(unanswered)
 	if a.Seq >= t.unanswered && a.Seq > t.seq {
-		t.noteAccepted(a.Seq, a.HLC)
+		t.noteAccepted(a.Seq, a.HLC, o)
+	} else if i := t.at(a.Seq); i >= 0 && o != nil {
+		t.accepted[i].outcome = o // the checkpoint does not have it
 	}
 }
 
 // answerAgain answers a put that was accepted before: at once, or when it is durable.
-func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
-	w := c.incomplete[hlc]
+func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, a acceptedPut) {
+	w := c.incomplete[a.hlc]
 	if w != nil && !w.durable {
 		w.putID = p.ID
 		return
 	}
-	reply := causal.PutReply{ID: p.ID, Session: p.Session, Version: causal.Version{HLC: hlc, Origin: c.origin},
+	reply := causal.PutReply{ID: p.ID, Session: p.Session, Version: causal.Version{HLC: a.hlc, Origin: c.origin},
 		Repeated: true}
 	if p.Value.Type == causal.Operation {
-		c.answerOutcome(&reply, p.Key, w)
+		c.answerOutcome(&reply, p.Key, w, a.outcome)
 	}
 	c.Send(reply.Message(c.cfg.Self, from))
 }

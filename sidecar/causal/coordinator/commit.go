@@ -42,7 +42,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		record.Commit = append(record.Commit, logged)
 		c.home.noteCompared(now, puts[i].Key)
 	}
-	tail.noteAccepted(m.Seq, v.HLC)
+	tail.noteAccepted(m.Seq, v.HLC, nil)
 	c.log.append(record)
 }
 

@@ -66,7 +66,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		l.base = complete // what the log no longer holds, or holds as complete, was acknowledged by all rings
 	}
 	for _, a := range answers {
-		c.restoreAnswer(now, a, 0)
+		c.restoreAnswer(now, a, 0, nil)
 	}
 	for i := range replay {
 		index := replay[i].Index
@@ -105,7 +105,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 	}
 	if isLast { // the put, or the commit, is answered with it
 		c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
-			r.Unanswered)
+			r.Unanswered, outcomeOf(&write{rec: r.Record, foreignPast: r.Record.Version.HLC - 1}))
 	}
 	if r.Record.Version.HLC <= complete {
 		return

@@ -57,7 +57,7 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	w, logged := c.accept(now, from, &p, v, tail)
 	w.isOutcome, tail.executed = true, p.Seq
-	tail.noteAccepted(p.Seq, v.HLC)
+	tail.noteAccepted(p.Seq, v.HLC, outcomeOf(w))
 	c.log.append(LogRecord{Write: logged})
 	if c.cfg.Broken.Has(causal.HomeAnswersEarly) {
 		c.answerPut(w)
@@ -169,11 +169,15 @@ func (h *home) addOutcome(r *causal.PutReply, w *write) {
 }
 
 // answerOutcome adds to the answer of an operation that is sent again what it has written: from the write while it is
-// incomplete, or from what is kept of its key. If neither has it, the operation was executed, and nobody can tell with
-// which result.
-func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write) {
+// incomplete, from what is kept of the put, or from what is kept of its key. If none has it, the operation was executed,
+// and nobody can tell with which result.
+func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write, kept *outcome) {
 	if w != nil {
 		c.home.addOutcome(r, w)
+		return
+	}
+	if kept != nil {
+		r.Value, r.Past = kept.value, kept.past
 		return
 	}
 	if k := c.home.keys[key]; k != nil && k.top.Version == r.Version {

@@ -13,8 +13,8 @@ func plusOne(id, session, seq uint64, follows bool) causal.Put {
 	return causal.Put{ID: id, Session: session, Seq: seq, Unanswered: 1, Key: "x", Value: o.Value(follows)}
 }
 
-// outcome returns the answer to the put with an id.
-func outcome(t *testing.T, id uint64, ms []causal.Message) causal.PutReply {
+// answerTo returns the answer to the put with an id.
+func answerTo(t *testing.T, id uint64, ms []causal.Message) causal.PutReply {
 	t.Helper()
 	for _, m := range ofKind(ms, causal.KindPutReply) {
 		if r := m.PutReply(); r.ID == id {
@@ -38,7 +38,7 @@ func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
 		h.step(plusOne(3, 3, 1, false).Message(app, h.cfg.Self))
 		h.sync()
 		ms := h.c.Take(nil)
-		got, want := string(outcome(t, 3, ms).Value.Data), "7"
+		got, want := string(answerTo(t, 3, ms).Value.Data), "7"
 		if name == "on published" {
 			want = "6"
 		}
@@ -73,7 +73,7 @@ func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
 		if broken {
 			want = "7"
 		}
-		if got := outcome(t, 3, append(before, after...)); string(got.Value.Data) != want {
+		if got := answerTo(t, 3, append(before, after...)); string(got.Value.Data) != want {
 			t.Errorf("broken %v: sent again it answers %q (%s), want %s", broken, got.Value.Data, got.Err, want)
 		}
 		if broken {
@@ -84,7 +84,7 @@ func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
 		again = plusOne(4, 2, 1, false)
 		again.Resent, again.Leadership = true, h.cfg.Leadership
 		before, after = h.put(again)
-		if got := outcome(t, 4, append(before, after...)); string(got.Value.Data) != "6" {
+		if got := answerTo(t, 4, append(before, after...)); string(got.Value.Data) != "6" {
 			t.Errorf("after a restart it answers %q (%s), want 6", got.Value.Data, got.Err)
 		}
 	}
@@ -160,5 +160,31 @@ func TestOperationsPauseForReadsForUpdateAndForOtherDataCenters(t *testing.T) {
 	h.now.Mono += int64(maxUncompared)
 	if executed(6) {
 		t.Error("operations go on from one another for longer than maxUncompared")
+	}
+}
+
+// PROTOCOL HOO-2: what an operation has written is told again when it is complete and overwritten, also after a restart
+// with a log that holds it.
+func TestAnOperationThatIsOverwrittenIsAnsweredAgain(t *testing.T) {
+	h := newHomeHarness(t)
+	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	_, after := h.put(plusOne(2, 2, 1, false))
+	v := answerTo(t, 2, after).Version
+	_, after = h.put(plusOne(3, 3, 1, false))
+	for _, v := range []causal.Version{v, answerTo(t, 3, after).Version} {
+		h.ack(shardsA, v)
+		h.ack(shardsB, v)
+	}
+	for _, restarted := range []bool{false, true} {
+		again := plusOne(4, 2, 1, false)
+		if restarted {
+			h.restart(h.now)
+			h.c.Take(nil)
+			again.Resent, again.Leadership = true, h.cfg.Leadership
+		}
+		before, after := h.put(again)
+		if r := answerTo(t, 4, append(before, after...)); string(r.Value.Data) != "6" || r.Version != v || !r.Repeated {
+			t.Errorf("restarted %v: it is answered with %+v", restarted, r)
+		}
 	}
 }

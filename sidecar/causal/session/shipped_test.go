@@ -96,14 +96,14 @@ func TestTheAnswerToAnOperationIsAReadOfWhatItWasExecutedOn(t *testing.T) {
 	r := newShippingRig(t)
 	id := r.startAdd("x", false)
 	m := r.request(causal.KindPut)
-	v := causal.Version{HLC: at(500), Origin: 1}
+	v := causal.Version{HLC: at(1200), Origin: 1}
 	r.step(causal.PutReply{ID: m.Put().ID, Session: 1, Version: v, Value: causal.Value{Data: []byte("6")},
-		Past: at(400)}.Message(m.To, m.From))
+		Past: at(1100)}.Message(m.To, m.From))
 	if got := r.mustResult(id); string(got.Record.Value.Data) != "6" || got.Record.Version != v {
 		t.Errorf("it ends with %+v", got)
 	}
 	r.startPut("y", "1")
-	if p := r.request(causal.KindPut).Put(); p.Foreign != at(400) || len(p.Deps) != 1 || p.Deps[0].Version != v {
+	if p := r.request(causal.KindPut).Put(); p.Foreign != at(1100) || len(p.Deps) != 1 || p.Deps[0].Version != v {
 		t.Errorf("the next put follows %d of other data centers, and %v", p.Foreign, p.Deps)
 	}
 }
