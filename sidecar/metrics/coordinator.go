@@ -71,6 +71,9 @@ var (
 		"Writes of read-modify-writes that were refused because the key had been written since it was "+
 			"read; the sidecar "+
 			"starts them again.")
+	coordinatorHomeOperations = coordinatorFamily.counter("home_operations_total",
+		"Read-modify-writes that sidecars have sent to the home, by outcome: executed, with something written, or "+
+			"refused; the sidecar then reads and writes itself.", "outcome")
 	coordinatorHomeKeys  = coordinatorFamily.gauge("home_keys", "Keys that the home has something of.")
 	coordinatorHomeBytes = coordinatorFamily.gauge("home_bytes",
 		"Memory that the home takes beside the write buffer, in bytes.")
@@ -165,6 +168,8 @@ func emitHome(h *coordinator.HomeStats, emit emitFunc) {
 	emit(coordinatorHomeWaiting, float64(h.Waiting))
 	emit(coordinatorHomeShown, float64(h.Shown))
 	emit(coordinatorHomeConflicts, float64(h.Conflicts))
+	emit(coordinatorHomeOperations, float64(h.Executed), "executed")
+	emit(coordinatorHomeOperations, float64(h.Unexecuted), "refused")
 	emit(coordinatorHomeKeys, float64(h.Keys))
 	emit(coordinatorHomeBytes, float64(h.Bytes))
 	emit(coordinatorHomeAhead, float64(h.AheadMs)/1e3)
