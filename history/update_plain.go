@@ -19,8 +19,8 @@ type updatedKey struct {
 	byText  map[string]causal.Version
 }
 
-// withoutUpdates returns a history in which the updates are gets and puts. What concerns keys of which causal+ cannot be
-// checked is left out: as operations that failed, they keep their places in their processes. It also returns how many
+// withoutUpdates returns a history in which the updates are gets and puts. What concerns keys of which causal+ cannot
+// be checked is left out: as operations that failed, they keep their places in their processes. It also returns how many
 // operations that is.
 func withoutUpdates(h History) (plain History, left int) {
 	keys := updatedKeys(h)

@@ -116,7 +116,8 @@ func (p *client) continueUpdate(r *session.Result) {
 	w := p.load.world
 	p.busy, p.update = false, nil
 	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
-		Level: w.settings.Level, Key: u.key, Command: []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, Value: u.value, Start: u.start, End: w.now,
+		Level: w.settings.Level, Key: u.key, Value: u.value,
+		Command: []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, Start: u.start, End: w.now,
 		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
 	if op.OK {
 		op.Version = r.Record.Version

@@ -21,9 +21,9 @@ func TestJoinedOperationsDoWhatTheyDoOneByOne(t *testing.T) {
 				Data:   []byte(rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 0, 5, -1).Draw(t, "data"))}
 		}), 1, 5).Draw(t, "ops")
 		joined, n := ops[0], 1
-		for ok := true; n < len(ops); n++ {
-			var next Operation
-			if next, ok = joined.Join(&ops[n]); !ok {
+		for ; n < len(ops); n++ {
+			next, ok := joined.Join(&ops[n])
+			if !ok {
 				break
 			}
 			joined = next

@@ -169,8 +169,8 @@ func (h *home) addOutcome(r *causal.PutReply, w *write) {
 }
 
 // answerOutcome adds to the answer of an operation that is sent again what it has written: from the write while it is
-// incomplete, from what is kept of the put, or from what is kept of its key. If none has it, the operation was executed,
-// and nobody can tell with which result.
+// incomplete, from what is kept of the put, or from what is kept of its key. If none has it, the operation was
+// executed, and nobody can tell with which result.
 func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write, kept *outcome) {
 	if w != nil {
 		c.home.addOutcome(r, w)

@@ -28,7 +28,7 @@ type coordinatorStates struct {
 	down         map[topology.Node]bool // its link is down
 	allowances   map[topology.Node]*copyAllowance
 	executes     map[topology.Node]bool // it is known to execute operations
-	inUse        uint64                 // a bit for each coordinator of the own data center that is in use; 0: not known yet
+	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
 }
 
 func newCoordinatorStates() coordinatorStates {

@@ -12,8 +12,8 @@ import (
 // follow, in how they are sent again. Their answer has the value that was written, and with it what that depends on.
 
 const (
-	// unshippedFor is how long after a home has refused an operation of a key none of it is sent, unless the sidecar has
-	// put the key meanwhile: the home need not know it any more, and asking costs a message.
+	// unshippedFor is how long after a home has refused an operation of a key none of it is sent, unless the sidecar
+	// has put the key meanwhile: the home need not know it any more, and asking costs a message.
 	unshippedFor = 100 * time.Millisecond
 	maxUnshipped = 4096
 )
