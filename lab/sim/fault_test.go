@@ -60,9 +60,10 @@ var scripted = map[causal.Fault]string{
 	causal.NearMGetMixed:        "near_copies.txt",
 	causal.NearExcludedStay:     "near_copies.txt",
 
-	causal.HomeForgetsMark:    "homes.txt",
-	causal.HomeForgetsCeiling: "homes.txt",
-	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
+	causal.HomeForgetsMark:       "homes.txt",
+	causal.HomeForgetsCeiling:    "homes.txt",
+	causal.LocalOneRound:         "homes.txt", // random seeds find it rarely
+	causal.LocalCoveredElsewhere: "homes.txt", // the same
 }
 
 // TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it
