@@ -11,15 +11,16 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // each key and process the writes are sorted, so "the last write of k by p in this past" is a binary search.
 // Explanations need more than the clocks; they search the graph again, but only for the violations that are shown.
 type Checker struct {
-	h       History
-	names   names
-	ops     []opInfo
-	elems   []elem
-	procs   []procInfo
-	keys    []keyInfo
-	stats   Stats
-	found   []finding
-	invalid []finding
+	h                History
+	names            names
+	ops              []opInfo
+	elems            []elem
+	procs            []procInfo
+	keys             []keyInfo
+	stats            Stats
+	updatesByVersion bool
+	found            []finding
+	invalid          []finding
 
 	graph
 	keyWrites
@@ -116,7 +117,7 @@ func (c *Checker) Check(h History, opts Options) Report {
 	if limit <= 0 {
 		limit = defaultMaxViolations
 	}
-	c.reset(h)
+	c.reset(h, opts)
 	c.index()
 	if len(c.invalid) > 0 {
 		return c.report(c.invalid, limit)
@@ -136,9 +137,10 @@ func (c *Checker) Check(h History, opts Options) Report {
 	return c.report(c.found, limit)
 }
 
-func (c *Checker) reset(h History) {
+func (c *Checker) reset(h History, opts Options) {
 	var updates int
-	c.h, updates = withoutUpdates(h)
+	c.h, updates = withoutUpdates(h, opts.UpdatesByVersion)
+	c.updatesByVersion = opts.UpdatesByVersion
 	c.names.reset()
 	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]

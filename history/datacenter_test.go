@@ -271,7 +271,7 @@ func TestCausalityIsCheckedOfUpdatesWithVersions(t *testing.T) {
 		"s3 do n=1@4.2 INCR; s4 get n=3@7.1; s4 get x=-":               "", // there are two 1
 		"s4 do n=0 SETNX 7; s3 do z=1@9.1 DEL; s3 get x=-; s3 get y=-": "",
 	} {
-		r := Check(parse(t, before+"; "+text), Options{})
+		r := Check(parse(t, before+"; "+text), Options{UpdatesByVersion: true})
 		if want == "" && !r.OK() || want != "" && !r.Has(want) {
 			t.Errorf("%s: %s", text, r)
 		}

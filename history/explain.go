@@ -25,7 +25,9 @@ func (c *Checker) report(found []finding, limit int) Report {
 	})
 	r.Total = len(found)
 	for _, f := range c.representatives(found, limit) {
-		r.Violations = append(r.Violations, c.explain(f))
+		v := c.explain(f)
+		v.updatesByVersion = c.updatesByVersion
+		r.Violations = append(r.Violations, v)
 	}
 	return r
 }

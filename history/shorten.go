@@ -22,7 +22,7 @@ func Shorten(h History, v Violation) History {
 	if slices.ContainsFunc(h, func(op Op) bool { return op.Kind == Add }) {
 		return h
 	}
-	h, _ = withoutUpdates(h)
+	h, _ = withoutUpdates(h, v.updatesByVersion)
 	s := shortener{kind: v.Kind, budget: shortenBudget}
 	best := h
 	// The chain of the explanation usually suffices, together with the deletes that could have explained its reads.

@@ -22,7 +22,7 @@ type updatedKey struct {
 // withoutUpdates returns a history in which the updates are gets and puts. What concerns keys of which causal+ cannot
 // be checked is left out: as operations that failed, they keep their places in their processes. It also returns how many
 // operations that is.
-func withoutUpdates(h History) (plain History, left int) {
+func withoutUpdates(h History, byVersion bool) (plain History, left int) {
 	keys := updatedKeys(h)
 	if len(keys) == 0 {
 		return h, 0
@@ -34,10 +34,10 @@ func withoutUpdates(h History) (plain History, left int) {
 		switch {
 		case op.Kind == MGet:
 			plain = append(plain, op)
-			plain[len(plain)-1].Reads = plainReads(op.Reads, keys)
+			plain[len(plain)-1].Reads = plainReads(op.Reads, keys, byVersion)
 		case k == nil || op.Kind == Token || op.Kind == Resume:
 			plain = append(plain, op)
-		case k.unversioned:
+		case k.unversioned || !byVersion:
 			left++
 			plain = append(plain, leftOut(op))
 		case op.Kind == Get:
@@ -138,10 +138,10 @@ func (k *updatedKey) plain(r Read) (Read, bool) {
 }
 
 // plainReads returns the reads of an MGet of which causal+ can be checked.
-func plainReads(reads []Read, keys map[string]*updatedKey) (plain []Read) {
+func plainReads(reads []Read, keys map[string]*updatedKey, byVersion bool) (plain []Read) {
 	for _, r := range reads {
 		if k := keys[r.Key]; k != nil {
-			if k.unversioned {
+			if k.unversioned || !byVersion {
 				continue
 			}
 			var ok bool
