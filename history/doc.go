@@ -51,7 +51,8 @@
 //   - level is that of a get or mget, if the session has named one: it says what the read promises. Without it, and at
 //     every level that there is, that is causal+.
 //   - update is a command that reads its key and may write it in one step. Its command has no key, and value is the
-//     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique.
+//     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique;
+//     but see Options.UpdatesByVersion.
 //   - inFlight marks a read of a version that was not complete.
 //   - dc is the data center. Only CheckDataCenters needs it.
 //
