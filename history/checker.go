@@ -12,6 +12,7 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // Explanations need more than the clocks; they search the graph again, but only for the violations that are shown.
 type Checker struct {
 	h                History
+	places           []int // of its operations in the history that is checked; nil: the same
 	names            names
 	ops              []opInfo
 	elems            []elem
@@ -139,8 +140,9 @@ func (c *Checker) Check(h History, opts Options) Report {
 
 func (c *Checker) reset(h History, opts Options) {
 	var updates int
-	c.h, updates = withoutUpdates(h, opts.UpdatesByVersion)
-	c.updatesByVersion = opts.UpdatesByVersion
+	plain, places := withoutCommits(h)
+	c.h, c.places, updates = withoutUpdates(plain, opts.UpdatesByVersion)
+	c.places, c.updatesByVersion = inPlaces(c.places, places), opts.UpdatesByVersion
 	c.names.reset()
 	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]

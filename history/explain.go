@@ -27,6 +27,12 @@ func (c *Checker) report(found []finding, limit int) Report {
 	for _, f := range c.representatives(found, limit) {
 		v := c.explain(f)
 		v.updatesByVersion = c.updatesByVersion
+		if c.places != nil {
+			for i, op := range v.Ops {
+				v.Ops[i] = c.places[op]
+			}
+			v.Ops = slices.Compact(v.Ops)
+		}
 		r.Violations = append(r.Violations, v)
 	}
 	return r

@@ -51,7 +51,7 @@ type Violation struct {
 	Kind Kind
 	// Text describes the violation and shows the shortest chain of operations that proves it.
 	Text string
-	// Ops are the operations of that chain, as indices into the history: with updates, into what they are checked as.
+	// Ops are the operations of that chain, as indices into the history.
 	Ops []int
 
 	updatesByVersion bool // of the check

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -19,13 +20,13 @@ type updatedKey struct {
 	byText  map[string]causal.Version
 }
 
-// withoutUpdates returns a history in which the updates are gets and puts. What concerns keys of which causal+ cannot
-// be checked is left out: as operations that failed, they keep their places in their processes. It also returns how many
-// operations that is.
-func withoutUpdates(h History, byVersion bool) (plain History, left int) {
+// withoutUpdates returns a history in which the updates are gets and puts, with the places of its operations in h. What
+// concerns keys of which causal+ cannot be checked is left out: as operations that failed, they keep their places in
+// their processes. It also returns how many operations that is.
+func withoutUpdates(h History, byVersion bool) (plain History, places []int, left int) {
 	keys := updatedKeys(h)
 	if len(keys) == 0 {
-		return h, 0
+		return h, nil, 0
 	}
 	plain = make(History, 0, len(h)+len(h)/4)
 	for i := range h {
@@ -57,8 +58,23 @@ func withoutUpdates(h History, byVersion bool) (plain History, left int) {
 			}
 			plain = append(plain, writes...)
 		}
+		for len(places) < len(plain) {
+			places = append(places, i)
+		}
 	}
-	return plain, left
+	return plain, places, left
+}
+
+// inPlaces returns the places of operations of which inner are the places in another history, and outer the places of
+// those. nil says that they are the same.
+func inPlaces(inner, outer []int) []int {
+	if inner == nil || outer == nil {
+		return slices.Concat(inner, outer)
+	}
+	for i, at := range inner {
+		inner[i] = outer[at]
+	}
+	return inner
 }
 
 // leftOut returns an operation that failed, in place of another one.

@@ -256,6 +256,8 @@ assert here.transaction(add, "py:c") == [True] and here.get("py:c") == "8"
 second = redis.Redis(port=int(sys.argv[2]), db=1, decode_responses=True, protocol=int(sys.argv[1]))
 assert second.get("py:c") is None and second.set("py:c", "in 1") and here.get("py:c") == "8"
 assert second.rename("py:c", "py:e") and second.get("py:e") == "in 1"
+assert second.copy("py:e", "py:f", destination_db=0) and not second.copy("py:e", "py:f", destination_db=0)
+assert second.copy("py:e", "py:f", 0, True)
 here.delete("py:f", "py:g")
 assert here.msetnx({"py:f": 1, "py:g": 2}) and not here.msetnx({"py:g": 3, "py:h": 4})
 assert here.setrange("py:f", 2, "x") == 3

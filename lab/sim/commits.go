@@ -37,19 +37,13 @@ func (p *client) commitSome() {
 
 // finishCommit adds the puts of a commit to the history, in order.
 func (p *client) finishCommit(r *session.Result) {
-	w, c := p.load.world, p.commit
+	c := p.commit
 	p.busy, p.commit = false, nil
 	for i := range c.keys {
-		op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Put,
-			Level: w.settings.Level, Key: c.keys[i].Key, Value: string(c.keys[i].Record.Value.Data), Start: c.start,
-			End: w.now, OK: r.Err == causal.OK, Unknown: r.Err == causal.ErrUnknown}
-		if op.OK {
-			op.Version = r.Record.Version
-			op.Version.HLC -= causal.HLC(len(c.keys) - 1 - i)
-		}
-		p.load.history = append(p.load.history, op)
+		op, answer := p.operation(history.Put, c.keys[i].Key, c.start), *r
+		op.Value = string(c.keys[i].Record.Value.Data)
+		answer.Record.Version.HLC -= causal.HLC(len(c.keys) - 1 - i)
+		p.record(op, &answer)
 	}
-	if !p.scripted {
-		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
-	}
+	p.think()
 }

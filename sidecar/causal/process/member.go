@@ -121,6 +121,9 @@ func (m *Member) holdsLease(now causal.Now) bool {
 // acts reports whether the Shard gets messages.
 func (m *Member) acts(now causal.Now) bool { return !m.announced.IsZero() && m.holdsLease(now) }
 
+// isWhole reports whether the shard serves here and lacks nothing.
+func (m *Member) isWhole(now causal.Now) bool { return m.acts(now) && m.shard.IsWhole() }
+
 // Step handles one message: of another member, or to the node.
 func (m *Member) Step(now causal.Now, msg *causal.Message) {
 	m.now = now
@@ -143,12 +146,10 @@ func (m *Member) RefuseRead(now causal.Now, msg *causal.Message) {
 func (m *Member) Tick(now causal.Now) {
 	m.now = now
 	m.Storage.Tick(now)
-	isWhole := false
 	if m.acts(now) {
 		m.shard.Tick(now)
-		isWhole = m.shard.IsWhole()
 	}
-	m.SetWhole(isWhole)
+	m.SetWhole(m.isWhole(now))
 	m.ping(now)
 	m.noteHealth(now)
 }
@@ -364,6 +365,10 @@ func (m *Member) lossNoted(r *EffectResult) {
 // CheckRest returns what is left of the past while nothing is under way.
 func (m *Member) CheckRest() (left causal.Counts) {
 	left = m.Storage.CheckRest()
+	left.CheckEmpty("effects that were proposed", len(m.proposals))
+	left.CheckEmpty("effects whose proposal was refused", len(m.refusals.list))
+	left.CheckEmpty("results that wait for the lease", len(m.held))
+	left.CheckEnded("a change of which it is looked up which keys exist", m.checking.ID != 0)
 	if m.shard != nil {
 		left = append(left, m.shard.CheckRest()...)
 	}

@@ -12,9 +12,7 @@ func (p *Shard) move(mover *shard.Mover, op shard.MoveOp) {
 	done := func(r shard.MoveResult, err error) {
 		p.busy = false
 		r.ID, r.Failed = op.ID, err != nil
-		if p.shard.Mover() == mover {
-			mover.OpDone(op, r)
-		}
+		mover.OpDone(op, r) // if another one has taken its place, nobody asks this one for anything any more
 	}
 	changed := func(err error) { done(shard.MoveResult{}, err) }
 	switch op.Kind {

@@ -151,7 +151,7 @@ func (m *Member) propose(e *Effect) {
 func (m *Member) complete(effect uint64, r EffectResult) {
 	switch now := m.clock(); {
 	case m.shard == nil || m.shard.running[effect] == nil: // that of an earlier Shard
-	case m.mayPass(now):
+	case m.canPass(now):
 		m.pass(now, &completion{effect: effect, result: r})
 	default:
 		m.held = append(m.held, completion{effect: effect, result: r})
@@ -162,18 +162,14 @@ func (m *Member) complete(effect uint64, r EffectResult) {
 func (m *Member) ReadDone(now causal.Now, generation uint64, r middleman.StorageResult) {
 	switch m.now = now; {
 	case m.shard == nil || m.shard.generation != generation:
-	case m.mayPass(now):
+	case m.canPass(now):
 		m.shard.ReadDone(now, generation, r)
 	default:
 		m.held = append(m.held, completion{generation: generation, read: r})
 	}
 }
 
-// mayPass reports whether the Shard may get a result. While it starts, nobody hears what it says.
-func (m *Member) mayPass(now causal.Now) bool {
-	return len(m.held) == 0 && m.canPass(now)
-}
-
+// canPass reports whether the Shard may get results, in whichever order. While it starts, nobody hears what it says.
 func (m *Member) canPass(now causal.Now) bool {
 	return m.holdsLease(now) && (!m.isReady || !m.announced.IsZero())
 }

@@ -120,6 +120,9 @@ func (r *rig) carryOut(e *Effect, result *EffectResult) {
 			}
 		}
 	}
+	for _, key := range e.Keys {
+		result.Records = append(result.Records, causal.Moved{Key: key, Record: r.records[key]})
+	}
 	result.Position.Changes = r.changes
 }
 
@@ -263,6 +266,18 @@ func TestMarksAreInTheChangeThatNeedsThemAndAreNeverLess(t *testing.T) {
 	}
 }
 
+// Puts of a log that was given up would be taken again.
+func TestAFenceIsNotLowered(t *testing.T) {
+	r := newRig(t, twoRings(t, 1, 0), Marks{Starts: 3})
+	r.settle()
+	for _, generation := range []uint64{5, 3} {
+		r.write(middleman.StorageOp{Kind: middleman.StorageFence, Origin: 2, Generation: generation})
+	}
+	if r.settle(); r.marks.Fences[2] != 5 {
+		t.Errorf("the fence is %d, want 5", r.marks.Fences[2])
+	}
+}
+
 // What a mover writes and what the middleman writes are under way at the same time, but not with marks, of which the
 // one that is made last would replace the other.
 func TestNoTwoChangesWithMarksAreUnderWay(t *testing.T) {
@@ -320,7 +335,7 @@ func TestAMiddlemanStartsWhenTheStorageIsDoneWithTheOneBefore(t *testing.T) {
 		t.Error("it takes note of what a scan for an earlier middleman finds")
 	}
 	r.settle()
-	r.log = nil
+	r.expect("of what the one before had asked for, nothing more", "tombstones")
 	r.now.Mono += int64(middleman.DefaultLease) - 1
 	r.p.Tick(r.now)
 	r.settle()

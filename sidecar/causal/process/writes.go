@@ -162,7 +162,7 @@ func (m *marks) fence(op *middleman.StorageOp) {
 // needed adds the origins of writes, and returns what has to be part of a change with them.
 func (m *marks) needed(writes []causal.Write) (meta []member.Meta) {
 	for i := range writes {
-		if o := writes[i].Record.Version.Origin; !writes[i].Delete && o != 0 {
+		if o := writes[i].Record.Version.Origin; o != 0 { // a removal has none
 			m.asked.Origins = m.asked.Origins.With(o)
 		}
 	}

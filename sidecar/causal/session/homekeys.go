@@ -11,6 +11,7 @@ import (
 // answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the
 // home hears of what is shown from elsewhere.
 type homeKeys struct {
+	homes    []topology.Node
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
 	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
@@ -33,7 +34,8 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	s.forgetReplies(m)
 	m.ring, m.phase, m.rounds, m.failed = topology.NoRing, mgetCollects, 0, false
 	n := len(c.op.Keys)
-	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n)}
+	m.atHome = homeKeys{homes: s.homesOf(c.op.Keys), replies: make([]causal.HomeReply, n),
+		requests: make([]uint64, n)}
 	c.retryAt = causal.Never
 	s.askHomes(now, c)
 }
@@ -43,7 +45,7 @@ func (s *Sidecar) askHomes(now causal.Now, c *call) {
 	h := &c.mget.atHome
 	h.pending, h.retryAt = len(c.op.Keys), now.Mono+int64(homeRetry)
 	s.dropRequests(h.requests)
-	for home := range s.homesOf(c.op.Keys) {
+	for _, home := range h.homes {
 		read := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)), ForUpdate: c.op.ForUpdate}
 		for i, key := range c.op.Keys {
 			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(key)) != home {
@@ -65,36 +67,26 @@ func (s *Sidecar) askHomes(now causal.Now, c *call) {
 	}
 }
 
-// homesOf calls yield for each home of some keys.
-func (s *Sidecar) homesOf(keys []string) func(yield func(topology.Node) bool) {
-	return func(yield func(topology.Node) bool) {
-		if !s.hasSeveralHomes() {
-			yield(s.homeOf(0))
-			return
-		}
-		asked := uint64(0)
-		for _, key := range keys {
-			home := s.homeOf(topology.SlotOf(key))
-			if asked&(1<<home.Index) != 0 {
-				continue
-			}
-			asked |= 1 << home.Index
-			if !yield(home) {
-				return
-			}
+// homesOf returns the homes of some keys.
+func (s *Sidecar) homesOf(keys []string) (homes []topology.Node) {
+	if !s.hasSeveralHomes() {
+		return []topology.Node{s.homeOf(0)}
+	}
+	found := uint64(0)
+	for _, key := range keys {
+		if home := s.homeOf(topology.SlotOf(key)); found&(1<<home.Index) == 0 {
+			found |= 1 << home.Index
+			homes = append(homes, home)
 		}
 	}
+	return homes
 }
 
 // saidBefore reports whether what the homes of the keys say was so at one time: there is one home, or all have said the
 // same before.
 func (s *Sidecar) saidBefore(c *call) bool {
 	h := &c.mget.atHome
-	homes := 0
-	for range s.homesOf(c.op.Keys) {
-		homes++
-	}
-	if homes == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
+	if len(h.homes) == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
 		return true
 	}
 	same := h.before != nil
@@ -181,7 +173,7 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	if h.told || s.cfg.Broken.Has(causal.LocalUnregistered) {
 		return true
 	}
-	for home := range s.homesOf(c.op.Keys) {
+	for _, home := range h.homes {
 		tell := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}
 		for i := range m.replies {
 			if !s.isNews(m, i) || s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {

@@ -91,24 +91,38 @@ func (s databaseSession) Put(ctx context.Context, key string, v causal.Value) er
 }
 
 func (s databaseSession) Lock(keys ...string) (unlock func()) {
-	if s.connection.executing {
+	return s.connection.lockStored(storageKeys(s.connection.database, keys)...)
+}
+
+// lockStored is Lock for the names under which keys are stored.
+func (c *connection) lockStored(names ...string) (unlock func()) {
+	if c.executing {
 		return func() {}
 	}
-	return s.Session.Lock(storageKeys(s.connection.database, keys)...)
+	return c.session.Session.Lock(names...)
 }
 
 // SELECT index
 func selectDB(c *connection, args [][]byte) error {
-	n, ok := parseInt(args[1])
-	switch {
-	case !ok:
-		return errNotInteger
-	case n != int64(int32(n)):
-		return genericError("value is out of range, value must between -2147483648 and 2147483647")
-	case n < 0 || n >= databases:
-		return genericError("DB index is out of range")
+	n, err := parseDatabase(args[1])
+	if err != nil {
+		return err
 	}
-	c.database = int(n)
+	c.database = n
 	c.out.writeOK()
 	return nil
+}
+
+// parseDatabase parses the index of a database.
+func parseDatabase(arg []byte) (int, error) {
+	n, ok := parseInt(arg)
+	switch {
+	case !ok:
+		return 0, errNotInteger
+	case n != int64(int32(n)):
+		return 0, genericError("value is out of range, value must between -2147483648 and 2147483647")
+	case n < 0 || n >= databases:
+		return 0, genericError("DB index is out of range")
+	}
+	return int(n), nil
 }

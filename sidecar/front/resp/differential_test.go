@@ -62,8 +62,13 @@ type twins struct {
 	different    int
 }
 
-func newTwins(t testing.TB, socket string, proto string) *twins {
-	_, address := serve(t, Options{Backend: newMemory()})
+func newTwins(t testing.TB, socket string, proto string) *twins { return newTwinsOf(t, socket, proto, false) }
+
+// newTwinsOf is newTwins with sessions that are exact, or not.
+func newTwinsOf(t testing.TB, socket string, proto string, exact bool) *twins {
+	store := newMemory()
+	store.exact = exact
+	_, address := serve(t, Options{Backend: store})
 	w := &twins{t: t, theirs: dial(t, socket), ours: dial(t, address)}
 	w.theirs.do("FLUSHALL")
 	w.theirs.do("HELLO", proto)

@@ -114,11 +114,21 @@ func (t *transaction) keys(database int) []string {
 			database = n
 		}
 		q.cmd.keys.forEach(len(q.args), func(i int) bool {
-			keys = append(keys, storageKey(database, string(q.args[i])))
+			keys = append(keys, storageKey(q.databaseOf(i, database), string(q.args[i])))
 			return true
 		})
 	}
 	return keys
+}
+
+// databaseOf returns the database of the key that is the i-th argument, while one is selected.
+func (q queuedCommand) databaseOf(i, selected int) int {
+	if q.cmd.name == "copy" && i == 2 {
+		if o, err := parseCopyOptions(q.args[3:], selected); err == nil {
+			return o.database
+		}
+	}
+	return selected
 }
 
 // selected returns the database that a queued SELECT will choose.

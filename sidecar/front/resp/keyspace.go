@@ -38,14 +38,23 @@ func (c *connection) getAll(keys []string) ([]causal.Value, error) {
 
 // getToWrite is getAll inside Lock or Isolate, for a command that may write each of the keys.
 func (c *connection) getToWrite(keys []string) ([]causal.Value, error) {
+	return c.getStoredToWrite(storageKeys(c.database, keys))
+}
+
+// getStoredToWrite is getToWrite for the names under which keys are stored.
+func (c *connection) getStoredToWrite(names []string) ([]causal.Value, error) {
 	if !c.session.IsExact() {
-		return c.getAll(keys)
+		if len(names) > 1 {
+			return c.session.Session.MGet(c.server.context, names)
+		}
+		v, err := c.session.Session.Get(c.server.context, names[0])
+		return []causal.Value{v}, err
 	}
-	records, err := c.session.Newest(c.server.context, storageKeys(c.database, keys))
+	records, err := c.session.Newest(c.server.context, names)
 	if err != nil {
 		return nil, err
 	}
-	values := make([]causal.Value, len(keys))
+	values := make([]causal.Value, len(names))
 	for i := range records {
 		values[i] = records[i].Value
 	}

@@ -31,7 +31,16 @@ type memory struct {
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
+	exact   bool // its sessions are
+	commits []memoryCommit
+
 	opened, closed atomic.Int64
+}
+
+// memoryCommit is what a session has written in one step.
+type memoryCommit struct {
+	puts []front.Write
+	read []string
 }
 
 func newMemory() *memory {
@@ -168,7 +177,7 @@ func (s *memorySession) ExecuteAsync(string, operation.Operation, bool) func() (
 }
 
 // IsExact implements front.Session.
-func (s *memorySession) IsExact() bool { return false }
+func (s *memorySession) IsExact() bool { return s.store.exact }
 
 // Level implements front.Session.
 func (s *memorySession) Level() causal.Level { return s.level.Or(causal.Latest) }
@@ -279,6 +288,21 @@ func (s *memorySession) Close() {
 var errNotReady = errors.New("the session is starting")
 
 // Commit implements front.Session.
-func (s *memorySession) Commit(context.Context, []front.Write, []string) error {
-	return errors.New("this session is not exact")
+func (s *memorySession) Commit(_ context.Context, puts []front.Write, read []string) error {
+	if !s.store.exact {
+		return errors.New("this session is not exact")
+	}
+	m := s.store
+	m.mu.Lock()
+	m.commits = append(m.commits, memoryCommit{puts: puts, read: read})
+	m.mu.Unlock()
+	for _, p := range puts {
+		if err := m.refuses(p.Key); err != nil {
+			return err
+		}
+	}
+	for _, p := range puts {
+		m.put(p.Key, p.Value)
+	}
+	return m.operationError
 }

@@ -26,10 +26,9 @@ func refusalTable() []refusal {
 			"there are no sets; keep one as a serialized string, or each member under a key of its own"},
 		{
 			"bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore " +
-				"zlexcount zmpop zmscore zpopmax zpopmin " +
-				"zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank " +
-				"zremrangebyscore zrevrange " +
-				"zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
+				"zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore " +
+				"zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex " +
+				"zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
 			"there are no sorted sets; keep one as a serialized string, or each member under a key of its own"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
@@ -49,8 +48,7 @@ func refusalTable() []refusal {
 		{"randomkey", "use SCAN"},
 		{"touch object",
 			"nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
-		{"copy", "read the key, and write its value under the other one"},
-		{"move", "read the key, SELECT the other database, write it there, and delete it here"},
+		{"move", "COPY it to the other database, and delete it here"},
 		{"swapdb", "the database is part of the name under which a key is stored"},
 		{"dump migrate restore restore-asking", "copy with SCAN, GET, PEXPIRETIME, and SET with PXAT"},
 

@@ -91,6 +91,8 @@ func keyCommands() []*command {
 			"Rename a key: write the new one, then delete the old one"),
 		row("renamenx", 3, "write fast", twoKeys, writeFast, "RW access delete;OW insert", "1.0.0", 0, renameNX,
 			"Rename a key, only if the new key does not exist"),
+		row("copy", -3, "write denyoom", twoKeys, "@keyspace @write @slow", "RO access;OW update", "6.2.0", 0, copyKey,
+			"Copy the value and the expire time of a key to another one"),
 		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", 0, exists,
 			"Count the given keys that exist"),
 		row("type", 2, "readonly fast", oneKey, readFast, "RO", "1.0.0", 0, typeOf,

@@ -15,12 +15,14 @@ import (
 func TestTransactionsGetTheRepliesOfRedis(t *testing.T) {
 	socket := redis(t)
 	for _, proto := range []string{"2", "3"} {
-		t.Run("RESP"+proto, func(t *testing.T) {
-			w := newTwins(t, socket, proto)
-			for _, args := range lines(transactionScript) {
-				w.compare(args)
-			}
-		})
+		for _, exact := range []bool{false, true} {
+			t.Run(fmt.Sprintf("RESP%s exact %v", proto, exact), func(t *testing.T) {
+				w := newTwinsOf(t, socket, proto, exact)
+				for _, args := range lines(transactionScript) {
+					w.compare(args)
+				}
+			})
+		}
 	}
 }
 
@@ -30,16 +32,18 @@ func TestRandomTransactionsGetTheRepliesOfRedis(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, proto := range []string{"2", "3"} {
-		t.Run("RESP"+proto, func(t *testing.T) {
-			w := newTwins(t, socket, proto)
-			for range 300 {
-				batch := make([][]string, 1+r.IntN(60))
-				for i := range batch {
-					batch[i] = randomTransactionCommand(r)
+		for _, exact := range []bool{false, true} {
+			t.Run(fmt.Sprintf("RESP%s exact %v", proto, exact), func(t *testing.T) {
+				w := newTwinsOf(t, socket, proto, exact)
+				for range 200 {
+					batch := make([][]string, 1+r.IntN(60))
+					for i := range batch {
+						batch[i] = randomTransactionCommand(r)
+					}
+					w.compare(batch...)
 				}
-				w.compare(batch...)
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -48,7 +52,7 @@ func randomTransactionCommand(r *rand.Rand) []string {
 	text := func() string { return pick(r, "0", "1", "abc", "\r\n\x00", strings.Repeat("x", r.IntN(100))) }
 	switch name := pick(r, "MULTI", "MULTI", "EXEC", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SET", "SET", "GET", "GET",
 		"MGET", "INCR", "APPEND", "DEL", "EXISTS",
-		"SETNX", "RENAME", "RENAMENX", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH", "PING"); name {
+		"SETNX", "RENAME", "RENAMENX", "COPY", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH", "PING"); name {
 	case "GET", "INCR", "GETDEL":
 		if r.IntN(20) == 0 {
 			return []string{name}
@@ -56,6 +60,13 @@ func randomTransactionCommand(r *rand.Rand) []string {
 		return []string{name, key()}
 	case "MGET", "DEL", "EXISTS", "WATCH", "RENAME", "RENAMENX":
 		return []string{name, key(), key()}
+	case "COPY":
+		args := []string{name, key(), key()}
+		for range r.IntN(3) {
+			option := pick(r, "REPLACE", "DB 1", "db 0", "DB 15", "DB 16", "DB x", "DB -1", "DB 9999999999", "DB", "NX")
+			args = append(args, strings.Fields(option)...)
+		}
+		return args
 	case "SET", "SETNX", "APPEND":
 		return []string{name, key(), text()}
 	case "MSET", "MSETNX":

@@ -161,6 +161,70 @@ RENAMENX a old
 RENAMENX a fresh
 RENAMENX nosuch a
 MGET a fresh old
+COPY
+COPY fresh
+COPY nosuch x
+COPY nosuch nosuch
+COPY fresh fresh
+COPY fresh fresh REPLACE
+COPY fresh fresh DB 0
+COPY fresh old
+COPY fresh copied
+GET copied
+SET copied w EX 1000
+COPY copied fresh
+COPY copied fresh replace
+GET fresh
+TTL fresh
+COPY fresh elsewhere DB 3
+COPY fresh elsewhere DB 3
+COPY fresh elsewhere DB 3 REPLACE
+COPY fresh fresh REPLACE DB 3
+COPY fresh elsewhere DB 16
+COPY fresh elsewhere DB -1
+COPY fresh elsewhere DB x
+COPY fresh elsewhere DB 9999999999
+COPY fresh elsewhere DB
+COPY fresh elsewhere DB 3 DB 4
+COPY fresh elsewhere NX
+COPY nosuch x DB 99
+EXISTS elsewhere
+SELECT 3
+MGET fresh elsewhere
+TTL elsewhere
+SELECT 4
+TTL elsewhere
+SELECT 0
+MULTI
+SET a 1
+COPY a b REPLACE
+COPY a b DB 5
+INCR a
+COPY a b
+COPY a b REPLACE
+SELECT 5
+GET b
+COPY b c DB 0
+SELECT 0
+MGET a b c
+COPY a
+EXEC
+MULTI
+SET a 1
+COPY a b REPLACE
+COPY a b DB 5
+INCR a
+COPY a b
+COPY a b REPLACE
+COPY a a
+COPY a b DB 77
+SELECT 5
+GET b
+COPY b c DB 0
+SELECT 0
+MGET a b c
+EXEC
+DEL a b c
 MSETNX m1 1 m2 2
 MSETNX m3 3 m2 4
 MSETNX m3 3 m3 4
