@@ -177,15 +177,11 @@ func (p *client) finish(r *session.Result) {
 		return
 	}
 	if p.commit != nil {
-		p.finishCommit(r)
+		p.continueCommit(r)
 		return
 	}
-	p.busy = false
 	p.record(p.op, r)
-	if p.onResult != nil {
-		p.onResult(r)
-	}
-	p.think()
+	p.conclude(r)
 }
 
 // operation returns what the history has of every operation of the process that starts at a time.
@@ -216,6 +212,15 @@ func (p *client) record(op history.Op, r *session.Result) {
 		}
 	}
 	p.load.history = append(p.load.history, op)
+}
+
+// conclude ends the operation in progress, and schedules the next one.
+func (p *client) conclude(r *session.Result) {
+	p.busy = false
+	if p.onResult != nil {
+		p.onResult(r)
+	}
+	p.think()
 }
 
 // think makes the process issue its next operation after a while, unless a scenario says what it does.

@@ -219,6 +219,14 @@ const (
 	HomeOfAnyKey
 	LocalCoveredElsewhere
 	LocalOneRound
+	HomeShowsUnderWay
+	LocalMixesTimes
+	CommitReadsUnchecked
+	CommitPublishedApart
+	CommitInRecords
+	CommitForgotten
+	CommitUnordered
+	CommitFollowedInPart
 	faultEnd
 )
 

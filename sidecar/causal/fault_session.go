@@ -86,4 +86,9 @@ var sessionFaults = []SeededFault{
 		"a put does not name what an earlier put at another home has named", "HOM-10", "homes"},
 	{LocalOneRound, "local-one-round", "session",
 		"what several homes say of the keys of an MGET need not have been so at one time", "HOK-2", "homes"},
+	{LocalMixesTimes, "local-mixes-times", "session",
+		"an MGET shows what a home has published since it was asked, beside what it said of other keys",
+		"HOK-2", "homes"},
+	{CommitFollowedInPart, "commit-followed-in-part", "session",
+		"what follows a commit of the session follows its first put only", "HOK-8", "homes"},
 }
