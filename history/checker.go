@@ -11,17 +11,16 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // each key and process the writes are sorted, so "the last write of k by p in this past" is a binary search.
 // Explanations need more than the clocks; they search the graph again, but only for the violations that are shown.
 type Checker struct {
-	h                History
-	places           []int // of its operations in the history that is checked; nil: the same
-	names            names
-	ops              []opInfo
-	elems            []elem
-	procs            []procInfo
-	keys             []keyInfo
-	stats            Stats
-	updatesByVersion bool
-	found            []finding
-	invalid          []finding
+	h       History
+	places  []int // of its operations in the history that is checked; nil: the same
+	names   names
+	ops     []opInfo
+	elems   []elem
+	procs   []procInfo
+	keys    []keyInfo
+	stats   Stats
+	found   []finding
+	invalid []finding
 
 	graph
 	keyWrites
@@ -118,7 +117,7 @@ func (c *Checker) Check(h History, opts Options) Report {
 	if limit <= 0 {
 		limit = defaultMaxViolations
 	}
-	c.reset(h, opts)
+	c.reset(h)
 	c.index()
 	if len(c.invalid) > 0 {
 		return c.report(c.invalid, limit)
@@ -138,11 +137,11 @@ func (c *Checker) Check(h History, opts Options) Report {
 	return c.report(c.found, limit)
 }
 
-func (c *Checker) reset(h History, opts Options) {
+func (c *Checker) reset(h History) {
 	var updates int
 	plain, places := withoutCommits(h)
-	c.h, c.places, updates = withoutUpdates(plain, opts.UpdatesByVersion)
-	c.places, c.updatesByVersion = inPlaces(c.places, places), opts.UpdatesByVersion
+	c.h, c.places, updates = withoutUpdates(plain)
+	c.places = inPlaces(c.places, places)
 	c.names.reset()
 	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]

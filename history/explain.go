@@ -26,7 +26,6 @@ func (c *Checker) report(found []finding, limit int) Report {
 	r.Total = len(found)
 	for _, f := range c.representatives(found, limit) {
 		v := c.explain(f)
-		v.updatesByVersion = c.updatesByVersion
 		if c.places != nil {
 			for i, op := range v.Ops {
 				v.Ops[i] = c.places[op]

@@ -53,8 +53,6 @@ type Violation struct {
 	Text string
 	// Ops are the operations of that chain, as indices into the history.
 	Ops []int
-
-	updatesByVersion bool // of the check
 }
 
 func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
@@ -63,9 +61,6 @@ func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
 type Options struct {
 	// MaxViolations is how many violations are explained, some of each kind; the others are counted. 0 means 20.
 	MaxViolations int
-	// UpdatesByVersion also checks keys that have updates, if all that was read and written of them has versions. They
-	// must be exact, as those of a simulation are: what a client is told of the version of its last command need not be.
-	UpdatesByVersion bool
 }
 
 const defaultMaxViolations = 20

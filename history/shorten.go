@@ -23,8 +23,13 @@ func Shorten(h History, v Violation) History {
 		return h
 	}
 	ops := v.Ops
-	if plain, places, _ := withoutUpdates(h, true); v.updatesByVersion && places != nil {
-		h, ops = plain, nil // they are numbered otherwise
+	if plain, places, _ := withoutUpdates(h); places != nil {
+		h, ops = plain, nil
+		for i, at := range places {
+			if slices.Contains(v.Ops, at) {
+				ops = append(ops, i)
+			}
+		}
 	}
 	s := shortener{kind: v.Kind, budget: shortenBudget}
 	best := h

@@ -53,6 +53,8 @@ type command struct {
 	present func(reply *command) bool
 	text    string // of set and appendTo
 	delta   int64  // of add
+	// rewrites: it writes what it has found once more, if it has found something. That is a version of its own.
+	rewrites bool
 	// alwaysWrites: it writes a delete also where it has found nothing.
 	alwaysWrites bool
 	// answered: the outcome is known; reply or isNil is the answer.
@@ -100,6 +102,7 @@ func parseCommand(words []string) (command, error) {
 		c.asks = whole
 	case "EXISTS", "EXPIRE", "PEXPIRE": // a time to live that ends within the history cannot be judged
 		c.asks, c.present, arguments = presence, replyIsNotZero, len(args)
+		c.rewrites = name != "EXISTS"
 	case "STRLEN":
 		c.asks = length
 	case "SET":

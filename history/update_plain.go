@@ -15,6 +15,7 @@ import (
 type updatedKey struct {
 	unversioned bool // something that was read or written has no version
 	unknown     bool // a write of unknown outcome may have been read
+	rewritten   bool // several versions may have the value that one write has left
 	// written are the versions of writes. byText has the one that has left a value, if only one has.
 	written map[causal.Version]bool
 	byText  map[string]causal.Version
@@ -23,7 +24,7 @@ type updatedKey struct {
 // withoutUpdates returns a history in which the updates are gets and puts, with the places of its operations in h. What
 // concerns keys of which causal+ cannot be checked is left out: as operations that failed, they keep their places in
 // their processes. It also returns how many operations that is.
-func withoutUpdates(h History, byVersion bool) (plain History, places []int, left int) {
+func withoutUpdates(h History) (plain History, places []int, left int) {
 	keys := updatedKeys(h)
 	if len(keys) == 0 {
 		return h, nil, 0
@@ -35,10 +36,10 @@ func withoutUpdates(h History, byVersion bool) (plain History, places []int, lef
 		switch {
 		case op.Kind == MGet:
 			plain = append(plain, op)
-			plain[len(plain)-1].Reads = plainReads(op.Reads, keys, byVersion)
+			plain[len(plain)-1].Reads = plainReads(op.Reads, keys)
 		case k == nil || op.Kind == Token || op.Kind == Resume:
 			plain = append(plain, op)
-		case k.unversioned || !byVersion:
+		case k.unversioned:
 			left++
 			plain = append(plain, leftOut(op))
 		case op.Kind == Get:
@@ -124,7 +125,8 @@ func (k *updatedKey) note(op *Op) {
 		return
 	}
 	c, err := commandOf(op)
-	left, writes := c.wrote()
+	left, writes := c.writes()
+	k.rewritten = k.rewritten || c.rewrites
 	if err != nil || writes && op.Version.IsZero() {
 		k.unversioned = true
 	}
@@ -154,10 +156,10 @@ func (k *updatedKey) plain(r Read) (Read, bool) {
 }
 
 // plainReads returns the reads of an MGet of which causal+ can be checked.
-func plainReads(reads []Read, keys map[string]*updatedKey, byVersion bool) (plain []Read) {
+func plainReads(reads []Read, keys map[string]*updatedKey) (plain []Read) {
 	for _, r := range reads {
 		if k := keys[r.Key]; k != nil {
-			if k.unversioned || !byVersion {
+			if k.unversioned {
 				continue
 			}
 			var ok bool
@@ -170,11 +172,19 @@ func plainReads(reads []Read, keys map[string]*updatedKey, byVersion bool) (plai
 	return plain
 }
 
+// writes is wrote for a command whose outcome is known, and says so of one too that writes again what it has found.
+func (c *command) writes() (left content, writes bool) {
+	if c.rewrites {
+		return content{present: true, any: true}, c.present(c)
+	}
+	return c.wrote()
+}
+
 // plainWrite returns what a put, delete or update is: a put or delete, after a get if it is known what it has found;
 // nil if it has written nothing, or may have.
 func (k *updatedKey) plainWrite(op Op) (plain []Op) {
 	c, _ := commandOf(&op)
-	left, writes := c.wrote()
+	left, writes := c.writes()
 	if !op.OK || !writes {
 		return nil
 	}
@@ -193,7 +203,7 @@ func (k *updatedKey) plainWrite(op Op) (plain []Op) {
 // one write has left what was there, and no write of unknown outcome may have.
 func (k *updatedKey) found(op *Op, c *command) (v causal.Version, ok bool) {
 	sum, err := strconv.ParseInt(op.Value, 10, 64)
-	if op.Kind != Update || c.does != add || k.unknown || err != nil {
+	if op.Kind != Update || c.does != add || k.unknown || k.rewritten || err != nil {
 		return v, false
 	}
 	v = k.byText[strconv.FormatInt(sum-c.delta, 10)]

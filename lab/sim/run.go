@@ -48,7 +48,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
 	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
 		w.steps, w.net.sent
-	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3, UpdatesByVersion: true})
+	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
 	o.Violations = slices.Concat(o.Violations, w.refused, w.claims.found, w.checkDataCenters(wl.history))
 	for _, v := range o.Report.Violations {
 		o.Violations = append(o.Violations, v.String())

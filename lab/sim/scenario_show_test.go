@@ -180,7 +180,7 @@ func (s *scenario) showCache(name string) (string, error) {
 
 func (s *scenario) check([]string) (string, error) {
 	s.workload.resolveMissing()
-	report := history.Check(s.workload.history, history.Options{UpdatesByVersion: true})
+	report := history.Check(s.workload.history, history.Options{})
 	var kinds []string
 	violations, err := s.world.dataCenterViolations(s.workload.history)
 	if err != nil {
