@@ -209,6 +209,7 @@ const (
 	HomeExecutesOnForgotten
 	HomeExecutesWithoutPast
 	HomeAnswersEarly
+	HomeForgetsExecuted
 	LocalFromMemory
 	LocalUnregistered
 	LocalGetsApart

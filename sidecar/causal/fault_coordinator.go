@@ -87,6 +87,8 @@ var coordinatorFaults = []SeededFault{
 		"an operation does not follow what it was executed on", "HOO-3", "homes"},
 	{HomeExecutesTwice, "home-executes-twice", "home",
 		"an operation that is sent again is executed again", "HOO-2", "homes"},
+	{HomeForgetsExecuted, "home-forgets-executed", "home",
+		"an operation that is sent again after a failover or restart is executed again", "HOO-2", "homes"},
 	{HomeAnswersEarly, "home-answers-early", "home",
 		"an operation is answered before the log holds its result", "HOO-2", "homes"},
 	{HomeShowsUnderWay, "home-shows-under-way", "home",

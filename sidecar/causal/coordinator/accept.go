@@ -201,7 +201,8 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 	}
 	tail.confirm(min(p.Unanswered, p.Seq))
 	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew) ||
-		p.Value.Type == causal.Operation && c.cfg.Broken.Has(causal.HomeExecutesTwice)
+		p.Value.Type == causal.Operation && (c.cfg.Broken.Has(causal.HomeExecutesTwice) ||
+			p.Resent && c.cfg.Broken.Has(causal.HomeForgetsExecuted))
 	if a, found := tail.find(p.Seq); found && !asNew {
 		c.answerAgain(from, p, a)
 		return nil, false, false

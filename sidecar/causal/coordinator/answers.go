@@ -18,7 +18,7 @@ const (
 	// answerKept is how long after a put its answer can be asked for once the put is complete: twice as long as a put
 	// may take by default.
 	answerKept = 10 * time.Second
-	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB.
+	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB, and 700 KiB more if all are of operations.
 	maxAnswers = 8192
 )
 
@@ -27,6 +27,8 @@ type Answer struct {
 	Sidecar      topology.Node
 	Session, Seq uint64
 	HLC          causal.HLC
+	// Outcome is what an operation has written; nil: it is not kept here, or the put was no operation.
+	Outcome *Outcome
 }
 
 // sessionTail is the puts of a session that may be sent again, and the newest one: the session's next put is ordered
@@ -51,26 +53,26 @@ type sessionTail struct {
 type acceptedPut struct {
 	seq uint64
 	hlc causal.HLC
-	// outcome is what an operation has written, or may be if the put was restored; nil: it is not kept here.
-	outcome *outcome
+	// outcome is what an operation has written, or may be if the log has restored the put; nil: it is not kept here.
+	outcome *Outcome
 }
 
 // maxKeptOutcome bounds the values that are kept as the outcomes of operations, in bytes. Greater ones are found as
 // long as they are incomplete, or the newest of their key.
 const maxKeptOutcome = 64
 
-// outcome is what an operation has written, for a copy of it that is sent again when the write is complete.
-type outcome struct {
-	value causal.Value
-	past  causal.HLC // the greatest HLC of a write of another origin in the past of the write
+// Outcome is what an operation has written, for a copy of it that is sent again when the write is complete.
+type Outcome struct {
+	Value causal.Value
+	Past  causal.HLC // the greatest HLC of a write of another origin in the past of the write
 }
 
 // outcomeOf returns the outcome of an operation that has written w; nil if it is too great to be kept.
-func outcomeOf(w *write) *outcome {
+func outcomeOf(w *write) *Outcome {
 	if len(w.rec.Value.Data) > maxKeptOutcome {
 		return nil
 	}
-	return &outcome{w.rec.Value, w.foreignPast}
+	return &Outcome{w.rec.Value, w.foreignPast}
 }
 
 // at returns the index of a put in accepted; -1: it is not there.
@@ -117,20 +119,20 @@ func (t *sessionTail) drop(n int) {
 }
 
 // noteAccepted notes a put that was accepted.
-func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC, o *outcome) {
+func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC, o *Outcome) {
 	t.seq = max(t.seq, seq)
 	t.accepted = append(t.accepted, acceptedPut{seq, hlc, o})
 }
 
 // restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it.
 // Puts are restored in the order of their timestamps, but those of the checkpoint may be in the log as well.
-func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64, o *outcome) {
+func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 	t := b.restoredSession(now, sessionKey{a.Sidecar, a.Session})
 	t.confirm(unanswered)
 	if a.Seq >= t.unanswered && a.Seq > t.seq {
-		t.noteAccepted(a.Seq, a.HLC, o)
-	} else if i := t.at(a.Seq); i >= 0 && o != nil {
-		t.accepted[i].outcome = o // the checkpoint does not have it
+		t.noteAccepted(a.Seq, a.HLC, a.Outcome)
+	} else if i := t.at(a.Seq); i >= 0 && t.accepted[i].outcome == nil {
+		t.accepted[i].outcome = a.Outcome // the checkpoint is of an earlier version, which has none
 	}
 }
 
@@ -173,7 +175,8 @@ func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 	var answers []Answer
 	for key, t := range c.sessions {
 		for _, a := range t.accepted {
-			answers = append(answers, Answer{Sidecar: key.sidecar, Session: key.session, Seq: a.seq, HLC: a.hlc})
+			answers = append(answers, Answer{Sidecar: key.sidecar, Session: key.session, Seq: a.seq, HLC: a.hlc,
+				Outcome: a.outcome})
 		}
 	}
 	slices.SortFunc(answers, func(a, b Answer) int { return cmp.Compare(a.HLC, b.HLC) })

@@ -66,7 +66,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		l.base = complete // what the log no longer holds, or holds as complete, was acknowledged by all rings
 	}
 	for _, a := range answers {
-		c.restoreAnswer(now, a, 0, nil)
+		c.restoreAnswer(now, a, 0)
 	}
 	for i := range replay {
 		index := replay[i].Index
@@ -104,8 +104,11 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		return
 	}
 	if isLast { // the put, or the commit, is answered with it
-		c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
-			r.Unanswered, outcomeOf(&write{rec: r.Record, foreignPast: r.Record.Version.HLC - 1}))
+		a := Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC}
+		if c.home.enabled {
+			a.Outcome = outcomeOf(&write{rec: r.Record, foreignPast: r.Record.Version.HLC - 1})
+		}
+		c.restoreAnswer(now, a, r.Unanswered)
 	}
 	if r.Record.Version.HLC <= complete {
 		return

@@ -171,13 +171,13 @@ func (h *home) addOutcome(r *causal.PutReply, w *write) {
 // answerOutcome adds to the answer of an operation that is sent again what it has written: from the write while it is
 // incomplete, from what is kept of the put, or from what is kept of its key. If none has it, the operation was
 // executed, and nobody can tell with which result.
-func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write, kept *outcome) {
+func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write, kept *Outcome) {
 	if w != nil {
 		c.home.addOutcome(r, w)
 		return
 	}
 	if kept != nil {
-		r.Value, r.Past = kept.value, kept.past
+		r.Value, r.Past = kept.Value, kept.Past
 		return
 	}
 	if k := c.home.keys[key]; k != nil && k.top.Version == r.Version {

@@ -188,3 +188,55 @@ func TestAnOperationThatIsOverwrittenIsAnsweredAgain(t *testing.T) {
 		}
 	}
 }
+
+// PROTOCOL HOO-2: checkpoints have the outcome when the log has dropped the write.
+func TestTheOutcomeOfAnOperationSurvivesTheRotationOfTheLog(t *testing.T) {
+	h := newHomeHarness(t)
+	first := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	_, after := h.put(plusOne(2, 2, 1, false))
+	v := answerTo(t, 2, after).Version
+	_, after = h.put(plusOne(3, 3, 1, false))
+	last := answerTo(t, 3, after).Version
+	h.ack(shardsA, first, v, last)
+	h.ack(shardsB, first, v, last)
+	h.tick(1500) // a checkpoint
+	h.truncate()
+	if n := h.writes(); n != 0 {
+		t.Fatalf("the log holds %d writes, all of which are complete", n)
+	}
+	for range 3 { // of the checkpoint, and then of one that a restarted coordinator has written
+		h.restart(h.now)
+		h.c.Take(nil)
+		again := plusOne(4, 2, 1, false)
+		again.Resent, again.Leadership = true, h.cfg.Leadership
+		before, after := h.put(again)
+		r := answerTo(t, 4, append(before, after...))
+		if string(r.Value.Data) != "6" || r.Version != v || !r.Repeated {
+			t.Errorf("it is answered with %+v", r)
+		}
+		h.tick(1500)
+		h.truncate()
+	}
+}
+
+// PROTOCOL HOO-2: the outcome is unknown if nobody has it: the operation is not executed again.
+func TestAnOperationWhoseOutcomeIsTooLargeToBeKeptIsNotExecutedAgain(t *testing.T) {
+	h := newHomeHarness(t)
+	o := operation.Operation{Kind: operation.Append, Data: make([]byte, maxKeptOutcome), Limit: 1 << 10}
+	ask := causal.Put{ID: 2, Session: 2, Seq: 1, Unanswered: 1, Key: "x", Value: o.Value(false)}
+	first := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
+	_, after := h.put(ask)
+	v := answerTo(t, 2, after).Version
+	last := h.write(causal.Put{Seq: 2, Key: "x", Value: valueOf("7")})
+	h.ack(shardsA, first, v, last)
+	h.ack(shardsB, first, v, last)
+	h.tick(1500)
+	h.truncate()
+	h.restart(h.now)
+	h.c.Take(nil)
+	ask.ID, ask.Resent, ask.Leadership = 4, true, h.cfg.Leadership
+	before, after := h.put(ask)
+	if r := answerTo(t, 4, append(before, after...)); r.Err != causal.ErrUnknown {
+		t.Errorf("it is answered with %+v", r)
+	}
+}
