@@ -114,16 +114,12 @@ func (p *client) continueUpdate(r *session.Result) {
 		p.shipUpdate()
 		return
 	}
-	w := p.load.world
 	p.update = nil
-	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
-		Level: w.settings.Level, Key: u.key, Value: u.value,
-		Command: []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, Start: u.start, End: w.now,
-		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
+	op := p.operation(history.Update, u.key, u.start)
+	op.Command, op.End = []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, p.load.world.now
+	op.OK, op.Unknown = u.writing && r.Err == causal.OK, u.writing && r.Err == causal.ErrUnknown
 	if op.OK {
-		op.Version = r.Record.Version
-	} else {
-		op.Value = ""
+		op.Value, op.Version = u.value, r.Record.Version
 	}
 	p.load.history = append(p.load.history, op)
 	p.conclude(r)

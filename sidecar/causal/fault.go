@@ -228,6 +228,7 @@ const (
 	CommitForgotten
 	CommitUnordered
 	CommitFollowedInPart
+	SalvageNewestPart
 	faultEnd
 )
 
