@@ -229,6 +229,8 @@ const (
 	CommitUnordered
 	CommitFollowedInPart
 	SalvageNewestPart
+	CommitReadsUnheld
+	HomeComparesTimes
 	faultEnd
 )
 

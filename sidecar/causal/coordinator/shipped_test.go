@@ -55,7 +55,7 @@ func TestTheHomeRefusesAnOperationIfSomethingNewerMayBeElsewhere(t *testing.T) {
 		t.Errorf("of a key that the home does not know: %s", got)
 	}
 	v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
-	h.show(causal.HomeRead{ID: 1, Key: "x", Shown: v.HLC + 1})
+	h.show(causal.HomeRead{ID: 1, Key: "x", Shown: causal.Version{HLC: v.HLC + 1, Origin: 2}})
 	if got := h.refusal(plusOne(2, 2, 2, false)); got != causal.ErrConflict {
 		t.Errorf("of a key of which something newer was shown: %s", got)
 	}

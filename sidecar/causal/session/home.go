@@ -29,7 +29,7 @@ type homeRead struct {
 	retryAt  int64 // monotonic; causal.Never: nothing is asked
 	answered bool
 	reply    causal.HomeReply
-	shown    causal.HLC // the home is told that this is shown; 0: nothing
+	shown    causal.Version // the home is told that this is shown; zero: nothing
 
 	found *causal.GetReply // elsewhere; nil: nothing yet
 	from  causal.HLC       // what was asked for elsewhere includes everything at or below it
@@ -126,9 +126,9 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
-	case found.Status == causal.Stable && v.HLC > h.reply.From && // also that it was deleted at or below that
+	case found.Status == causal.Stable && !h.reply.Knows(v) && // also that it was deleted at or below that
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
-		h.shown = v.HLC
+		h.shown = v
 		s.askHome(now, c)
 	default:
 		s.finishGet(now, c, found)
