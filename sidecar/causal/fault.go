@@ -204,6 +204,12 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
+	HomeExecutesOnPublished
+	HomeExecutesTwice
+	HomeExecutesOnForgotten
+	HomeExecutesWithoutPast
+	HomeAnswersEarly
+	HomeForgetsExecuted
 	LocalFromMemory
 	LocalUnregistered
 	LocalGetsApart

@@ -86,6 +86,8 @@ type HomeReply struct {
 	// Withdrawn, if it is not 0, is the lease on Key that the sidecar is to use no more, as all with lower ids. The
 	// message answers nothing then.
 	Withdrawn uint64
+	// Executes says that the home knows operations.
+	Executes bool
 }
 
 // Message returns r as a message.
@@ -133,4 +135,5 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 41, Name: "grant", rule: anything}, &r.Grant)
 	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
+	v.Flag(BodyField{Number: 61, Name: "executes", rule: anything}, &r.Executes)
 }

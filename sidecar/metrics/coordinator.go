@@ -78,6 +78,9 @@ var (
 			"was written (withdrawn), and of these, that ended before the sidecar had confirmed it (silent).", "event")
 	coordinatorHomeHeld = coordinatorFamily.counter("home_held_seconds_total",
 		"For how long writes that the log held waited until no lease on their key ran.")
+	coordinatorHomeOperations = coordinatorFamily.counter("home_operations_total",
+		"Read-modify-writes that sidecars have sent to the home, by outcome: executed, with something written, or "+
+			"refused; the sidecar then reads and writes itself.", "outcome")
 	coordinatorHomeKeys  = coordinatorFamily.gauge("home_keys", "Keys that the home has something of.")
 	coordinatorHomeBytes = coordinatorFamily.gauge("home_bytes",
 		"Memory that the home takes beside the write buffer, in bytes.")
@@ -179,6 +182,8 @@ func emitHome(h *coordinator.HomeStats, emit emitFunc) {
 	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Withdrawn), "withdrawn")
 	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Silent), "silent")
 	emit(coordinatorHomeHeld, float64(h.Leases.HeldNs)/1e9)
+	emit(coordinatorHomeOperations, float64(h.Executed), "executed")
+	emit(coordinatorHomeOperations, float64(h.Unexecuted), "refused")
 	emit(coordinatorHomeKeys, float64(h.Keys))
 	emit(coordinatorHomeBytes, float64(h.Bytes))
 	emit(coordinatorHomeAhead, float64(h.AheadMs)/1e3)

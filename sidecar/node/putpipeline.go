@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // maxPutBatch bounds the puts of a connection that are started together.
@@ -19,30 +20,59 @@ type putBatch struct {
 // PutAsync implements front.Session. The coordinator accepts the puts of a session in the order in which they were
 // sent.
 func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
+	return c.putAsync(c.putOp(key, v)).awaitPut
+}
+
+// putAsync adds a put to the batch.
+func (c *clientSession) putAsync(op session.Op) *pendingOp {
 	w := c.sidecar.acquireOp()
 	if !c.locked {
-		if w.lock = c.sidecar.keyLocks.tryShare(key); w.lock == nil {
+		if w.lock = c.sidecar.keyLocks.tryShare(op.Key); w.lock == nil {
 			c.startPuts()
-			c.share(w, key)
+			c.share(w, op.Key)
 		}
 	}
 	w.session = c
 	w.state.Store(opPending)
-	c.puts.ops = append(c.puts.ops, c.putOp(key, v))
+	c.puts.ops = append(c.puts.ops, op)
 	c.puts.pending = append(c.puts.pending, w)
 	if len(c.puts.ops) >= maxPutBatch {
 		c.startPuts()
 	}
-	return w.awaitPut
+	return w
 }
 
 // awaitPut waits for a pipelined put.
 func (c *clientSession) awaitPut(w *pendingOp) error {
+	return c.recordOutcome(c.awaitResult(w), "write")
+}
+
+// awaitResult waits for the result of a put of the batch.
+func (c *clientSession) awaitResult(w *pendingOp) session.Result {
 	c.startPuts()
 	r := w.wait()
 	w.session = nil
 	c.sidecar.releaseOp(w)
-	return c.recordOutcome(r, "write")
+	return r
+}
+
+// ExecuteAsync implements front.Session.
+func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
+	follows bool) func() (operation.Outcome, bool, error) {
+	wait := c.putAsync(session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: o.Value(follows)})
+	return func() (operation.Outcome, bool, error) {
+		r := c.awaitResult(wait)
+		switch {
+		case r.Err == causal.ErrConflict, r.Err == causal.ErrType:
+			return operation.Outcome{}, false, nil
+		case r.Err != causal.OK:
+			return operation.Outcome{}, true, c.recordOutcome(r, "write")
+		case !r.Unwritten:
+			return operation.Outcome{Next: r.Record.Value, Writes: true}, true, c.recordOutcome(r, "write")
+		}
+		outcome := o.Apply(r.Record.Value, c.sidecar.clock().WallMs)
+		return outcome, !outcome.Writes, c.recordOutcome(r, "read") // it writes if the clocks differ by much
+	}
 }
 
 // startPuts starts the puts of the batch.

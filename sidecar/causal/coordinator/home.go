@@ -57,13 +57,20 @@ type homeKey struct {
 	// shown is the greatest complete write of another origin that a client was shown.
 	shown   causal.Version
 	waiting []homeWait
+	// under is the newest write that was accepted, while it is not published.
+	under *write
+	// comparedAt is when what was accepted of the key was last no operation: its session has read elsewhere, too.
+	comparedAt int64
 }
 
-// homeWait is a read that waits until no write of its key is under way.
+// homeWait is a read that waits until no write of its key is under way, or an operation that writes nothing and waits
+// until what it was executed on is published.
 type homeWait struct {
 	read   causal.HomeRead
 	from   topology.Node
 	holder causal.Holder
+	since  int64          // monotonic
+	base   causal.Version // of an operation; otherwise zero
 }
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
@@ -123,7 +130,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
 	h.noteBefore(k)
-	k.accepted = w.rec.Version
+	k.accepted, k.under = w.rec.Version, w
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
 		h.publish(w)
@@ -196,6 +203,9 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
+	if k.under == w {
+		k.under = nil
+	}
 	h.letGo(w)
 }
 
@@ -209,8 +219,8 @@ func (h *home) publishRest() {
 	h.unpublished = nil
 }
 
-// answerQuiet answers the reads that wait for the key of a write that was published, or for one that its commit has
-// read, unless another write of it is under way. It is called when all that becomes visible in one step is published.
+// answerQuiet answers what waits for the key of a write that was published, or for one that its commit has read, and need
+// not wait any more. It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(now causal.Now, w *write) {
 	h.answerQuietKey(now, w.key)
 	for _, key := range w.reads {
@@ -224,7 +234,7 @@ func (h *home) answerQuietKey(now causal.Now, key string) {
 	if k == nil {
 		return
 	}
-	if len(k.waiting) > 0 && k.isQuiet() {
+	if len(k.waiting) > 0 {
 		h.answerWaiting(now, k)
 	}
 	h.dropEmpty(k)
@@ -438,7 +448,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 			return
 		}
 		h.stats.Waited++
-		k.waiting = append(k.waiting, homeWait{r, from, holder})
+		k.waiting = append(k.waiting, homeWait{read: r, from: from, holder: holder, since: now.Mono})
 		return
 	}
 	h.answer(now, from, &r)
@@ -480,7 +490,7 @@ func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
 func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string, shown causal.HLC, lease bool) {
 	k := h.keys[key]
 	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
-		Settled: h.settledAsTold(), Commits: true}
+		Settled: h.settledAsTold(), Commits: true, Executes: true}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {
@@ -499,17 +509,21 @@ func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string
 	h.Send(reply.Message(h.cfg.Self, to))
 }
 
-// answerWaiting answers the reads that wait for a key.
+// answerWaiting answers what waits for a key and need not wait any more, or lets it wait for another one.
 func (h *home) answerWaiting(now causal.Now, k *homeKey) {
 	waiting := k.waiting
-	k.waiting = nil
-	for i := range waiting {
-		w := &waiting[i]
+	k.waiting = waiting[:0]
+	for _, w := range waiting {
+		if k.top.Version.Less(w.base) {
+			k.waiting = append(k.waiting, w)
+			continue
+		}
 		if other := h.underWay(&w.read); other != nil {
-			other.waiting = append(other.waiting, *w)
+			other.waiting = append(other.waiting, w)
 			continue
 		}
 		h.waits.Release(w.holder, 1)
 		h.answer(now, w.from, &w.read)
 	}
+	clear(waiting[len(k.waiting):])
 }

@@ -49,6 +49,11 @@ func (h *home) hasAll(p *causal.Put) bool {
 	return h.has(p.Local)
 }
 
+// isOfHome reports whether a write is of the home of its key, this one or another one of the data center.
+func (h *home) isOfHome(d causal.Dep) bool {
+	return h.cfg.Topology.OriginOf(h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot)) == d.Version.Origin
+}
+
 // joinHomes leaves of the writes of each other home the newest one. A reader need not know more of them: its puts name
 // what it has read here, and a ring that has this has them (PROTOCOL HOM-10).
 func (h *home) joinHomes(deps []causal.Dep) []causal.Dep {

@@ -12,6 +12,8 @@ type HomeStats struct {
 	Shown uint64
 	// Conflicts counts conditional puts that were refused.
 	Conflicts uint64
+	// Executed counts operations that were executed and have written something, Unexecuted those that were refused.
+	Executed, Unexecuted uint64
 	// Keys and Bytes are what the home keeps.
 	Keys, Bytes int
 	// Leases says what it does about leases.

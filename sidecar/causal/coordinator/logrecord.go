@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -103,19 +104,23 @@ const (
 	recordTypedWrite        // of a value that is no register: the type follows
 	recordFollowingWrite    // with FollowsAll; the type follows
 	recordCommit            // of several writes, each with FollowsAll and the type before it
+	// recordCheckpointOfOutcomes is recordCheckpointOfReach, with the outcomes of answers.
+	recordCheckpointOfOutcomes
 )
 
 // recordOfLeases is added to the kind of a checkpoint with Leases.
 const recordOfLeases byte = 1 << 6
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them.
-// There is also a kind for writes of values that are no registers, which begins with the type. HLCs
+// of their declaration. LostUpTo, Reaches and the outcomes of answers are last, and there are kinds of checkpoints with
+// and without them. There is also a kind for writes of values that are no registers, which begins with the type. HLCs
 // take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
-		if len(c.Reaches) > 0 {
+		if slices.ContainsFunc(c.Answers, func(a Answer) bool { return a.Outcome != nil }) {
+			kind = recordCheckpointOfOutcomes
+		} else if len(c.Reaches) > 0 {
 			kind = recordCheckpointOfReach
 		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
@@ -148,8 +153,11 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		if kind != recordCheckpoint {
 			dst = appendHLC(dst, c.LostUpTo)
 		}
-		if kind == recordCheckpointOfReach {
+		if kind == recordCheckpointOfReach || kind == recordCheckpointOfOutcomes {
 			dst = appendReaches(dst, c.Reaches)
+		}
+		if kind == recordCheckpointOfOutcomes {
+			dst = appendOutcomes(dst, c.Answers)
 		}
 		return dst
 	}
@@ -173,12 +181,28 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	return appendWrite(dst, w)
 }
 
+// appendOutcomes appends the outcomes that answers have: of each answer whether it has one, and then that.
+func appendOutcomes(dst []byte, answers []Answer) []byte {
+	for i := range answers {
+		o := answers[i].Outcome
+		if dst = append(dst, byte(boolBit(o != nil))); o != nil {
+			dst = appendHLC(appendValue(dst, &o.Value), o.Past)
+		}
+	}
+	return dst
+}
+
+// appendValue appends a value, but for its type.
+func appendValue(dst []byte, v *causal.Value) []byte {
+	dst = binary.AppendVarint(append(dst, byte(boolBit(v.Tombstone))), v.ExpireAtMs)
+	return append(binary.AppendUvarint(dst, uint64(len(v.Data))), v.Data...)
+}
+
 // appendWrite appends the fields of a write, but for what the kind of the record says.
 func appendWrite(dst []byte, w *LoggedWrite) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
 	dst = appendVersion(dst, w.Record.Version)
-	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
-	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
+	dst = appendValue(dst, &w.Record.Value)
 	dst = binary.AppendUvarint(appendPutName(dst, w.Sidecar, w.Session, w.Seq), w.Seq-w.Unanswered)
 	return binary.AppendUvarint(appendDeps(appendDeps(dst, w.Deps), w.OwnDeps), w.Salvaged)
 }
@@ -276,14 +300,17 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		if r.Commit = d.commit(); len(r.Commit) == 0 {
 			return LogRecord{}, errLogRecord
 		}
-	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
+	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach, recordCheckpointOfOutcomes:
 		r.Checkpoint = d.checkpoint()
 		r.Checkpoint.Leases = b[1] != kind
 		if kind != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
-		if kind == recordCheckpointOfReach {
+		if kind == recordCheckpointOfReach || kind == recordCheckpointOfOutcomes {
 			r.Checkpoint.Reaches = d.reaches()
+		}
+		if kind == recordCheckpointOfOutcomes {
+			d.outcomes(r.Checkpoint.Answers)
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+
@@ -353,16 +380,29 @@ func (d *recordReader) commit() (ws []LoggedWrite) {
 func (d *recordReader) write() (w LoggedWrite) {
 	w.Key = string(d.Take(d.Uvarint()))
 	w.Record.Version = d.version()
-	w.Record.Value.Tombstone = d.byte() != 0
-	w.Record.Value.ExpireAtMs = d.Varint()
-	if data := d.Take(d.Uvarint()); len(data) > 0 {
-		w.Record.Value.Data = append([]byte(nil), data...)
-	}
+	w.Record.Value = d.value()
 	w.Sidecar, w.Session, w.Seq = d.putName()
 	w.Unanswered = w.Seq - min(d.Uvarint(), w.Seq)
 	w.Deps, w.OwnDeps = d.deps(), d.deps()
 	w.Salvaged = d.Uvarint()
 	return w
+}
+
+func (d *recordReader) value() (v causal.Value) {
+	v.Tombstone = d.byte() != 0
+	v.ExpireAtMs = d.Varint()
+	if data := d.Take(d.Uvarint()); len(data) > 0 {
+		v.Data = append([]byte(nil), data...)
+	}
+	return v
+}
+
+func (d *recordReader) outcomes(answers []Answer) {
+	for i := range answers {
+		if d.byte() != 0 {
+			answers[i].Outcome = &Outcome{Value: d.value(), Past: d.hlc()}
+		}
+	}
 }
 
 func (d *recordReader) putName() (sidecar topology.Node, session, seq uint64) {

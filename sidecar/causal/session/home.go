@@ -63,7 +63,6 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 
 // handleHomeReply takes what the home says of the key of a get.
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
-	s.noteHome(&r)
 	h := c.home
 	switch {
 	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
@@ -87,9 +86,9 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 }
 
 // noteHome notes what the home knows to do.
-func (s *Sidecar) noteHome(r *causal.HomeReply) {
+func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 	if r.Err == causal.OK {
-		s.homeCommits = r.Commits
+		s.homeCommits, s.coordinators.executes[home] = r.Commits, r.Executes
 	}
 }
 

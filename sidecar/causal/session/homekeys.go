@@ -105,7 +105,6 @@ func (s *Sidecar) saidBefore(c *call) bool {
 
 // handleKeyAtHome takes what the home says of a key of an MGET.
 func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeReply) {
-	s.noteHome(&r)
 	h := &c.mget.atHome
 	h.requests[i] = 0
 	h.pending--

@@ -13,7 +13,7 @@ import (
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
 // in a pipeline are executed together: their keys are locked and read at once, then the commands are executed one after
 // the other on what was read, and what they write is put at once. Consecutive ones of the same key put their last value
-// only.
+// only. In an exact session the home of the key executes them, if it can (updateathome.go).
 
 const (
 	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs
@@ -143,7 +143,8 @@ type writeInRound struct {
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
 //
-// In an exact session, those of the first key are executed together, and again while others write the key meanwhile.
+// In an exact session, operations are executed at the home of their key if it can. Otherwise those of the first key are
+// executed here together, and again while others write the key meanwhile.
 func (c *connection) executeRound(us []update) int {
 	if !c.session.Session.IsExact() {
 		return c.executeOnce(us)
@@ -154,6 +155,9 @@ func (c *connection) executeRound(us []update) int {
 	}
 	done := 0
 	_ = c.retryConflicts(func() error {
+		if done = c.executeAtHome(us); done > 0 {
+			return nil
+		}
 		done = c.executeOnce(us[:n])
 		for i := range us[:done] {
 			if isConflict(us[i].err) {
