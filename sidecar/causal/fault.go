@@ -223,6 +223,9 @@ const (
 	CommitUnordered
 	CommitFollowedInPart
 	SalvageNewestPart
+	CommitReadsUnheld
+	HomeComparesTimes
+	HomeSettlesEarly
 	HomeLeaseIgnored
 	HomeLeaseBusy
 	HomeLeasesForgotten
@@ -231,7 +234,6 @@ const (
 	LocalNearUnheard
 	LocalNearOlder
 	LocalNearBound
-	CommitReadsUnheld
 	faultEnd
 )
 

@@ -15,9 +15,9 @@ type HomeRead struct {
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.
 	Seen HLC
-	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from
-	// elsewhere.
-	Shown HLC
+	// Shown, if it is written, is a complete write of Key that the session is about to be shown, from elsewhere. Its
+	// origin is 0 if the session's sidecar does not say it, which is of a version before.
+	Shown Version
 	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
 	// Lease asks for leases on the keys (PROTOCOL HON).
@@ -37,7 +37,7 @@ func (m *Message) HomeRead() HomeRead { return bodyOf[HomeRead](m) }
 
 // GreatestShown returns the greatest HLC that is about to be shown, of any key.
 func (r *HomeRead) GreatestShown() HLC {
-	greatest := r.Shown
+	greatest := r.Shown.HLC
 	for i := range r.More {
 		greatest = max(greatest, r.More[i].Record.Version.HLC)
 	}
@@ -52,8 +52,9 @@ func (r *HomeRead) Visit(v BodyVisitor) {
 	v.Text(BodyField{Number: 2, Name: "key", rule: anything}, &r.Key)
 	v.Records(BodyField{Number: 3, Name: "more", rule: records}, &r.More)
 	v.Time(BodyField{Number: 4, Name: "seen", rule: anything}, &r.Seen)
-	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown)
+	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown.HLC)
 	v.Flag(BodyField{Number: 6, Name: "for_update", rule: anything}, &r.ForUpdate)
+	visitNumber(v, BodyField{Number: 7, Name: "shown_origin", rule: anything}, &r.Shown.Origin)
 	v.Flag(BodyField{Number: 40, Name: "lease", rule: anything}, &r.Lease)
 	visitNumber(v, BodyField{Number: 41, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 }
@@ -73,7 +74,11 @@ type HomeReply struct {
 	Past HLC
 	// From: what is read elsewhere must include everything at or below it.
 	From HLC
-	Err  ErrCode
+	// Shown is the newest write of another origin that a client was shown, as long as the home knows it.
+	Shown Version
+	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of before.
+	Settled HLC
+	Err     ErrCode
 	// Commits says that the home knows HomeCommit.
 	Commits bool
 	// LeaseMs, if it is not 0, is how long a lease on the key lasts, in ms, and Grant is its id (PROTOCOL HON).
@@ -91,6 +96,23 @@ func (r HomeReply) Message(from, to topology.Node) Message {
 // HomeReply returns the content of a message of KindHomeReply.
 func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
 
+// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it, or
+// a newer one; or all that writes of the key go by includes it.
+func (r *HomeReply) Knows(v Version) bool {
+	if r.Settled == 0 {
+		return v.HLC <= r.From
+	}
+	return v.HLC <= r.Settled || !r.Shown.Less(v)
+}
+
+// Includes reports whether a write of the home may be one that it has forgotten.
+func (r *HomeReply) Includes(v Version) bool {
+	if v.HLC == r.From && r.Shown.HLC == r.From {
+		return !r.Shown.Less(v)
+	}
+	return v.HLC <= r.From
+}
+
 func (r *HomeReply) key() string { return r.Key }
 
 func (r *HomeReply) requestID() uint64 { return r.ID }
@@ -105,6 +127,8 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+	v.Version(BodyField{Number: 9, Name: "shown", rule: anything}, &r.Shown)
+	v.Time(BodyField{Number: 10, Name: "settled", rule: anything}, &r.Settled)
 	visitNumber(v, BodyField{Number: 40, Name: "lease_ms", rule: anything}, &r.LeaseMs)
 	visitNumber(v, BodyField{Number: 41, Name: "grant", rule: anything}, &r.Grant)
 	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)

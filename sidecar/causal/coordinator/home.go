@@ -20,8 +20,11 @@ type home struct {
 	enabled bool
 	keys    map[string]*homeKey
 	// from is what reads elsewhere must include: of everything at or below it nothing is kept here.
-	from  causal.HLC
-	bytes int // of keys and complete
+	from causal.HLC
+	// settled is what is complete, and included in all that is accepted with a condition. It is from, unless that is
+	// ahead of what is complete.
+	settled causal.HLC
+	bytes   int // of keys and complete
 	// complete are those that may be forgotten when from has passed them, in the order in which they became so.
 	complete []homeEntry
 	// newest is the greatest HLC of a write that was accepted, published of one that was published.
@@ -45,14 +48,14 @@ type homeKey struct {
 	accepted causal.Version // of the newest write that was accepted
 	// before is what reads elsewhere had to include when the oldest write was accepted that is not published and is of
 	// the key, or of a commit that has read it; readers are these commits.
-	before  causal.HLC
+	before  shownBefore
 	readers int
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
 	w    *write     // of top, while it is incomplete
-	// shown is the greatest HLC of a complete write of another origin that a client was shown.
-	shown   causal.HLC
+	// shown is the greatest complete write of another origin that a client was shown.
+	shown   causal.Version
 	waiting []homeWait
 }
 
@@ -65,8 +68,9 @@ type homeWait struct {
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
 type homeEntry struct {
-	key string
-	hlc causal.HLC
+	key   string
+	hlc   causal.HLC
+	shown bool // from elsewhere
 }
 
 const (
@@ -106,7 +110,7 @@ func (h *home) least(k *homeKey) causal.HLC {
 	if k == nil || h.cfg.Broken.Has(causal.HomeForgetsShown) {
 		return h.from
 	}
-	return max(h.from, k.shown)
+	return max(h.from, k.shown.HLC)
 }
 
 // accept notes a write that was accepted, with the greatest HLC of a write of another origin in its past.
@@ -239,7 +243,7 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 		return k
 	}
 	for i := range r.More {
-		if k := h.keys[r.More[i].Key]; h.mustWait(r, k, r.More[i].Record.Version.HLC) {
+		if k := h.keys[r.More[i].Key]; h.mustWait(r, k, r.More[i].Record.Version) {
 			return k
 		}
 	}
@@ -249,13 +253,11 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 // mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
 // show something from elsewhere that nobody had seen when the write was accepted, or a commit that has read the key.
 // What is to be published goes by what was there before.
-func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
+func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.Version) bool {
 	if k == nil || k.isQuiet() && k.readers == 0 {
 		return false
 	}
-	shown = max(shown, h.least(k))
-	return r.ForUpdate && !k.isQuiet() ||
-		shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	return r.ForUpdate && !k.isQuiet() || h.isNews(k, shown) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
@@ -271,33 +273,33 @@ func (h *home) done(w *write) {
 		return
 	}
 	k.w = nil
-	h.mayForget(w.key, w.rec.Version.HLC)
+	h.mayForget(homeEntry{w.key, w.rec.Version.HLC, false})
 	h.forget()
 }
 
 // mayForget notes that something of a key may be forgotten once from has passed it.
-func (h *home) mayForget(key string, hlc causal.HLC) {
-	h.complete = append(h.complete, homeEntry{key, hlc})
+func (h *home) mayForget(e homeEntry) {
+	h.complete = append(h.complete, e)
 	h.bytes += homeEntryBytes
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
-func (h *home) show(k *homeKey, hlc causal.HLC) {
-	if hlc <= h.least(k) {
+func (h *home) show(k *homeKey, v causal.Version) {
+	if v = h.comparable(v); v.HLC <= h.settled || !k.shown.Less(v) {
 		return
 	}
-	h.clock.Raise(hlc)
-	k.shown = hlc
-	h.mayForget(k.key, hlc)
+	h.clock.Raise(v.HLC)
+	k.shown = v
+	h.mayForget(homeEntry{k.key, v.HLC, true})
 }
 
 // showAll notes what a reader is about to show of the keys that it names.
 func (h *home) showAll(r *causal.HomeRead) {
-	if r.Shown != 0 {
+	if r.Shown.HLC != 0 {
 		h.show(h.keyOf(r.Key), r.Shown)
 	}
 	for i := range r.More {
-		if shown := r.More[i].Record.Version.HLC; shown != 0 {
+		if shown := r.More[i].Record.Version; shown.HLC != 0 {
 			h.show(h.keyOf(r.More[i].Key), shown)
 		}
 	}
@@ -305,20 +307,19 @@ func (h *home) showAll(r *causal.HomeRead) {
 
 // forget forgets what reads find elsewhere.
 func (h *home) forget() {
-	sv := h.known.MinSV()
-	if lag := causal.HLCAt(homeLag.Milliseconds()); sv > lag && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
-		h.from = max(h.from, sv-lag)
+	if !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
+		h.settle()
 	}
 	limit := h.cfg.MaxBytes / maxHomeShare
 	n := 0
 	for n < len(h.complete) {
 		e := &h.complete[n]
-		if e.hlc > h.from && !h.isOutdated(e) {
+		if !h.isPassed(e) && !h.isOutdated(e) {
 			if h.bytes <= limit && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
 				break
 			}
 			if !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
-				h.from = e.hlc // what is read elsewhere may bind its readers until the cut has passed it
+				h.raiseFrom(e.hlc) // what is read elsewhere may bind its readers until the cut has passed it
 			}
 		}
 		h.forgetEntry(e)
@@ -331,7 +332,7 @@ func (h *home) forget() {
 // isOutdated reports whether the home knows something newer of the key than an entry stands for.
 func (h *home) isOutdated(e *homeEntry) bool {
 	k := h.keys[e.key]
-	return k == nil || k.top.Version.HLC > e.hlc && k.shown != e.hlc
+	return k == nil || k.top.Version.HLC > e.hlc && k.shown.HLC != e.hlc
 }
 
 func (h *home) forgetEntry(e *homeEntry) {
@@ -339,8 +340,8 @@ func (h *home) forgetEntry(e *homeEntry) {
 	if k == nil {
 		return
 	}
-	if k.shown <= e.hlc {
-		k.shown = 0
+	if k.shown.HLC <= e.hlc && (e.shown || k.shown.HLC <= h.settled || k.shown.Less(k.top.Version)) {
+		k.shown = causal.Version{}
 	}
 	if k.top.Version.HLC <= e.hlc && k.w == nil {
 		h.bytes -= len(k.top.Value.Data)
@@ -354,35 +355,29 @@ func (h *home) forgetEntry(e *homeEntry) {
 
 // dropEmpty drops a key of which nothing is known, and that nobody needs.
 func (h *home) dropEmpty(k *homeKey) {
-	if k.shown == 0 && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
+	if k.shown.IsZero() && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
 		k.readers == 0 {
 		delete(h.keys, k.key)
 		h.bytes -= homeKeyBytes + len(k.key)
 	}
 }
 
-// isNewest reports whether what a session has read of a key is the newest: nothing was accepted or shown since. A write
-// of this origin must also be known here: one that was lost with an earlier life of the coordinator is nothing to go on
-// from.
+// isNewest reports whether what a session has read of a key is the newest: nothing was accepted or shown since, and it
+// includes what was forgotten here. A write of this origin must also be known here: one that was lost with an earlier
+// life of the coordinator is nothing to go on from.
 func (h *home) isNewest(p *causal.Put) bool {
-	k := h.keys[p.Key]
-	read := p.If
 	if h.cfg.Broken.Has(causal.HomeUnconditional) {
 		return true
 	}
-	least := h.least(k)
-	if k != nil && !k.accepted.IsZero() {
-		switch {
-		case k.accepted == read:
-			return least < read.HLC || p.From >= least // another origin may have written with the same HLC
-		case read.Less(k.accepted):
-			return false
-		}
-	}
-	if read.Origin == h.origin && read.Written() && read.HLC > h.from {
+	k, read := h.keys[p.Key], p.If
+	isAccepted := k != nil && k.accepted == read && read.Written()
+	switch {
+	case k != nil && (read.Less(k.accepted) || h.lacksShown(k, p)):
+		return false
+	case read.Origin == h.origin && read.Written() && read.HLC > h.from && !isAccepted:
 		return false
 	}
-	return p.From >= least
+	return p.From >= h.from || read.Written() && read.HLC > h.from
 }
 
 // completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for
@@ -476,7 +471,7 @@ func (h *home) has(seen causal.HLC) bool {
 // answer answers a read.
 func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
 	lease := r.Lease && !r.ForUpdate
-	h.answerKey(now, to, r.ID, r.Key, r.Shown, lease)
+	h.answerKey(now, to, r.ID, r.Key, r.Shown.HLC, lease)
 	for i := range r.More {
 		h.answerKey(now, to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC, lease)
 	}
@@ -484,7 +479,8 @@ func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
 
 func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string, shown causal.HLC, lease bool) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Commits: true}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
+		Settled: h.settledAsTold(), Commits: true}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {

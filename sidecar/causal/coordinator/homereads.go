@@ -3,7 +3,7 @@ package coordinator
 import "github.com/causalstore/causalstore/sidecar/causal"
 
 // A commit that the home has accepted goes by what its session has read, also of keys that it does not put. Until it is
-// published, nothing newer of these is shown to anybody (PROTOCOL HOK-10): who is shown that, and other keys of the
+// published, nothing newer of these is shown to anybody (PROTOCOL HOS-2): who is shown that, and other keys of the
 // commit as they were, has the commit behind that, and it has read what was before that.
 
 // goBy notes what the commit whose last put is w goes by, until w is published.
@@ -29,7 +29,7 @@ func (h *home) letGo(w *write) {
 // noteBefore notes what of a key was shown so far, unless something is under way that goes by it already.
 func (h *home) noteBefore(k *homeKey) {
 	if k.isQuiet() && k.readers == 0 {
-		k.before = h.least(k)
+		k.before = shownBefore{h.settled, k.shown}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// PROTOCOL HOK-10: the commit has not seen what is shown, and whoever is shown it may see what the commit has put as it
+// PROTOCOL HOS-2: the commit has not seen what is shown, and whoever is shown it may see what the commit has put as it
 // was before.
 func TestWhatIsShownWaitsForACommitThatHasReadIt(t *testing.T) {
 	for _, broken := range []bool{false, true} {
@@ -16,13 +16,13 @@ func TestWhatIsShownWaitsForACommitThatHasReadIt(t *testing.T) {
 		shown := h.c.clock.Peek(h.now) + 1
 		commit := causal.HomeCommit{ID: 9, Seq: 2, Keys: append(puts("2", "y"), read("x", v), read("z", causal.Version{}))}
 		h.step(commit.Message(app, h.cfg.Self))
-		if got := h.ask(causal.HomeRead{ID: 5, Key: "y0", Shown: shown}); len(got) != 1 {
+		if got := h.ask(causal.HomeRead{ID: 5, Key: "y0", Shown: fromElsewhere(shown)}); len(got) != 1 {
 			t.Errorf("what is shown of another key is answered with %+v", got)
 		}
 		if got := h.ask(causal.HomeRead{ID: 6, Key: "x", ForUpdate: true}); len(got) != 1 {
 			t.Errorf("a read for update of a key that is not written is answered with %+v", got)
 		}
-		for i, r := range []causal.HomeRead{{Key: "x", Shown: shown}, {Key: "z", Shown: shown},
+		for i, r := range []causal.HomeRead{{Key: "x", Shown: fromElsewhere(shown)}, {Key: "z", Shown: fromElsewhere(shown)},
 			{Key: "y0", More: []causal.Moved{{Key: "x", Record: causal.Record{Version: causal.Version{HLC: shown + 1,
 				Origin: originB}}}}}} {
 			r.ID = uint64(10 * (i + 1))
@@ -34,7 +34,7 @@ func TestWhatIsShownWaitsForACommitThatHasReadIt(t *testing.T) {
 		if got := homeReplies(h.c.Take(nil)); len(got) != 4 && !broken {
 			t.Errorf("when the log holds the commit they are answered with %+v", got)
 		}
-		if got := h.ask(causal.HomeRead{ID: 50, Key: "x", Shown: shown + 2}); len(got) != 1 {
+		if got := h.ask(causal.HomeRead{ID: 50, Key: "x", Shown: fromElsewhere(shown + 2)}); len(got) != 1 {
 			t.Errorf("afterwards what is shown is answered with %+v", got)
 		}
 	}

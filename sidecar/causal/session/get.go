@@ -299,7 +299,7 @@ func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
 	}
 	from := causal.HLC(0)
 	if c.home != nil {
-		from = c.home.from
+		from = max(c.home.reply.From, min(c.home.from, c.home.complete))
 		s.keepLease(now, c.home.askedAt, &c.home.reply)
 	}
 	s.finish(c,

@@ -140,7 +140,7 @@ func TestANearCopyThatTheHomeHasNotHeardOfIsNotUsed(t *testing.T) {
 		home, _ := r.asked()
 		r.replyHome(home, causal.HomeReply{From: at(500), LeaseMs: leaseMs, Grant: 4})
 		told, _ := r.asked()
-		if told == nil || told.HomeRead().Shown != at(900) {
+		if told == nil || told.HomeRead().Shown.HLC != at(900) {
 			t.Fatalf("the home hears of %+v", told)
 		}
 		r.replyHome(told, causal.HomeReply{From: at(900), LeaseMs: leaseMs, Grant: 5})
@@ -226,5 +226,25 @@ func withFault(f causal.Fault) func(*Config) {
 		if f != none {
 			c.Broken = causal.FaultsOf(f)
 		}
+	}
+}
+
+// PROTOCOL HON-5: of writes with one HLC the home knows the one that it was told of, and not that of a greater origin.
+func TestANearCopyOfTheSameHLCAsOneThatTheHomeKnowsIsNotUsed(t *testing.T) {
+	r := newLeasedRig(t)
+	r.withdraws(3)
+	r.asked()
+	r.now.Mono += int64(time.Millisecond)
+	id := r.startGet("x")
+	home, _ := r.asked()
+	shown := version(at(900))
+	r.replyHome(home, causal.HomeReply{From: at(500), Settled: at(400), Shown: shown, LeaseMs: leaseMs, Grant: 4})
+	r.mustResult(id)
+	if !r.getNear("x") {
+		t.Fatal("what is settled is not used")
+	}
+	r.giveNewer("x", causal.Version{HLC: shown.HLC, Origin: shown.Origin + 1})
+	if r.getNear("x") {
+		t.Error("what the home was not told of is used")
 	}
 }
