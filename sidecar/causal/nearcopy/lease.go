@@ -10,9 +10,10 @@ import (
 
 // homeLease is a lease of the home of a key; the zero homeLease: there is none.
 type homeLease struct {
-	// heardOf is up to which HLC the home has heard of what clients are shown of the key.
-	heardOf causal.HLC
-	until   int64 // monotonic
+	// from, settled and shown are those of the answer that has brought the lease: they say what the home has heard of.
+	from, settled causal.HLC
+	shown         causal.Version
+	until         int64 // monotonic
 }
 
 // endedBuckets is the number of places that remember when leases were withdrawn; keys whose hashes share one count
@@ -30,10 +31,11 @@ func (s *Store) IsHot(now causal.Now, key string) bool {
 
 // KeepLease keeps a lease on a key that was asked for at some time, if there is a copy of the key. One that was asked
 // for before the newest that was withdrawn may be that one: the network has changed their order.
-func (s *Store) KeepLease(key string, askedAt, until int64, heardOf causal.HLC) {
-	hash := topology.Hash(key)
-	if e, _ := s.entries.Peek(hash); e != nil && e.key == key && askedAt > s.endedAt[hash%endedBuckets] {
-		e.lease = homeLease{max(heardOf, e.lease.heardOf), max(until, e.lease.until)}
+func (s *Store) KeepLease(askedAt, until int64, answer *causal.HomeReply) {
+	hash := topology.Hash(answer.Key)
+	if e, _ := s.entries.Peek(hash); e != nil && e.key == answer.Key && askedAt > s.endedAt[hash%endedBuckets] &&
+		until >= e.lease.until {
+		e.lease = homeLease{answer.From, answer.Settled, answer.Shown, until}
 	}
 }
 
@@ -46,20 +48,22 @@ func (s *Store) EndLease(now causal.Now, key string) {
 	}
 }
 
-// FindLeased returns the copy of a key that may be read at level Local, as Find does, and up to which HLC the home has
-// heard of what clients are shown of it.
-func (s *Store) FindLeased(now causal.Now, key []byte, hash uint64) (rec *causal.Record, heardOf causal.HLC, ok bool) {
+// FindLeased returns the copy of a key that may be read at level Local, as Find does, if the home has heard of it, and
+// what reads elsewhere must include by the home.
+func (s *Store) FindLeased(now causal.Now, key []byte, hash uint64,
+	hasHeard func(*causal.HomeReply, causal.Version) bool) (rec *causal.Record, from causal.HLC, ok bool) {
 	e, _ := s.entries.Peek(hash)
-	if e == nil || e.lease.until <= now.Mono || e.key != string(key) || !s.isHeardOf(e) {
+	if e == nil || e.lease.until <= now.Mono || e.key != string(key) {
+		return nil, 0, false
+	}
+	l := &e.lease
+	answer := causal.HomeReply{From: l.from, Settled: l.settled, Shown: l.shown}
+	if !hasHeard(&answer, e.Record.Version) && !s.cfg.Broken.Has(causal.LocalNearUnheard) {
 		return nil, 0, false
 	}
 	rec, ok = s.find(now, e, hash, 0)
 	if !ok && s.cfg.Broken.Has(causal.LocalNearOlder) {
-		return &e.Record, e.lease.heardOf, e.from.isLeased(now)
+		return &e.Record, l.from, e.from.isLeased(now)
 	}
-	return rec, e.lease.heardOf, ok
-}
-
-func (s *Store) isHeardOf(e *entry) bool {
-	return e.Record.Version.HLC <= e.lease.heardOf || s.cfg.Broken.Has(causal.LocalNearUnheard)
+	return rec, l.from, ok
 }

@@ -28,7 +28,7 @@ type Config struct {
 
 const (
 	// entryOverhead is what a copy costs beside its key and value, in bytes.
-	entryOverhead = 250
+	entryOverhead = 280
 	// largestShare is the part of MaxBytes that a single copy may take.
 	largestShare = 32
 	// maxNearMax bounds a single copy, in bytes.

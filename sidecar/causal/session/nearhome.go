@@ -24,7 +24,13 @@ func (s *Sidecar) getNearAtHome(now causal.Now, ss *session, key []byte, l level
 	if _, ok := s.cacheAt(now, hash); !ok {
 		return nil, 0, false
 	}
-	return s.near.FindLeased(now, key, hash)
+	slot := topology.Slot(0)
+	if s.hasSeveralHomes() {
+		slot = topology.SlotOf(string(key))
+	}
+	return s.near.FindLeased(now, key, hash, func(r *causal.HomeReply, v causal.Version) bool {
+		return s.homeKnows(slot, r, v)
+	})
 }
 
 // wantsLease reports whether a read asks the home for a lease on a key.
@@ -43,7 +49,7 @@ func (s *Sidecar) keepLease(now causal.Now, askedAt int64, r *causal.HomeReply) 
 		from = now.Mono
 	}
 	term := int64(min(r.LeaseMs, uint64(maxHomeLease.Milliseconds()))) * int64(time.Millisecond)
-	s.near.KeepLease(r.Key, askedAt, from+term-term/50, r.From)
+	s.near.KeepLease(askedAt, from+term-term/50, r)
 }
 
 // handleWithdrawal ends a lease, and confirms that.
