@@ -76,7 +76,8 @@ type HomeReply struct {
 	From HLC
 	// Shown is the newest write of another origin that a client was shown, as long as the home knows it.
 	Shown Version
-	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of before.
+	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of
+	// before.
 	Settled HLC
 	Err     ErrCode
 	// Commits says that the home knows HomeCommit.
@@ -98,8 +99,8 @@ func (r HomeReply) Message(from, to topology.Node) Message {
 // HomeReply returns the content of a message of KindHomeReply.
 func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
 
-// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it, or
-// a newer one; or all that writes of the key go by includes it.
+// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it,
+// or a newer one; or all that writes of the key go by includes it.
 func (r *HomeReply) Knows(v Version) bool {
 	if r.Settled == 0 {
 		return v.HLC <= r.From

@@ -219,8 +219,8 @@ func (h *home) publishRest() {
 	h.unpublished = nil
 }
 
-// answerQuiet answers what waits for the key of a write that was published, or for one that its commit has read, and need
-// not wait any more. It is called when all that becomes visible in one step is published.
+// answerQuiet answers what waits for the key of a write that was published, or for one that its commit has read, and
+// need not wait any more. It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(now causal.Now, w *write) {
 	h.answerQuietKey(now, w.key)
 	for _, key := range w.reads {
