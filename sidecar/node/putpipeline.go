@@ -26,12 +26,24 @@ func (c *clientSession) PutAsync(key string, v causal.Value) func() error {
 // putAsync adds a put to the batch.
 func (c *clientSession) putAsync(op session.Op) *pendingOp {
 	w := c.sidecar.acquireOp()
-	if !c.locked {
-		if w.lock = c.sidecar.keyLocks.tryShare(op.Key); w.lock == nil {
-			c.startPuts()
-			c.share(w, op.Key)
-		}
+	if !c.tryShare(w, op.Key) {
+		c.startPuts()
+		c.share(w, op.Key)
 	}
+	c.addPut(w, op)
+	return w
+}
+
+// tryShare is share if that need not wait, and returns false otherwise.
+func (c *clientSession) tryShare(w *pendingOp, key string) bool {
+	if c.locked {
+		return true
+	}
+	w.lock = c.sidecar.keyLocks.tryShare(key)
+	return w.lock != nil
+}
+
+func (c *clientSession) addPut(w *pendingOp, op session.Op) {
 	w.session = c
 	w.state.Store(opPending)
 	c.puts.ops = append(c.puts.ops, op)
@@ -39,7 +51,6 @@ func (c *clientSession) putAsync(op session.Op) *pendingOp {
 	if len(c.puts.ops) >= maxPutBatch {
 		c.startPuts()
 	}
-	return w
 }
 
 // awaitPut waits for a pipelined put.
@@ -56,10 +67,20 @@ func (c *clientSession) awaitResult(w *pendingOp) session.Result {
 	return r
 }
 
-// ExecuteAsync implements front.Session.
+// ExecuteAsync implements front.Session. Operations that follow one another are started in one step: other connections
+// may share the session, and theirs would be taken for what is followed.
 func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 	follows bool) func() (operation.Outcome, bool, error) {
-	wait := c.putAsync(session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: o.Value(follows)})
+	op := session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: o.Value(follows)}
+	var wait *pendingOp
+	if follows {
+		if wait = c.followUp(op); wait == nil {
+			return nil
+		}
+	} else {
+		c.startPuts()
+		wait = c.putAsync(op)
+	}
 	return func() (operation.Outcome, bool, error) {
 		r := c.awaitResult(wait)
 		switch {
@@ -73,6 +94,17 @@ func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 		outcome := o.Apply(r.Record.Value, c.sidecar.clock().WallMs)
 		return outcome, !outcome.Writes, c.recordOutcome(r, "read") // it writes if the clocks differ by much
 	}
+}
+
+// followUp adds an operation to the batch that has the one that it follows, or returns nil.
+func (c *clientSession) followUp(op session.Op) *pendingOp {
+	w := c.sidecar.acquireOp()
+	if len(c.puts.ops) == 0 || !c.tryShare(w, op.Key) {
+		c.sidecar.releaseOp(w)
+		return nil
+	}
+	c.addPut(w, op)
+	return w
 }
 
 // startPuts starts the puts of the batch.

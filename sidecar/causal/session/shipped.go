@@ -28,6 +28,13 @@ func (s *Sidecar) mayShip(now causal.Now, c *call) bool {
 		s.coordinators.executes[s.homeOf(c.slot)]
 }
 
+// startOperation reports whether an operation is started: it may be sent, and so might the one that it follows.
+func (s *Sidecar) startOperation(now causal.Now, c *call) bool {
+	p := &c.session.pipeline
+	p.unstarted = p.unstarted && operation.Follows(c.op.Value) || !s.mayShip(now, c)
+	return !p.unstarted
+}
+
 // noteUnexecuted notes that the home has refused an operation: not because of the one that it follows.
 func (s *Sidecar) noteUnexecuted(now causal.Now, c *call) {
 	c.session.pipeline.unexecuted = true

@@ -23,7 +23,10 @@ func (c *connection) executeAtHome(us []update) int {
 	sent := joinUpdates(few[:0], us)
 	for i := range sent {
 		s := &sent[i]
-		s.wait = c.session.Session.ExecuteAsync(s.updates[0].name, s.operation, i > 0)
+		if s.wait = c.session.Session.ExecuteAsync(s.updates[0].name, s.operation, i > 0); s.wait == nil {
+			sent = sent[:i]
+			break
+		}
 	}
 	asked, executed := 0, 0
 	for i := range sent {
