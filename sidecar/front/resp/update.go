@@ -58,6 +58,9 @@ type pendingUpdates struct {
 	all   []update
 	runs  int
 	bytes int
+	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused, mostly
+	// because the home has forgotten the key, and those that follow it with it.
+	here int
 }
 
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
@@ -97,7 +100,7 @@ func (c *connection) awaitUpdates() {
 	p := &c.updates
 	for left := p.all; len(left) > 0; {
 		done := left[:c.executeRound(left)]
-		left = left[len(done):]
+		left, p.here = left[len(done):], max(p.here-len(done), 0)
 		for i := range done {
 			// after the locks were released: a client that does not read its replies must not hold them
 			u := &done[i]
@@ -114,7 +117,7 @@ func (c *connection) awaitUpdates() {
 		}
 		clear(done)
 	}
-	p.all, p.runs, p.bytes = p.all[:0], 0, 0
+	p.all, p.runs, p.bytes, p.here = p.all[:0], 0, 0, 0
 }
 
 // updateRound executes updates of some keys together.
@@ -153,11 +156,15 @@ func (c *connection) executeRound(us []update) int {
 	for n < len(us) && us[n].name == us[0].name {
 		n++
 	}
-	done := 0
+	done, again := 0, false
 	_ = c.retryConflicts(func() error {
-		if done = c.executeAtHome(us); done > 0 {
-			return nil
+		if again || c.updates.here == 0 {
+			if done = c.executeAtHome(us); done > 0 {
+				return nil
+			}
+			c.updates.here = len(us)
 		}
+		again = true
 		done = c.executeOnce(us[:n])
 		for i := range us[:done] {
 			if isConflict(us[i].err) {
