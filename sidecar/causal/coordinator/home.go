@@ -69,8 +69,8 @@ type homeWait struct {
 	read   causal.HomeRead
 	from   topology.Node
 	holder causal.Holder
-	since  int64          // monotonic
-	base   causal.Version // of an operation; otherwise zero
+	since  int64 // monotonic
+	on     base  // what an operation was executed on, which the answer has; zero: the read is answered by the top
 }
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
@@ -514,7 +514,7 @@ func (h *home) answerWaiting(now causal.Now, k *homeKey) {
 	waiting := k.waiting
 	k.waiting = waiting[:0]
 	for _, w := range waiting {
-		if k.top.Version.Less(w.base) {
+		if k.top.Version.Less(w.on.rec.Version) {
 			k.waiting = append(k.waiting, w)
 			continue
 		}
@@ -523,6 +523,10 @@ func (h *home) answerWaiting(now causal.Now, k *homeKey) {
 			continue
 		}
 		h.waits.Release(w.holder, 1)
+		if w.on.rec.Version.Written() {
+			h.answerUnwritten(w.from, &w.read, &w.on)
+			continue
+		}
 		h.answer(now, w.from, &w.read)
 	}
 	clear(waiting[len(k.waiting):])

@@ -40,7 +40,7 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	switch {
 	case err == causal.OK && !writes:
 		tail.executed = p.Seq
-		c.answerUnwritten(now, from, &p, b.rec.Version)
+		c.awaitUnwritten(now, from, &p, b)
 		return
 	case err == causal.OK:
 		v, err = c.nextVersion(now, from, &p, overtaken)
@@ -130,7 +130,7 @@ func (h *home) base(now causal.Now, p *causal.Put) (base, bool) {
 // isOvertaken reports whether a read for update waits for long because operations of the key follow one another.
 func (k *homeKey) isOvertaken(now causal.Now) bool {
 	return slices.ContainsFunc(k.waiting, func(w homeWait) bool {
-		return w.base.IsZero() && now.Mono-w.since > int64(maxOvertaken)
+		return w.on.rec.Version.IsZero() && now.Mono-w.since > int64(maxOvertaken)
 	})
 }
 
@@ -141,12 +141,12 @@ func (h *home) noteCompared(now causal.Now, key string) {
 	}
 }
 
-// answerUnwritten answers an operation that writes nothing by what it was executed on, once that is published.
-func (c *Coordinator) answerUnwritten(now causal.Now, from topology.Node, p *causal.Put, base causal.Version) {
+// awaitUnwritten answers an operation that writes nothing once what it was executed on is published.
+func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *causal.Put, on base) {
 	h := &c.home
 	k, read := h.keys[p.Key], causal.HomeRead{ID: p.ID, Key: p.Key}
-	if !k.top.Version.Less(base) {
-		h.answer(now, from, &read)
+	if !k.top.Version.Less(on.rec.Version) {
+		h.answerUnwritten(from, &read, &on)
 		return
 	}
 	holder, ok := h.waits.Take(from)
@@ -155,7 +155,15 @@ func (c *Coordinator) answerUnwritten(now causal.Now, from topology.Node, p *cau
 		c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrBusy}.Message(c.cfg.Self, from))
 		return
 	}
-	k.waiting = append(k.waiting, homeWait{read: read, from: from, holder: holder, since: now.Mono, base: base})
+	k.waiting = append(k.waiting, homeWait{read: read, from: from, holder: holder, since: now.Mono, on: on})
+}
+
+// answerUnwritten answers an operation that writes nothing by what it was executed on. The key may have a newer value
+// by now, also of a later command of the same pipeline.
+func (h *home) answerUnwritten(to topology.Node, r *causal.HomeRead, on *base) {
+	h.stats.Answered++
+	h.Send(causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
+		Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}.Message(h.cfg.Self, to))
 }
 
 // addOutcome adds to the answer of an operation what it has written, and what that depends on at other homes.

@@ -117,6 +117,8 @@ func TestAnOperationThatWritesNothingIsAnsweredOnceItsBaseIsPublished(t *testing
 	if got := h.step(ask.Message(app, h.cfg.Self)); len(got) > 0 {
 		t.Errorf("before it is published: %v", got)
 	}
+	// published in the same step, and not what it was executed on
+	h.step(plusOne(3, 3, 1, false).Message(app, h.cfg.Self))
 	h.sync()
 	if got := homeReplies(h.c.Take(nil)); len(got) != 1 || got[0].ID != 2 || string(got[0].Record.Value.Data) != "5" {
 		t.Errorf("it is answered with %+v", got)
