@@ -91,9 +91,22 @@ func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 		case !r.Unwritten:
 			return operation.Outcome{Next: r.Record.Value, Writes: true}, true, c.recordOutcome(r, "write")
 		}
-		outcome := o.Apply(r.Record.Value, c.sidecar.clock().WallMs)
-		return outcome, !outcome.Writes, c.recordOutcome(r, "read") // it writes if the clocks differ by much
+		outcome := unwrittenOutcome(&o, r.Record.Value, c.sidecar.clock().WallMs)
+		return outcome, !outcome.Writes, c.recordOutcome(r, "read")
 	}
+}
+
+// unwrittenOutcome returns what an operation has done that has written nothing when the home has executed it on a
+// value. Whether that had expired there may be different from what it is here and now.
+func unwrittenOutcome(o *operation.Operation, on causal.Value, nowMs int64) operation.Outcome {
+	outcome := o.Apply(on, nowMs)
+	for _, atMs := range [...]int64{on.ExpireAtMs, on.ExpireAtMs + 1} {
+		if !outcome.Writes {
+			break
+		}
+		outcome = o.Apply(on, atMs)
+	}
+	return outcome
 }
 
 // followUp adds an operation to the batch that has the one that it follows, or returns nil.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
 )
 
@@ -301,4 +302,37 @@ func TestATransactionLocksTheKeysOfTheDatabasesThatItSelects(t *testing.T) {
 		storageKey(2, "d")}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// In an exact session a transaction is written as a whole, or nothing of it.
+func TestATransactionOfAnExactSessionThatTakesTooMuchWritesNothing(t *testing.T) {
+	store := newMemory()
+	store.exact = true
+	_, address := serve(t, Options{Backend: store, Limits: Limits{MaxCommandBytes: 100_000}})
+	p := dial(t, address)
+	p.do("SET", "k", strings.Repeat("x", 60_000))
+	p.do("MULTI")
+	p.do("SET", "early", "1")
+	for range 3 {
+		p.do("GET", "k")
+	}
+	p.do("SET", "late", "1")
+	if got := p.do("EXEC"); !strings.HasPrefix(got,
+		"-EXECABORT Transaction discarded because of: the replies of the transaction take too much memory") {
+		t.Errorf("replies: got %.100q", got)
+	}
+	p.expect(":0\r\n", "EXISTS", "early", "late")
+
+	_, address = serve(t, Options{Backend: store})
+	p = dial(t, address)
+	half := strings.Repeat("x", causal.MaxCommitBytes/2)
+	p.do("MULTI")
+	p.do("SET", "early", half)
+	p.do("MSET", "late", half)
+	p.do("INCR", "n")
+	if got := p.do("EXEC"); !strings.HasPrefix(got, fmt.Sprintf(
+		"-EXECABORT Transaction discarded because of: the transaction writes more than %d bytes", causal.MaxCommitBytes)) {
+		t.Errorf("writes: got %.100q", got)
+	}
+	p.expect(":0\r\n", "EXISTS", "early", "late", "n")
 }
