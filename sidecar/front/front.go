@@ -60,8 +60,8 @@ type Session interface {
 	// ExecuteAsync asks for an operation to be executed in one step with the newest value of key, in an exact session
 	// and outside of Lock and Isolate. When it returns, the operation is ordered after every earlier put of the
 	// connection; with follows it is not executed unless the one before it was. wait is as of PutAsync. It returns
-	// false if the operation was not executed, and nothing written: then Get and Put are the way. With follows it returns
-	// nil, and asks for nothing, if it would have to wait for others.
+	// false if the operation was not executed, and nothing written: then Get and Put are the way. With follows it
+	// returns nil, and asks for nothing, if it would have to wait for others.
 	ExecuteAsync(key string, o operation.Operation, follows bool) (wait func() (operation.Outcome, bool, error))
 
 	// Lock waits until no other session of this sidecar writes or holds any of the keys, and holds them until unlock is

@@ -18,9 +18,9 @@ type putPipeline struct {
 	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one, or to another
 	// home
 	refused []*call
-	// unstarted says that the newest operation was not started, and unexecuted that the last one that was, or should have
-	// been, sent was not executed: those that follow it are not, either. Operations that follow one another are started
-	// one after the other, so they are sent one after the other, whatever waits before them.
+	// unstarted says that the newest operation was not started, and unexecuted that the last one that was, or should
+	// have been, sent was not executed: those that follow it are not, either. Operations that follow one another are
+	// started one after the other, so they are sent one after the other, whatever waits before them.
 	unstarted, unexecuted bool
 	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 	heldBackAt int64

@@ -53,7 +53,8 @@ func randomTransactionCommand(r *rand.Rand) []string {
 	text := func() string { return pick(r, "0", "1", "abc", "\r\n\x00", strings.Repeat("x", r.IntN(100))) }
 	switch name := pick(r, "MULTI", "MULTI", "EXEC", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SET", "SET", "GET", "GET",
 		"MGET", "INCR", "APPEND", "DEL", "EXISTS",
-		"SETNX", "RENAME", "RENAMENX", "COPY", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH", "PING"); name {
+		"SETNX", "RENAME", "RENAMENX", "COPY", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH",
+		"PING"); name {
 	case "GET", "INCR", "GETDEL":
 		if r.IntN(20) == 0 {
 			return []string{name}
@@ -331,7 +332,8 @@ func TestATransactionOfAnExactSessionThatTakesTooMuchWritesNothing(t *testing.T)
 	p.do("MSET", "late", half)
 	p.do("INCR", "n")
 	if got := p.do("EXEC"); !strings.HasPrefix(got, fmt.Sprintf(
-		"-EXECABORT Transaction discarded because of: the transaction writes more than %d bytes", causal.MaxCommitBytes)) {
+		"-EXECABORT Transaction discarded because of: the transaction writes more than %d bytes",
+		causal.MaxCommitBytes)) {
 		t.Errorf("writes: got %.100q", got)
 	}
 	p.expect(":0\r\n", "EXISTS", "early", "late", "n")

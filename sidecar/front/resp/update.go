@@ -58,8 +58,8 @@ type pendingUpdates struct {
 	all   []update
 	runs  int
 	bytes int
-	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused, mostly
-	// because the home has forgotten the key, and those that follow it with it.
+	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused,
+	// mostly because the home has forgotten the key, and those that follow it with it.
 	here int
 }
 
