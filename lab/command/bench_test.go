@@ -54,6 +54,8 @@ func TestBenchRefusesInvalidFlagsBeforeItMeasures(t *testing.T) {
 		"limits --attacks charm":                                "half-sent",
 		"limits --idle=-1":                                      "--idle",
 		"idle --settle=-1":                                      "--settle",
+		"near-copies --holders 0":                               "--holders",
+		"near-copies --writes 0":                                "--writes",
 		"faults --data-center x":                                `--data-center: unknown data center "x"`,
 		"faults --cases fire":                                   `--cases: "fire"`,
 		"faults --rate 0":                                       "--rate",
