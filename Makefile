@@ -102,7 +102,7 @@ e2e-drills: ## Take zones of a store away with Chaos Mesh, on the cluster of KUB
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/drills
 
 e2e-one-redis: ## Kill and pause parts of processes with mutual TLS for some minutes, whose data centers must each be as one Redis
-	CAUSALSTORE_ROUNDS=35 $(GO) test $(BUILDVCS) -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/processes \
+	CAUSALSTORE_ROUNDS=40 $(GO) test $(BUILDVCS) -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/processes \
 		-run TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled
 
 e2e-drains: ## Drain node after node below a store in use, on the cluster of KUBECONFIG, or on one made for it (Linux, root)

@@ -48,9 +48,8 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled(t *testin
 	d.startAll()
 	d.awaitWhole(t, "a")
 
-	rounds := rounds(t)
-	l := d.startOneRedis(rounds)
-	for range rounds {
+	for range rounds(t) {
+		l := d.startOneRedis()
 		for _, step := range []func(){
 			func() { d.killServing(t, "a") },
 			func() { d.pauseServing(t, "a", 2*time.Second) },
@@ -62,12 +61,12 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled(t *testin
 			l.more(t, 100)
 			step()
 		}
+		l.more(t, 100)
+		l.judge(t)
 	}
-	l.more(t, 100)
-	l.judge(t)
 }
 
-// rounds returns how often the steps are repeated: as CAUSALSTORE_ROUNDS says, or once.
+// rounds returns how many loads are run and judged, one after the other: as CAUSALSTORE_ROUNDS says, or once.
 func rounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("CAUSALSTORE_ROUNDS")
@@ -86,7 +85,7 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsOnlyCoordinatorIsKilled(t *t
 	d.addSidecar("a")
 	d.addSidecar("c")
 	d.startAll()
-	d.startOneRedis(1).judgeWhileKilled(t, d, "a-coordinator", "c-coordinator", "a-coordinator")
+	d.startOneRedis().judgeWhileKilled(t, d, "a-coordinator", "c-coordinator", "a-coordinator")
 }
 
 // Each of two coordinators is the home of half of the keys. While one is away, the keys of the other one are answered.
@@ -97,7 +96,7 @@ func TestTheSidecarsOfADataCenterWithTwoHomesAreOneRedis(t *testing.T) {
 		d.addSidecar(dc)
 	}
 	d.startAll()
-	d.startOneRedis(1).judgeWhileKilled(t, d, "a-coordinator-1", "c-coordinator", "a-coordinator")
+	d.startOneRedis().judgeWhileKilled(t, d, "a-coordinator-1", "c-coordinator", "a-coordinator")
 }
 
 // addHome gives a data center a second coordinator.
@@ -175,13 +174,12 @@ type oneRedisLoad struct {
 	history  bytes.Buffer
 }
 
-func (d *deployment) startOneRedis(rounds int) *oneRedisLoad { return d.startPromised(load.DataCenter, rounds) }
+func (d *deployment) startOneRedis() *oneRedisLoad { return d.startPromised(load.DataCenter) }
 
-// startPromised uses all sidecars, and takes what they promise for given. The load ends by itself after a time that is
-// long enough for some rounds of steps.
-func (d *deployment) startPromised(promise load.Promise, rounds int) *oneRedisLoad {
+// startPromised uses all sidecars, and takes what they promise for given.
+func (d *deployment) startPromised(promise load.Promise) *oneRedisLoad {
 	l := &oneRedisLoad{ended: make(chan error, 1)}
-	c := load.Config{Promise: promise, Sessions: 10, Rate: 300, Duration: time.Duration(3*rounds) * patience, Timeout: patience,
+	c := load.Config{Promise: promise, Sessions: 10, Rate: 300, Duration: 3 * patience, Timeout: patience,
 		CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1, Record: &l.history}
 	for _, name := range slices.Sorted(maps.Keys(d.procs)) {
 		if p := d.procs[name]; p.redis != "" {

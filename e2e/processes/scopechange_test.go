@@ -25,7 +25,7 @@ func TestALiveStoreWithOneCoordinatorInEachDataCenterGetsScopeDataCenter(t *test
 		d.addSidecar(dc)
 	}
 	d.startAll()
-	l := d.startPromised(load.Causal, 1)
+	l := d.startPromised(load.Causal)
 	d.setScope(contract.ScopeDataCenter)
 	for _, dc := range []string{"a", "b", "c"} {
 		for _, name := range []string{dc + "-coordinator", dc + "-sidecar", dc + "-sidecar-2"} {
@@ -39,7 +39,7 @@ func TestALiveStoreWithOneCoordinatorInEachDataCenterGetsScopeDataCenter(t *test
 	}
 	l.more(t, 100)
 	l.judgeCausal(t)
-	l = d.startOneRedis(1)
+	l = d.startOneRedis()
 	l.more(t, 300)
 	l.judge(t)
 }

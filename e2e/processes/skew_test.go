@@ -52,7 +52,7 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileAnEarlierVersionIsUpgraded(t *t
 				p.program = earlier
 			}
 			d.startAll()
-			l := d.startOneRedis(1)
+			l := d.startOneRedis()
 			for _, name := range order {
 				l.more(t, 100)
 				d.stop(name)
