@@ -61,6 +61,7 @@ func TestBenchRefusesInvalidFlagsBeforeItMeasures(t *testing.T) {
 		"faults --rate 0":                                       "--rate",
 		"faults --read-ratio 0.01":                              "--read-ratio",
 		"faults --during 0s":                                    "--during",
+		"faults --members 4":                                    "--members",
 		"faults --session-scope none":                           "--session-scope",
 		"regions --forms plain,tubes":                           "--forms",
 		"regions --delays 2s":                                   "--delays",
