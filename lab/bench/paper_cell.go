@@ -56,6 +56,8 @@ type Figures struct {
 	// Shares of reads by where they were answered. Near is all but Remote.
 	Near   summary `json:"near"`
 	Own    float64 `json:"own"`
+	Copies float64 `json:"nearCopies"`
+	Home   float64 `json:"home"`
 	Cache  float64 `json:"cache"`
 	Local  float64 `json:"local"`
 	Remote float64 `json:"remote"`
@@ -120,7 +122,7 @@ func (c *Cell) add(r *loopResult, d counters) {
 	}
 	c.get.Merge(get)
 	one.getMs = get.Mean() / 1e6
-	answered := d.reads.OwnReads + d.reads.CacheHits + d.reads.LocalReads + d.reads.RemoteReads
+	answered := answeredReads(d.reads)
 	one.near, one.bound = partOf(answered-d.reads.RemoteReads, answered), partOf(d.reads.BoundGets, d.reads.Gets)
 	c.rounds = append(c.rounds, one)
 	c.sum.add(d)
@@ -155,7 +157,8 @@ func (c *Cell) conclude(sites []string) {
 	c.Get, c.Put = latencies(c.get), latencies(c.put)
 	c.GetCurve = curve(c.get)
 	r := c.sum.reads
-	all := r.OwnReads + r.CacheHits + r.LocalReads + r.RemoteReads
+	all := answeredReads(r)
+	c.Copies, c.Home = partOf(r.NearHits, all), partOf(r.HomeReads, all)
 	c.Own, c.Cache, c.Local, c.Remote = partOf(r.OwnReads, all), partOf(r.CacheHits, all), partOf(r.LocalReads, all),
 		partOf(r.RemoteReads, all)
 	c.InFlightReads = partOf(r.InFlightReads, r.Gets)

@@ -74,11 +74,18 @@ func (c *counters) add(d counters) {
 	}
 }
 
+// answeredReads is the number of values that were read, from wherever.
+func answeredReads(r session.Stats) uint64 {
+	return r.OwnReads + r.NearHits + r.HomeReads + r.CacheHits + r.LocalReads + r.RemoteReads
+}
+
 // plus adds the difference of two readings to the counters that the report uses.
 func plus(sum, before, after session.Stats) session.Stats {
 	sum.Gets += after.Gets - before.Gets
 	sum.Puts += after.Puts - before.Puts
 	sum.OwnReads += after.OwnReads - before.OwnReads
+	sum.NearHits += after.NearHits - before.NearHits
+	sum.HomeReads += after.HomeReads - before.HomeReads
 	sum.CacheHits += after.CacheHits - before.CacheHits
 	sum.LocalReads += after.LocalReads - before.LocalReads
 	sum.RemoteReads += after.RemoteReads - before.RemoteReads

@@ -74,7 +74,7 @@ func (p *Paper) throughputFigures() []figure {
 	sources := chart.Bars{Title: "Where reads were answered, " + cells[0].Label,
 		Y: chart.Axis{Label: "% of reads", Min: 0,
 			Max: 100}, Groups: schemesOf(cells)}
-	for _, name := range []string{"own writes", "cache", "own shard", "other data center"} {
+	for _, name := range []string{"own writes", "near copies", "home", "cache", "own shard", "other data center"} {
 		sources.Series = append(sources.Series, chart.BarSeries{Name: name})
 	}
 	for _, c := range cells {
@@ -83,7 +83,7 @@ func (p *Paper) throughputFigures() []figure {
 			s.Points = append(s.Points, chart.Point{X: point.Ms, Y: point.Percent})
 		}
 		line.Series = append(line.Series, s)
-		for i, share := range []float64{c.Own, c.Cache, c.Local, c.Remote} {
+		for i, share := range []float64{c.Own, c.Copies, c.Home, c.Cache, c.Local, c.Remote} {
 			sources.Series[i].Bars = append(sources.Series[i].Bars, chart.Bar{Value: 100 * share})
 		}
 	}

@@ -22,7 +22,7 @@ var sectionNames = []string{"throughput", "mixes", "load", "ablation", "congesti
 
 // The schemes of the sections.
 var (
-	comparedSchemes = []Scheme{causalStore, latestReads, karma, karmaNC, copsPR, copsIdeal}
+	comparedSchemes = []Scheme{causalStore, oneRedis, latestReads, karma, karmaNC, copsPR, copsIdeal}
 	mixSchemes      = []Scheme{causalStore, karma, copsPR, copsIdeal}
 	loadSchemes     = []Scheme{causalStore, karma}
 	ablationSchemes = []Scheme{causalStore, latestReads, withoutRingSets, withoutPipelining, withoutSVLifting}

@@ -38,14 +38,14 @@ func TestPaperMeasuresEverySection(t *testing.T) {
 		seen[c.Section]++
 		checkCell(t, c)
 	}
-	for section, want := range map[string]int{"throughput": 6, "mixes": 8, "load": 16, "ablation": 5, "sessions": 2,
+	for section, want := range map[string]int{"throughput": 7, "mixes": 8, "load": 17, "ablation": 5, "sessions": 2,
 		"centers": 4,
 		"sizes":   4, "keys": 2} {
 		if seen[section] != want {
 			t.Errorf("section %s has %d cells, want %d", section, seen[section], want)
 		}
 	}
-	if len(res.Saturation) != 6 || len(res.Congestion) != 6 || len(res.Bursts) != 3 {
+	if len(res.Saturation) != 7 || len(res.Congestion) != 6 || len(res.Bursts) != 3 {
 		t.Errorf("%d schemes saturated, %d congested, %d bursts", len(res.Saturation), len(res.Congestion),
 			len(res.Bursts))
 	}
@@ -72,7 +72,7 @@ func checkCell(t *testing.T, c *bench.Cell) {
 			c.Throughput, c.Get,
 			c.Failed, c.Example)
 	}
-	if sum := c.Own + c.Cache + c.Local + c.Remote; sum < 0.999 || sum > 1.001 {
+	if sum := c.Own + c.Copies + c.Home + c.Cache + c.Local + c.Remote; sum < 0.999 || sum > 1.001 {
 		t.Errorf("%s, %s: the sources of reads sum up to %v", c.Section, c.Scheme, sum)
 	}
 	if c.WANBytes < c.WANMetadataBytes || c.WANMetadataBytes <= 0 || c.ResidentMiB.Min <= 0 {

@@ -57,14 +57,15 @@ func (p *Paper) siteTable(cells []*Cell) *table {
 // readTable shows where reads were answered.
 func readTable(cells []*Cell) *table {
 	t := &table{title: "Where reads were answered",
-		head: []string{"Scheme", "In the data center", "Own writes", "Cache",
+		head: []string{"Scheme", "In the data center", "Own writes", "Near copies", "Home", "Cache",
 			"Own shard", "Other data center", "Under DRR", "DRR ms at a time",
 			"In-flight versions"},
 		note: "Shares of reads. A session under dynamic ring restriction (DRR) has read a version that " +
 			"is not in every ring yet, and passes caches by. With static " +
 			"binding it never switches rings anyway."}
 	for _, c := range cells {
-		t.add(c.Scheme, c.Near.percents(), percent(c.Own), percent(c.Cache), percent(c.Local), percent(c.Remote),
+		t.add(c.Scheme, c.Near.percents(), percent(c.Own), percent(c.Copies), percent(c.Home), percent(c.Cache),
+			percent(c.Local), percent(c.Remote),
 			c.Bound.percents(), c.boundText(), percent(c.InFlightReads))
 	}
 	return t
