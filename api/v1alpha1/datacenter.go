@@ -131,11 +131,11 @@ type Zones struct {
 
 // Coordinators accept writes and keep them in a log until every ring has them.
 type Coordinators struct {
-	// Replicas is the number of coordinators. It can be changed at any time; a coordinator that is removed first drains
-	// its log to every ring.
+	// Replicas is the number of coordinators. One is enough until its log is the limit. It can be changed at any time; a
+	// coordinator that is removed first drains its log to every ring.
 	//
 	// +optional
-	// +kubebuilder:default=2
+	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self <= 16",message="coordinators.replicas: a data center can have at most 16 coordinators; use fewer"
 	Replicas int32 `json:"replicas,omitempty"`
