@@ -17,11 +17,16 @@ type commit struct {
 
 // commitSome puts some keys that have the same home in one step.
 func (p *client) commitSome() {
-	t := p.load.world.topo
+	homeOf := func(key string) (home topology.Node) {
+		withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) {
+			home = m.HomeOf(topology.SlotOf(key))
+		})
+		return home
+	}
 	c := &commit{start: p.load.world.now}
 	var home topology.Node
 	for i, key := range p.someKeys(len(p.load.keys)) {
-		h := t.HomeOf(p.sidecar.DC, topology.SlotOf(key))
+		h := homeOf(key)
 		if i == 0 {
 			home = h
 		}

@@ -42,6 +42,14 @@ func homes(p *runPlan, rng *rand.Rand) {
 	}
 }
 
+// homeChanges draws deployments of which the number of homes changes.
+func homeChanges(p *runPlan, rng *rand.Rand) {
+	homes(p, rng)
+	p.scaled, p.shape.coordinators = coordinatorCount, intRange{1, 3}
+	p.scaleEvery, p.length = ms(100, 1500, rng), ms(4000, 10000, rng)
+	p.thinkTime, p.faultEvery = ms(4, 60, rng), ms(150, 2000, rng)
+}
+
 // update is a read-modify-write of a counter in progress: a get, and a put that is accepted only if nothing was written
 // meanwhile.
 type update struct {

@@ -198,11 +198,16 @@ const (
 	HomeUnconditional
 	HomeForgetsMark
 	HomeForgetsCeiling
+	HomeKeepsSlots
+	HomeChangeUnasked
+	HomeTakesUnread
+	HomeGivesIncomplete
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
 	LocalFromMemory
 	LocalUnregistered
+	LocalForgetsUnnamed
 	LocalGetsApart
 	LocalBaseUnchecked
 	LocalPastDropped

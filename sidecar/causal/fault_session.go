@@ -71,6 +71,8 @@ var sessionFaults = []SeededFault{
 		"a write that is in both of two values counts twice in what they become", "VAL-6", "tallies"},
 	{LocalFromMemory, "local-from-memory", "session",
 		"a read at level Local returns an own write from memory", "HOM-1", "homes"},
+	{LocalForgetsUnnamed, "local-forgets-unnamed", "session",
+		"a put at another home does not wait for what was read while there was one", "HOC-4", "home-changes"},
 	{LocalUnregistered, "local-unregistered", "session",
 		"it returns what it has found elsewhere without telling the home", "HOM-4", "homes"},
 	{LocalGetsApart, "local-gets-apart", "session",

@@ -173,6 +173,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err != causal.OK {
+		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
@@ -423,8 +424,7 @@ func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
 	switch {
 	case !c.home.enabled && p.Local == 0 && !p.Conditional:
 		return causal.OK
-	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p),
-		p.Local != 0 && c.home.hasOthers(): // what is read at several homes is named
+	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p):
 		return causal.ErrUnavailable
 	case p.Local != 0 && c.home.isCrowded(len(p.Deps)):
 		return causal.ErrBusy

@@ -33,6 +33,7 @@ type home struct {
 	waits    causal.Quota // of reads that wait
 	// scanPlaces are where scans continue here.
 	scanPlaces causal.ScanPlaces
+	change     *homeChange
 	stats      HomeStats
 }
 
@@ -368,6 +369,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 	h := &c.home
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
 		h.stats.Refused++
+		c.homeChange.tell(from)
 		for i := range 1 + len(r.More) {
 			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
 		}

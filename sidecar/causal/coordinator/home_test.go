@@ -14,7 +14,7 @@ func newHomeHarness(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 1, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.c.Take(nil)
+	h.tick(1) // its log says how many homes there are
 	return h
 }
 
@@ -264,6 +264,7 @@ func TestWhileADataCenterIsSilentTheHomeForgetsTheOldest(t *testing.T) {
 			h := newHarness(t, 1, 0)
 			h.cfg.Home, h.cfg.MaxBytes = true, 256<<10
 			h.restart(h.now)
+			h.tick(1)
 			limit, stands := h.cfg.MaxBytes/maxHomeShare, h.c.home.from
 			var newest causal.Version
 			for i := range 3_000 {
@@ -338,7 +339,7 @@ func TestAPutThatFollowsAllFollowsItAfterARestart(t *testing.T) {
 	h := newHarnessOf(t, twoShardsOf(t, 1))
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.c.Take(nil)
+	h.tick(1)
 	keys := map[uint64]string{} // by the shard of the first ring that owns them
 	for i := 0; len(keys) < 2; i++ {
 		key := fmt.Sprint("k", i)

@@ -14,14 +14,14 @@ func newHomesHarness(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 2, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.c.Take(nil)
+	h.tick(1) // its log says how many homes there are
 	return h
 }
 
 // keyOf returns a key with a home, by its index.
 func (h *harness) keyOf(home uint64) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint("k", i); h.cfg.Topology.HomeOf(0, topology.SlotOf(key)).Index == home {
+		if key := fmt.Sprint("k", i); h.cfg.Topology.HomeOf(0, topology.SlotOf(key), 2).Index == home {
 			return key
 		}
 	}

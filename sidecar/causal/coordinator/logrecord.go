@@ -88,6 +88,19 @@ type State struct {
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion
+	// Homes says which coordinators of the data center are homes.
+	Homes Homes
+}
+
+// Homes says which coordinators of a data center are homes: the first Count (PROTOCOL HOC).
+type Homes struct {
+	Number uint64 // of the change that made it so; 0: it is not known
+	Count  uint64
+	// Next is the number of homes after a change that was not decided yet; 0: there is none. The slots that this
+	// coordinator would lose then are given up already.
+	Next uint64
+	// UpTo is above everything that homes had accepted, or had heard that clients were shown, before the change.
+	UpTo causal.HLC
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
@@ -101,18 +114,22 @@ const (
 	recordTypedWrite        // of a value that is no register: the type follows
 	recordFollowingWrite    // with FollowsAll; the type follows
 	recordCommit            // of several writes, each with FollowsAll and the type before it
+	recordCheckpointOfHomes // as recordCheckpointOfReach, with Homes
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo and Reaches are last, and there are kinds of checkpoints with and without them.
+// of their declaration. LostUpTo, Reaches and Homes are last, and there are kinds of checkpoints with and without them.
 // There is also a kind for writes of values that are no registers, which begins with the type. HLCs
 // take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
-		if len(c.Reaches) > 0 {
+		switch {
+		case c.Homes != (Homes{}):
+			kind = recordCheckpointOfHomes
+		case len(c.Reaches) > 0:
 			kind = recordCheckpointOfReach
-		} else if c.LostUpTo != 0 {
+		case c.LostUpTo != 0:
 			kind = recordCheckpointOfLoss
 		}
 		dst = append(dst, logFormat, kind)
@@ -143,8 +160,13 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		if kind != recordCheckpoint {
 			dst = appendHLC(dst, c.LostUpTo)
 		}
-		if kind == recordCheckpointOfReach {
+		if kind == recordCheckpointOfReach || kind == recordCheckpointOfHomes {
 			dst = appendReaches(dst, c.Reaches)
+		}
+		if kind == recordCheckpointOfHomes {
+			for _, n := range [...]uint64{c.Homes.Number, c.Homes.Count, c.Homes.Next, uint64(c.Homes.UpTo)} {
+				dst = binary.AppendUvarint(dst, n)
+			}
 		}
 		return dst
 	}
@@ -271,13 +293,17 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		if r.Commit = d.commit(); len(r.Commit) == 0 {
 			return LogRecord{}, errLogRecord
 		}
-	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach:
+	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach, recordCheckpointOfHomes:
 		r.Checkpoint = d.checkpoint()
 		if b[1] != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
-		if b[1] == recordCheckpointOfReach {
+		if b[1] == recordCheckpointOfReach || b[1] == recordCheckpointOfHomes {
 			r.Checkpoint.Reaches = d.reaches()
+		}
+		if b[1] == recordCheckpointOfHomes {
+			r.Checkpoint.Homes = Homes{Number: d.Uvarint(), Count: d.Uvarint(), Next: d.Uvarint(),
+				UpTo: causal.HLC(d.Uvarint())}
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+

@@ -200,7 +200,10 @@ func (s *Sidecar) takeOverIncomplete(ss *session, v causal.Version, r *causal.Ho
 			ss.local.add(d.Version)
 		}
 	}
-	if s.hasSeveralHomes() && !ss.own.contains(v) {
+	switch {
+	case !s.hasSeveralHomes():
+		ss.local.noteUnnamed(v)
+	case !ss.own.contains(v):
 		ss.opCount++ // an unanswered put was sent before this read, and does not name it
 		ss.local.name(causal.Dep{Version: v, Slot: topology.SlotOf(r.Key)}, ss.opCount)
 	}

@@ -16,7 +16,7 @@ func newHomesRig(t *testing.T, configure ...func(*Config)) (r *rig, keys [2]stri
 	r.sent(causal.KindNone)
 	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
 		key := fmt.Sprint("k", i)
-		keys[r.topo.HomeOf(0, topology.SlotOf(key)).Index] = key
+		keys[r.topo.HomeOf(0, topology.SlotOf(key), 2).Index] = key
 	}
 	return r, keys
 }

@@ -1,0 +1,311 @@
+package coordinator
+
+import (
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// The number of homes changes in one step of the data center, which its leader decides (PROTOCOL HOC). First every
+// coordinator gives up the slots that it would lose: it refuses what is asked of them, waits until what it has accepted
+// is complete, makes that durable and says so. Then the leader makes the new number durable, and announces it. Whatever
+// the homes of before have accepted or shown is at or below what the announcement says, so that a home need not know
+// more of it than that reads elsewhere must include it. If somebody does not answer in time, the leader announces the
+// old number again.
+
+// homeChange is what a coordinator knows of the number of homes, and the leader's part in changing it.
+type homeChange struct {
+	*shared
+	host homeChangeHost
+	log  *logState
+	home *home
+
+	// Of a leader:
+	answers   map[topology.Node]causal.HomeVote // of the other coordinators, since the last change
+	startedAt int64                             // when it has proposed a change
+	askAt     int64
+	retryAt   int64 // when it may propose one again
+	// Of a coordinator that has given up slots: from is the leader to answer, and accepted the newest write of then.
+	proposed causal.HomeChange
+	accepted causal.HLC
+}
+
+// homeChangeHost is what a homeChange asks of its coordinator.
+type homeChangeHost interface {
+	Membership() Membership
+	// oldestIncomplete returns the HLC of the oldest incomplete write; 0: there is none.
+	oldestIncomplete() causal.HLC
+	writeCheckpoint(now causal.Now)
+}
+
+const (
+	// homeChangeInterval is how often the leader asks those that have not answered.
+	homeChangeInterval = 50 * time.Millisecond
+	// homeChangeTimeout is how long the slots that move may be without a home, until the leader gives a change up.
+	homeChangeTimeout = 2 * time.Second
+	// homeChangePause is how long after that it waits.
+	homeChangePause = 5 * time.Second
+	// homeChangeReady is how old the oldest incomplete write of a coordinator may be when a change begins.
+	homeChangeReady = time.Second
+)
+
+// count returns how many coordinators are homes; 0: it is not known here, so that this one is none.
+func (h *homeChange) count() int { return int(h.log.durable.Homes.Count) }
+
+// hasOthers reports whether the data center has other homes beside this one, or is about to.
+func (h *homeChange) hasOthers() bool {
+	return h.count() > 1 || h.log.pending.Homes.Next > 1 || h.log.pending.Homes.Count > 1 ||
+		h.cfg.Topology.DCs[h.cfg.Self.DC].Coordinators > 1
+}
+
+// isHomeOf reports whether this is the home of a slot. A coordinator that is not refuses what is asked of the home.
+func (h *homeChange) isHomeOf(slot topology.Slot) bool {
+	if h.cfg.Broken.Has(causal.HomeOfAnyKey) {
+		return true
+	}
+	n, p := h.count(), &h.log.pending.Homes
+	if n == 0 || h.homeOf(slot, n) != h.cfg.Self {
+		return false
+	}
+	next := p.Next
+	if p.Number > h.log.durable.Homes.Number { // announced, and not durable yet
+		next = p.Count
+	}
+	return next == 0 || h.homeOf(slot, int(next)) == h.cfg.Self || h.cfg.Broken.Has(causal.HomeKeepsSlots)
+}
+
+func (h *homeChange) homeOf(slot topology.Slot, n int) topology.Node {
+	return h.cfg.Topology.HomeOf(h.cfg.Self.DC, slot, n)
+}
+
+// isHome reports whether this coordinator is the home of some slots, or may be.
+func (h *homeChange) isHome() bool { return uint64(h.count()) > h.cfg.Self.Index }
+
+// isPossible reports whether a number of homes can be one.
+func isPossible(n uint64) bool { return n > 0 && n <= topology.MaxCoordinators }
+
+// tick goes on with a change.
+func (h *homeChange) tick(now causal.Now) {
+	if !h.home.enabled || !h.log.isEstablished() || h.log.pending.Homes != h.log.durable.Homes {
+		return
+	}
+	if h.isLeader() {
+		h.lead(now)
+	}
+}
+
+// nextTick returns when tick has something to do next.
+func (h *homeChange) nextTick() int64 {
+	switch {
+	case !h.home.enabled, !h.log.isEstablished():
+		return causal.Never
+	case h.isLeader() && !h.isSettled():
+		return h.askAt
+	}
+	return causal.Never
+}
+
+// isSettled reports whether all coordinators know the number of homes, and it is that of the topology.
+func (h *homeChange) isSettled() bool {
+	d := &h.log.durable.Homes
+	if d.Number == 0 || d.Next != 0 || int(d.Count) != h.wanted() {
+		return false
+	}
+	for i := 1; i < topology.MaxCoordinators; i++ {
+		if h.isInUse(i) && h.answers[h.node(i)].Number < d.Number {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *homeChange) wanted() int { return h.cfg.Topology.DCs[h.cfg.Self.DC].Coordinators }
+
+// isInUse reports whether a coordinator was admitted. One that was not is no home, and has nothing incomplete.
+func (h *homeChange) isInUse(i int) bool { return h.log.durable.Terms[i].IsInUse() }
+
+func (h *homeChange) node(i int) topology.Node {
+	return topology.Node{DC: h.cfg.Self.DC, Part: topology.Coordinator, Index: uint64(i)}
+}
+
+// lead goes on with the leader's part: first all know the present number, then it is changed if the topology has
+// another one.
+func (h *homeChange) lead(now causal.Now) {
+	d := &h.log.durable.Homes
+	switch {
+	case d.Number == 0:
+		h.decide(now, h.initialCount(), 0)
+	case d.Next != 0:
+		h.collectVotes(now)
+	case h.isSettled(), now.Mono < h.askAt:
+	default:
+		h.askAt = now.Mono + int64(homeChangeInterval)
+		ready := true
+		for i := 1; i < topology.MaxCoordinators; i++ {
+			if !h.isInUse(i) {
+				ready = ready && i >= h.wanted() // it has not joined yet, or has left
+				continue
+			}
+			n := h.node(i)
+			if a := h.answers[n]; a.Number < d.Number || int(d.Count) != h.wanted() {
+				h.Send(causal.HomeChange{Number: d.Number, Count: d.Count, UpTo: d.UpTo}.Message(h.cfg.Self, n))
+			}
+			ready = ready && h.answers[n].Number >= d.Number && h.answers[n].Ready
+		}
+		if ready && int(d.Count) != h.wanted() && now.Mono >= h.retryAt && h.isReady(now) {
+			h.propose(now)
+		}
+	}
+}
+
+// initialCount is how many homes there are when nobody has said it: those coordinators that were admitted, or that the
+// topology has.
+func (h *homeChange) initialCount() uint64 {
+	n := uint64(1)
+	for i, term := range h.log.durable.Terms {
+		if term.IsInUse() {
+			n = uint64(i) + 1
+		}
+	}
+	if n > 1 {
+		return n
+	}
+	return uint64(h.wanted())
+}
+
+// propose begins a change: the leader gives up the slots that it loses, and asks all others to do so.
+func (h *homeChange) propose(now causal.Now) {
+	h.answers, h.startedAt, h.askAt = map[topology.Node]causal.HomeVote{}, now.Mono, 0
+	d := &h.log.durable.Homes
+	h.take(now, causal.HomeChange{Number: d.Number, Next: uint64(h.wanted())})
+}
+
+// collectVotes decides once all have voted, or it takes too long.
+func (h *homeChange) collectVotes(now causal.Now) {
+	d := &h.log.durable.Homes
+	if h.startedAt == 0 || now.Mono >= h.startedAt+int64(homeChangeTimeout) { // or this process has started since
+		h.startedAt, h.retryAt = 0, now.Mono+int64(homeChangePause)
+		h.decide(now, d.Count, h.bound(now))
+		return
+	}
+	if now.Mono < h.askAt {
+		return
+	}
+	h.askAt = now.Mono + int64(homeChangeInterval)
+	upTo, all := h.bound(now), h.hasGivenUp()
+	for i := 1; i < topology.MaxCoordinators; i++ {
+		if !h.isInUse(i) {
+			all = all && i >= int(d.Next)
+			continue
+		}
+		n := h.node(i)
+		a := h.answers[n]
+		if a.Number == d.Number && a.Next == d.Next {
+			upTo = max(upTo, a.UpTo)
+			continue
+		}
+		if !h.cfg.Broken.Has(causal.HomeChangeUnasked) {
+			all = false
+		}
+		h.Send(causal.HomeChange{Number: d.Number, Next: d.Next}.Message(h.cfg.Self, n))
+	}
+	if all {
+		h.startedAt = 0
+		h.decide(now, d.Next, upTo)
+	}
+}
+
+// bound returns an HLC that is above everything that this home has accepted, or was told that clients were shown.
+func (h *homeChange) bound(now causal.Now) causal.HLC {
+	return max(h.clock.Peek(now), h.log.durable.Ceiling, h.home.newest)
+}
+
+// decide makes a number of homes durable. It is announced once it is.
+func (h *homeChange) decide(now causal.Now, count uint64, upTo causal.HLC) {
+	h.answers, h.askAt = map[topology.Node]causal.HomeVote{}, 0
+	h.settle(now, Homes{Number: h.log.durable.Homes.Number + 1, Count: count, UpTo: upTo})
+}
+
+// settle takes a number of homes that was decided.
+func (h *homeChange) settle(now causal.Now, homes Homes) {
+	h.proposed = causal.HomeChange{}
+	h.clock.Raise(homes.UpTo)
+	if !h.cfg.Broken.Has(causal.HomeTakesUnread) {
+		h.home.noteForgotten(homes.UpTo)
+	}
+	h.log.pending.Homes = homes
+	h.host.writeCheckpoint(now)
+}
+
+// take takes what the leader has proposed or announced.
+func (h *homeChange) take(now causal.Now, c causal.HomeChange) {
+	d := &h.log.durable.Homes
+	if !h.home.enabled || !h.log.isEstablished() || !h.log.isInUse() || h.log.pending.Homes != *d {
+		return
+	}
+	switch {
+	case c.Next == 0 && c.Number > d.Number && isPossible(c.Count) && c.UpTo <= h.limit.At(now):
+		h.settle(now, Homes{Number: c.Number, Count: c.Count, UpTo: c.UpTo})
+	case c.Next == 0:
+		h.reply(now)
+	case c.Number == d.Number && d.Number > 0 && isPossible(c.Next) && d.Next == 0:
+		h.accepted, h.proposed = h.home.newest, c
+		h.log.pending.Homes.Next = c.Next
+		h.host.writeCheckpoint(now)
+	case c.Number == d.Number && c.Next == d.Next:
+		if h.proposed.Next == 0 { // this process has started since
+			h.accepted, h.proposed = h.home.newest, c
+		}
+		h.reply(now)
+	}
+}
+
+// hasGivenUp reports whether everything is complete that this home had accepted when it gave up the slots that it
+// loses, and that it has given them up is durable.
+func (h *homeChange) hasGivenUp() bool {
+	oldest := h.host.oldestIncomplete()
+	return h.log.durable.Homes.Next != 0 && (oldest == 0 || oldest > h.accepted ||
+		h.cfg.Broken.Has(causal.HomeGivesIncomplete))
+}
+
+// reply tells the leader what this coordinator knows, and, once it has given up the slots that it loses, that.
+func (h *homeChange) reply(now causal.Now) {
+	if h.isLeader() {
+		return
+	}
+	v := causal.HomeVote{Number: h.log.durable.Homes.Number, Ready: h.isReady(now)}
+	if h.log.durable.Homes.Next != 0 && h.proposed.Next != 0 && h.hasGivenUp() {
+		v.Next, v.UpTo = h.log.durable.Homes.Next, h.bound(now)
+	}
+	h.Send(v.Message(h.cfg.Self, h.cfg.Topology.Leader(h.cfg.Self.DC)))
+}
+
+// isReady reports whether a change would not take long: no write has been incomplete for long.
+func (h *homeChange) isReady(now causal.Now) bool {
+	oldest := h.host.oldestIncomplete()
+	return h.host.Membership() == Serving &&
+		(oldest == 0 || oldest.WallMs()+homeChangeReady.Milliseconds() > h.clock.Peek(now).WallMs())
+}
+
+// takeVote takes the answer of another coordinator.
+func (h *homeChange) takeVote(now causal.Now, from topology.Node, v causal.HomeVote) {
+	if !h.isLeader() || h.answers == nil || v.UpTo > h.limit.At(now) {
+		return
+	}
+	h.answers[from] = v
+}
+
+// tellRefused is tell if a put was refused that another coordinator may take.
+func (h *homeChange) tellRefused(to topology.Node, err causal.ErrCode) {
+	if h.home.enabled && err == causal.ErrUnavailable {
+		h.tell(to)
+	}
+}
+
+// tell tells a sidecar, which is about to be refused, how many homes there are.
+func (h *homeChange) tell(to topology.Node) {
+	if n := h.count(); n > 0 {
+		h.Send(causal.Homes{Number: h.log.durable.Homes.Number, Count: uint64(n)}.Message(h.cfg.Self, to))
+	}
+}
