@@ -12,6 +12,7 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 // Explanations need more than the clocks; they search the graph again, but only for the violations that are shown.
 type Checker struct {
 	h       History
+	places  []int // of its operations in the history that is checked; nil: the same
 	names   names
 	ops     []opInfo
 	elems   []elem
@@ -138,9 +139,11 @@ func (c *Checker) Check(h History, opts Options) Report {
 
 func (c *Checker) reset(h History) {
 	var updates int
-	c.h, updates = withoutUpdates(h)
+	var plain History
+	plain, c.places = withoutCommits(h)
+	c.h, updates = withoutUpdates(plain)
 	c.names.reset()
-	c.ops = sized(c.ops, len(h))
+	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]
 	c.stats = Stats{Ops: len(h), OnUpdatedKeys: updates}
 	c.found, c.invalid = c.found[:0], c.invalid[:0]

@@ -13,12 +13,18 @@ import (
 )
 
 // CheckDataCenters checks what holds among the clients of each data center, if the store promises that (it is more than
-// causal+): that they find one Redis there. Each key is judged by itself, in each data center whose clients use it.
+// causal+): that they find one Redis there. First, each key is judged by itself, in each data center whose clients use
+// it.
 //
 //   - Local visibility: a read that starts after a write of its data center was acknowledged returns that one or a
 //     greater version, and a write then gets a greater one. This needs versions, and no search.
+//
 //   - Exact commands: there is an order of the operations of the data center that explains each reply as one Redis
 //     would give it, and in which each operation stands between its start and its end (linearizability).
+//
+//   - One step: there is an order of the operations on keys that some operation has together, in which each mget and
+//     each commit is one step, and each operation stands between its start and its end. It is known from the versions,
+//     so it takes no search. Writes of other data centers travel one by one.
 //
 // Each operation names its data center, and all times are of one clock. Times to live must be longer than the history.
 // In a data center the writes of others, and its own of unknown outcome, may take effect at any time after their start,
@@ -36,7 +42,8 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 	r := DataCenterReport{}
 	deadline := time.Now().Add(o.Time)
 	dcs := map[string]bool{}
-	for _, all := range inOrder(keys) {
+	ordered := inOrder(keys)
+	for _, all := range ordered {
 		r.Operations += len(all.accesses)
 		if all.merges {
 			r.Visibility.NotJudged += len(all.accesses)
@@ -49,6 +56,9 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 			r.checkVisibility(h, all, dc, o)
 			r.checkExact(h, all, dc, o, deadline)
 		}
+	}
+	for _, dc := range slices.Sorted(maps.Keys(dcs)) {
+		r.checkOneStep(h, ordered, dc, o)
 	}
 	r.DataCenters = len(dcs)
 	return r, nil
@@ -73,8 +83,10 @@ type access struct {
 	command
 	op         int // in the history
 	dc         string
-	start, end int64 // end: math.MaxInt64 if the outcome is unknown
-	version    causal.Version
+	start, end int64          // end: math.MaxInt64 if the outcome is unknown
+	version    causal.Version // of what was written, or else read
+	found      causal.Version // of what was read; zero: it is not known
+	write      int            // Commit: which of its writes it is; -1: none
 	inFlight   bool
 	isUpdate   bool
 }
@@ -132,7 +144,7 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 			return nil, fmt.Errorf("%s ends before it starts", op)
 		}
 		a := access{op: i, dc: op.DC, start: op.Start, end: op.End, version: op.Version, inFlight: op.InFlight,
-			isUpdate: op.Kind == Update}
+			isUpdate: op.Kind == Update, write: -1}
 		if op.Unknown {
 			a.end = math.MaxInt64
 		}
@@ -141,16 +153,25 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 		case MGet:
 			for _, r := range op.Reads {
 				a.command = command{asks: whole, answered: true, reply: r.Value, isNil: r.Missing}
-				a.version = r.Version
+				a.version, a.found = r.Version, r.Version
 				k := of(r.Key)
 				k.accesses = append(k.accesses, a)
 				k.merges = k.merges || len(r.Parts) > 0
+			}
+			continue
+		case Commit:
+			for _, c := range op.accesses(a) {
+				k := of(c.key)
+				k.accesses = append(k.accesses, c.access)
 			}
 			continue
 		case Add:
 			of(op.Key).merges = true
 		default:
 			a.command, err = commandOf(op)
+			if op.Kind == Get {
+				a.found = op.Version
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
@@ -162,6 +183,7 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("the history has no operation to judge")
 	}
+	nameUnknownCommits(h, keys)
 	return keys, nil
 }
 

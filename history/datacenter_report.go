@@ -14,6 +14,9 @@ const (
 	OldWrite Kind = "old-write"
 	// NotOneRedis: no order of the operations on a key explains their replies.
 	NotOneRedis Kind = "not-one-redis"
+	// NotOneStep: no order explains operations on several keys as one step each: a commit was seen in parts, or what one
+	// goes by has changed meanwhile.
+	NotOneStep Kind = "not-one-step"
 )
 
 // PromiseReport is how a promise was kept.
@@ -24,7 +27,8 @@ type PromiseReport struct {
 	// Keys counts keys, in each data center. Undecided are those for which no answer was found within the bounds.
 	Keys      int
 	Undecided []string
-	// Violations are explained; Total counts them all. A key counts once if it is searched for an order.
+	// Violations are explained; Total counts them all. A key counts once if it is searched for an order. Of what is not
+	// one step, those that are explained are counted.
 	Violations []Violation
 	Total      int
 }
@@ -39,12 +43,12 @@ func (p *PromiseReport) add(kind Kind, o DataCenterOptions, text string, ops ...
 type DataCenterReport struct {
 	// Operations counts operations by key, Keys the keys in each data center.
 	Operations, Keys, DataCenters int
-	Visibility, Exact             PromiseReport
+	Visibility, Exact, OneStep    PromiseReport
 }
 
 // OK reports whether all promises were kept. A key that is not decided does not count as one that is.
 func (r *DataCenterReport) OK() bool {
-	return r.Visibility.Total+r.Exact.Total+len(r.Visibility.Undecided)+len(r.Exact.Undecided) == 0
+	return r.Visibility.Total+r.Exact.Total+r.OneStep.Total+len(r.Visibility.Undecided)+len(r.Exact.Undecided) == 0
 }
 
 // Err returns nil, or an error that lists what is wrong.
@@ -62,6 +66,7 @@ func (r *DataCenterReport) String() string {
 		r.DataCenters)
 	r.Visibility.write(&b, "local visibility", "operations")
 	r.Exact.write(&b, "exact commands", "keys")
+	r.OneStep.write(&b, "several keys in one step", "cycles")
 	return b.String()
 }
 

@@ -33,6 +33,8 @@
 //	{"session":"s6","op":"get","key":"n","parts":[{"value":"a1","version":"120@3"},{"value":"a2","version":"121@5"}],
 //	 "start":3,"end":4,"ok":true}
 //	{"session":"s7","op":"update","key":"c","command":["INCR"],"value":"5","start":1,"end":2,"ok":true,"dc":"us"}
+//	{"session":"s8","op":"commit","reads":[{"key":"a","value":"v1"}],"version":"131@3","start":1,"end":2,"ok":true,
+//	 "writes":[{"key":"a","missing":true},{"key":"b","value":"v1"}],"dc":"us"}
 //
 // Its fields:
 //
@@ -52,6 +54,9 @@
 //     every level that there is, that is causal+.
 //   - update is a command that reads its key and may write it in one step. Its command has no key, and value is the
 //     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique.
+//   - commit is a step that writes the keys of writes, after it has read those of reads, all at one time among the
+//     clients of its data center. A write that is missing is a delete. Writes have consecutive versions, in their order,
+//     and version is that of the last one. For causal+ it is an mget and single writes.
 //   - inFlight marks a read of a version that was not complete.
 //   - dc is the data center. Only CheckDataCenters needs it.
 //

@@ -25,7 +25,14 @@ func (c *Checker) report(found []finding, limit int) Report {
 	})
 	r.Total = len(found)
 	for _, f := range c.representatives(found, limit) {
-		r.Violations = append(r.Violations, c.explain(f))
+		v := c.explain(f)
+		if c.places != nil {
+			for i, op := range v.Ops {
+				v.Ops[i] = c.places[op]
+			}
+			v.Ops = slices.Compact(v.Ops)
+		}
+		r.Violations = append(r.Violations, v)
 	}
 	return r
 }

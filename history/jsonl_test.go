@@ -17,7 +17,8 @@ import (
 func TestHistorySurvivesWritingAndReading(t *testing.T) {
 	h := parse(t, `s1/a put x=1@70000.3 ; s1/b put x=2 ? ; s2 get x=1@70000.3 ; s2 get y=- ; s2 get x=- ! ; s2 del x@5.1
 		s2 mget x=1@70000.3 y=- ; s2 token t ; s3 resume t ; s3 get x= final ; s3 mget x=- ! ; s1 get x=1 in-flight
-		s1 do x=3@9.1 INCRBY 2 ; s1 do x=- SET v NX ; s1 do x= SET w NX ?`)
+		s1 do x=3@9.1 INCRBY 2 ; s1 do x=- SET v NX ; s1 do x= SET w NX ?
+		s1 commit x<3@9.1 z<- x=4 y=- @11.1 ; s2 commit x=5 y=6 ? ; s2 commit x< x=7 !`)
 	h[0].DC, h[2].Level = "us-east-1", causal.Newest
 	h[0].Value = "tab\t quote\" back\\slash newline\n nul\x00 ümlaut \u2028"
 	h[4].Missing, h[10].Reads[0].Missing = false, false // a failed read has no outcome to keep

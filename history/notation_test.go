@@ -14,7 +14,9 @@ import (
 //
 //	s1 put x=1 ; s1/c2 get x=1 ; s2 mget x=1 y=- ; s1 del x ; s1 token t ; s2 resume t ; s1 do x=3 INCRBY 2
 //
-// of which the last one is an update and its reply,
+// of which the last one is an update and its reply; a commit has what it has read, what it writes, and its version:
+//
+//	s1 commit x<1 x=2 y=- @7.2
 //
 // with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1@7.2" for version (hlc 7, origin 2), and the
 // flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
@@ -30,7 +32,7 @@ func parse(t testing.TB, text string) History {
 		op := Op{Process: words[0], OK: true, Start: int64(10 * len(h)), End: int64(10*len(h) + 5)}
 		op.Session, _, _ = strings.Cut(words[0], "/")
 		kind := map[string]OpKind{"put": Put, "get": Get, "del": Delete, "mget": MGet, "token": Token, "resume": Resume,
-			"add": Add, "do": Update}
+			"add": Add, "do": Update, "commit": Commit}
 		op.Kind = kind[words[1]]
 		for _, word := range words[2:] {
 			switch {
@@ -46,6 +48,8 @@ func parse(t testing.TB, text string) History {
 				if _, err := fmt.Sscanf(word, "[%d,%d]", &op.Start, &op.End); err != nil {
 					t.Fatalf("%q: %v", word, err)
 				}
+			case op.Kind == Commit:
+				parseCommitted(t, &op, word)
 			case op.Kind == Token || op.Kind == Resume:
 				op.Token = word
 			case op.Kind == Update && op.Key != "":
@@ -63,6 +67,19 @@ func parse(t testing.TB, text string) History {
 		h = append(h, op)
 	}
 	return h
+}
+
+// parseCommitted adds what a commit has read or written, or its version.
+func parseCommitted(t testing.TB, op *Op, word string) {
+	t.Helper()
+	switch key, value, read := strings.Cut(word, "<"); {
+	case read:
+		op.Reads = append(op.Reads, parseRead(t, key+"="+value))
+	case word[0] == '@':
+		op.Version = parseVersioned(t, word).Version
+	default:
+		op.Writes = append(op.Writes, parseRead(t, word))
+	}
 }
 
 func parseRead(t testing.TB, word string) Read {

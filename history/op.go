@@ -25,12 +25,15 @@ const (
 	Add
 	// Update is a command that reads a key and may write it in one step (update.go).
 	Update
+	// Commit writes several keys in one step, in which it may have read some (commit.go).
+	Commit
 )
 
-var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume", "add", "update"}
+var opNames = [...]string{"", "get", "put", "delete", "mget", "token", "resume", "add", "update",
+	"commit"}
 
 func (k OpKind) String() string {
-	if k >= Get && k <= Update {
+	if k >= Get && k <= Commit {
 		return opNames[k]
 	}
 	return fmt.Sprintf("op(%d)", uint8(k))
@@ -51,10 +54,11 @@ type Op struct {
 	Key, Value       string
 	Token            string
 	DC               string
-	Reads            []Read         // MGet only
+	Reads            []Read         // MGet and Commit
+	Writes           []Read         // Commit: in order; those that are Missing are deletes
 	Parts            []Part         // Get: the writes of a value that merges, in place of Value
 	Command          []string       // Update: without its key; Value or Missing is the reply
-	Version          causal.Version // zero if unknown
+	Version          causal.Version // zero if unknown; Commit: of the last one of its writes, which are consecutive
 	Start, End       int64          // nanoseconds
 	Kind             OpKind
 	Level            causal.Level // of reads; zero: that of the session, which is any that promises causal+
@@ -108,6 +112,8 @@ func (o *Op) String() string {
 		showRead(&b, Read{Key: o.Key, Value: o.Value, Missing: o.Missing, Version: o.Version, Parts: o.Parts})
 	case Update:
 		o.showUpdate(&b)
+	case Commit:
+		o.showCommit(&b)
 	case Delete:
 		b.WriteString(" " + shown(o.Key))
 		showVersion(&b, o.Version)

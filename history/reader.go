@@ -87,6 +87,7 @@ type jsonOp struct {
 	Op      string `json:"op"`
 	jsonRead
 	Reads   []jsonRead `json:"reads"`
+	Writes  []jsonRead `json:"writes"`
 	Token   string     `json:"token"`
 	Command []string   `json:"command"`
 	Level   string     `json:"level"`
@@ -126,7 +127,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 	}
 	op.Start, op.End = *in.Start, *in.End
 	op.OK = in.OK != nil && *in.OK
-	for k := Get; k <= Update; k++ {
+	for k := Get; k <= Commit; k++ {
 		if in.Op == k.String() {
 			op.Kind = k
 		}
@@ -159,21 +160,38 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		if in.Reads == nil {
 			return Op{}, errors.New(`an mget needs "reads"`)
 		}
-		op.Reads = make([]Read, len(in.Reads))
-		for i := range in.Reads {
-			var one error
-			if op.Reads[i], one = r.read(&in.Reads[i], op.OK); one != nil {
-				err = errors.Join(err, fmt.Errorf("reads[%d]: %w", i, one))
-			}
+		op.Reads, err = r.reads("reads", in.Reads, op.OK)
+	case Commit:
+		if len(in.Writes) == 0 {
+			return Op{}, errors.New(`a commit needs "writes"`)
 		}
+		var wrong, bad error
+		op.Reads, err = r.reads("reads", in.Reads, op.OK)
+		op.Writes, wrong = r.reads("writes", in.Writes, true)
+		op.Version, bad = optionalVersion(in.Version)
+		err = errors.Join(err, wrong, bad)
 	case Token, Resume:
 		if op.Token == "" {
 			err = fmt.Errorf(`a %s needs "token"`, op.Kind)
 		}
 	default:
-		err = fmt.Errorf(`"op" is %q; it must be get, put, add, delete, mget, update, token or resume`, in.Op)
+		err = fmt.Errorf(`"op" is %q; it must be get, put, add, delete, mget, update, commit, token or resume`, in.Op)
 	}
 	return op, err
+}
+
+// reads returns a list of keys, with what was found or written if that is known.
+func (r *Reader) reads(name string, in []jsonRead, known bool) (out []Read, err error) {
+	if len(in) > 0 {
+		out = make([]Read, len(in))
+	}
+	for i := range in {
+		var one error
+		if out[i], one = r.read(&in[i], known); one != nil {
+			err = errors.Join(err, fmt.Errorf("%s[%d]: %w", name, i, one))
+		}
+	}
+	return out, err
 }
 
 func (r *Reader) read(in *jsonRead, ok bool) (Read, error) {

@@ -26,12 +26,13 @@ func Shorten(h History, v Violation) History {
 	keys := make(map[string]bool)
 	for _, i := range v.Ops {
 		keys[h[i].Key] = true
-		for _, r := range h[i].Reads {
+		for _, r := range slices.Concat(h[i].Reads, h[i].Writes) {
 			keys[r.Key] = true
 		}
 	}
 	for i := range h {
-		if h[i].Kind == Delete && keys[h[i].Key] {
+		if h[i].Kind == Delete && keys[h[i].Key] ||
+			slices.ContainsFunc(h[i].Writes, func(w Read) bool { return w.Missing && keys[w.Key] }) {
 			chain = append(chain, i)
 		}
 	}
@@ -104,14 +105,19 @@ func (s *shortener) closed(h History, picked []int) History {
 	puts, deletes := make(map[written]bool), make(map[tombstone]bool)
 	deletedKeys, tokens := make(map[string]bool), make(map[string]bool)
 	kept := make(map[tombstone]bool)
-	for i := range h {
-		if in[i] {
-			if h[i].Kind == Delete && !h[i].Version.IsZero() {
-				kept[tombstone{h[i].Key, h[i].Version}] = true
+	plain, places := withoutCommits(h)
+	for i := range plain {
+		op, at := &plain[i], i
+		if places != nil {
+			at = places[i]
+		}
+		if in[at] {
+			if op.Kind == Delete && !op.Version.IsZero() {
+				kept[tombstone{op.Key, op.Version}] = true
 			}
 			continue
 		}
-		switch op := &h[i]; op.Kind {
+		switch op.Kind {
 		case Put:
 			puts[written{op.Key, op.Value}] = true
 		case Delete:
@@ -139,11 +145,11 @@ func (s *shortener) closed(h History, picked []int) History {
 			continue
 		case op.Kind == Resume && tokens[op.Token]:
 			continue
-		case op.Kind == MGet:
+		case op.Kind == MGet, op.Kind == Commit:
 			op.Reads = slices.DeleteFunc(slices.Clone(op.Reads), func(r Read) bool {
 				return unjustified(r.Key, r.Value, r.Missing, r.Version)
 			})
-			if len(op.Reads) == 0 {
+			if len(op.Reads)+len(op.Writes) == 0 {
 				continue
 			}
 		}

@@ -50,7 +50,7 @@ func (w *Writer) Flush() error {
 
 // AppendJSON appends the line of an operation without the line break. JSON cannot represent text that is not UTF-8.
 func AppendJSON(b []byte, op *Op) ([]byte, error) {
-	if op.Kind < Get || op.Kind > Update {
+	if op.Kind < Get || op.Kind > Commit {
 		return b, fmt.Errorf("write operation: unknown kind %d", op.Kind)
 	}
 	e := encoder{b: append(b, `{"session":`...)}
@@ -80,20 +80,11 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 			e.outcome(Read{Value: op.Value, Missing: op.Missing, Version: op.Version})
 		}
 	case MGet:
-		e.b = append(e.b, `,"reads":[`...)
-		for i := range op.Reads {
-			r := &op.Reads[i]
-			if i > 0 {
-				e.b = append(e.b, ',')
-			}
-			e.b = append(e.b, `{"key":`...)
-			e.text(r.Key)
-			if op.OK {
-				e.outcome(*r)
-			}
-			e.b = append(e.b, '}')
-		}
-		e.b = append(e.b, ']')
+		e.reads("reads", op.Reads, op.OK)
+	case Commit:
+		e.reads("reads", op.Reads, op.OK)
+		e.reads("writes", op.Writes, true)
+		e.version(op.Version)
 	case Token, Resume:
 		e.field("token", op.Token)
 	}
@@ -124,6 +115,23 @@ func (e *encoder) outcome(r Read) {
 		e.field("value", r.Value)
 	}
 	e.version(r.Version)
+}
+
+// reads appends a list of keys, with what was found or written.
+func (e *encoder) reads(name string, reads []Read, known bool) {
+	e.b = append(append(append(e.b, `,"`...), name...), `":[`...)
+	for i := range reads {
+		if i > 0 {
+			e.b = append(e.b, ',')
+		}
+		e.b = append(e.b, `{"key":`...)
+		e.text(reads[i].Key)
+		if known {
+			e.outcome(reads[i])
+		}
+		e.b = append(e.b, '}')
+	}
+	e.b = append(e.b, ']')
 }
 
 func (e *encoder) command(words []string) {

@@ -24,8 +24,13 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 				return a.Coordinators.Replicas == b.Coordinators.Replicas
 			}),
 			"spec.dataCenters: coordinators.replicas cannot be changed while session.scope is or was DataCenter, "+
-				"because the homes of keys would move; set the scope to Pod, wait until the store is Ready, change "+
-				"it, and set DataCenter again")
+				"because the homes of keys would move; set the scope to Pod, wait until the store is Ready, and "+
+				"change it; the scope can be DataCenter again with one coordinator in each data center")
+		p.require(s.Session.Scope != ScopeDataCenter || old.Session.Scope == ScopeDataCenter ||
+			!slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Coordinators.Replicas > 1 }),
+			"spec.session.scope: cannot become DataCenter while a data center has several coordinators, because each "+
+				"has written keys whose home would be another one; set coordinators.replicas to 1, wait until the "+
+				"store is Ready, and then set the scope, or create a new store")
 	}
 	p.require(sameRings(s.Rings, old.Rings),
 		"spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or "+

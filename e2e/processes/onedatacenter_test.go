@@ -174,9 +174,12 @@ type oneRedisLoad struct {
 	history  bytes.Buffer
 }
 
-func (d *deployment) startOneRedis() *oneRedisLoad {
+func (d *deployment) startOneRedis() *oneRedisLoad { return d.startPromised(load.DataCenter) }
+
+// startPromised uses all sidecars, and takes what they promise for given.
+func (d *deployment) startPromised(promise load.Promise) *oneRedisLoad {
 	l := &oneRedisLoad{ended: make(chan error, 1)}
-	c := load.Config{Promise: load.DataCenter, Sessions: 10, Rate: 300, Duration: 3 * patience, Timeout: patience,
+	c := load.Config{Promise: promise, Sessions: 10, Rate: 300, Duration: 3 * patience, Timeout: patience,
 		CaptureVersions: true, FinalReads: true, FinalTimeout: patience, Seed: 1, Record: &l.history}
 	for _, name := range slices.Sorted(maps.Keys(d.procs)) {
 		if p := d.procs[name]; p.redis != "" {
@@ -211,8 +214,8 @@ func (l *oneRedisLoad) more(t *testing.T, n int64) {
 	})
 }
 
-// judge ends the load and judges its history.
-func (l *oneRedisLoad) judge(t *testing.T) {
+// judgeCausal ends the load and judges whether its history is causal.
+func (l *oneRedisLoad) judgeCausal(t *testing.T) history.History {
 	t.Helper()
 	l.stop()
 	err := <-l.ended
@@ -222,6 +225,13 @@ func (l *oneRedisLoad) judge(t *testing.T) {
 	if r := history.Check(h, history.Options{}); !r.OK() {
 		t.Errorf("%s", r.String())
 	}
+	return h
+}
+
+// judge ends the load and judges its history.
+func (l *oneRedisLoad) judge(t *testing.T) {
+	t.Helper()
+	h := l.judgeCausal(t)
 	r, err := history.CheckDataCenters(h, history.DataCenterOptions{})
 	must(t, err)
 	t.Logf("%s", r.String())

@@ -30,7 +30,8 @@ type client struct {
 	got     int    // bytes of in that hold replies not taken yet
 	batch   []byte // of requests; unsent is its rest
 	unsent  []byte
-	isGet   bool // the kind of all requests of the batch
+	isGet   bool // the kind of all requests of the batch, if they are of no command
+	want    byte // the type of all their replies
 	size    int  // requests of the batch
 	waiting int  // replies
 	wrong   int  // replies of another type than the right one
@@ -214,6 +215,14 @@ func (d *driver) checkStalls(at time.Duration) error {
 func (r *drive) begin(c *client, at time.Duration) error {
 	c.size, c.batch, c.wrong, c.example = 0, c.batch[:0], 0, ""
 	c.isGet = r.reads >= 1 || r.reads > 0 && c.random.Float64() < r.reads
+	switch {
+	case r.command != nil:
+		c.want = r.command.reply
+	case c.isGet:
+		c.want = '$'
+	default:
+		c.want = '+'
+	}
 	if r.once {
 		for ; c.size < r.pipeline && r.nextKey < r.records.count; r.nextKey++ {
 			r.add(c, r.nextKey)
@@ -232,9 +241,12 @@ func (r *drive) begin(c *client, at time.Duration) error {
 }
 
 func (r *drive) add(c *client, key int) {
-	if c.isGet {
+	switch {
+	case r.command != nil:
+		c.batch = r.command.request(r.records, c.batch, key)
+	case c.isGet:
 		c.batch = r.records.get(c.batch, key)
-	} else {
+	default:
 		c.batch = r.records.set(c.batch, key)
 	}
 	c.size++
@@ -304,11 +316,7 @@ func (c *client) receive() error {
 		return errors.New("receive replies: the server closed a connection; its log says why")
 	}
 	c.got += n
-	want := byte('+')
-	if c.isGet {
-		want = '$'
-	}
-	replies, wrong, used, err := skipReplies(c.in[:c.got], c.waiting, want)
+	replies, wrong, used, err := skipReplies(c.in[:c.got], c.waiting, c.want)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -36,6 +36,8 @@ type OverheadOptions struct {
 	// NearBytes, if not 0, compares processes with mutual TLS without near copies and with so many bytes of them in
 	// each sidecar.
 	NearBytes int
+	// Scopes, if not empty, compares these scopes of sessions, as processes with mutual TLS.
+	Scopes []string
 }
 
 // FullOverhead returns the options of a full run.
@@ -58,7 +60,8 @@ production, once without and once with mutual TLS between them; values then have
 --value-bytes is given, and profiles are taken only if --profile is given, of each process of the
 last deployment. With --members 1,2,3 as well, what is compared is how many members hold the log of
 the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES
-instead, it is the sidecar without and with near copies, with mutual TLS.`,
+instead, it is the sidecar without and with near copies, with mutual TLS; with
+--session-scopes pod,datacenter, sessions of different scopes, with mutual TLS.`,
 		quick:   "measure three rounds of one second each, in less than a minute",
 		quickly: map[string]string{"seconds": "1", "rounds": "3", "profile": "1s"},
 		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
@@ -72,28 +75,38 @@ func (o *OverheadOptions) declare(f *flags) {
 	f.IntSliceVar(&o.Pipelines, "pipelines", o.Pipelines, "pipeline depths to measure")
 	f.count(&o.Keys, "keys", "number of keys")
 	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
-	f.StringSliceVar(&o.Cases, "cases", nil, "commands to measure: get, set (default both)")
+	f.StringSliceVar(&o.Cases, "cases", nil, "commands to measure: get, set, incr, and mget and mset "+
+		"of 10 keys (default get, set)")
 	f.DurationVar(&o.Profile, "profile", o.Profile, "length of the CPU profile of each case; 0 takes none")
 	f.StringVar(&o.Profiles, "profiles", "", "directory to write the CPU profiles to")
 	f.BoolVar(&o.Processes, "processes", false, "run each part as a process of its own, without and with mutual TLS")
 	f.IntSliceVar(&o.Members, "members", nil, "with --processes, the numbers of members of the coordinator to compare")
 	f.StringVar(&o.Etcd, "etcd", o.Etcd, "the program etcd, for more than one member")
 	f.nearCopies(&o.NearBytes, 0, "with --processes, bytes of near copies of each sidecar, to compare with none")
+	f.StringSliceVar(&o.Scopes, "session-scopes", nil, "with --processes, the scopes of sessions to compare")
 	f.positive("seconds", "pipelines")
 	f.notNegative("profile")
 	f.between(1, topology.MaxMembers, "members")
-	f.oneOf([]string{"get", "set"}, "cases")
+	f.oneOf([]string{"get", "set", "incr", "mget", "mset"}, "cases")
+	f.oneOf([]string{string(contract.ScopePod), string(contract.ScopeConnection), string(contract.ScopeDataCenter)},
+		"session-scopes")
 	f.must(func() error {
+		alternatives := 0
+		for _, given := range []bool{len(o.Members) > 0, o.NearBytes != 0, len(o.Scopes) > 0} {
+			if given {
+				alternatives++
+			}
+		}
 		switch {
-		case len(o.Members) > 0 && o.NearBytes != 0:
-			return errors.New("--members and --near-copies: give one of them")
+		case alternatives > 1:
+			return errors.New("--members, --near-copies and --session-scopes: give one of them")
 		case o.Processes:
 			if f.Lookup("profile").Changed { // --quick has another default
 				return f.unlessGiven("value-bytes", "1024")
 			}
 			return errors.Join(f.unlessGiven("value-bytes", "1024"), f.unlessGiven("profile", "0"))
-		case len(o.Members) > 0 || o.NearBytes != 0:
-			return errors.New("--members and --near-copies need --processes")
+		case alternatives > 0:
+			return errors.New("--members, --near-copies and --session-scopes need --processes")
 		}
 		return nil
 	})
@@ -112,6 +125,11 @@ func (o *OverheadOptions) ways() (ways []way) {
 		return []way{{wayLocal, startLocal}}
 	case o.NearBytes > 0:
 		return secured(processSpec{}, o.NearBytes)
+	case len(o.Scopes) > 0:
+		for _, scope := range o.Scopes {
+			ways = append(ways, throughParts("scope "+scope, processSpec{tls: true, scope: contract.Scope(scope)}))
+		}
+		return ways
 	case len(o.Members) == 0:
 		return append([]way{throughParts(wayProcesses, processSpec{})}, secured(processSpec{}, 0)...)
 	}
@@ -171,16 +189,22 @@ func (o *OverheadOptions) Measure(ctx context.Context) (res *Overhead, err error
 
 // cases returns the cases to measure. GETs use keys that nobody writes, so that all of them can be cache hits.
 func (o *OverheadOptions) cases(all contest) (cases []*Case) {
-	for _, command := range []string{"GET", "SET"} {
-		if len(o.Cases) > 0 && !slices.Contains(o.Cases, strings.ToLower(command)) {
-			continue
-		}
+	commands := o.Cases
+	if len(commands) == 0 {
+		commands = []string{"get", "set"}
+	}
+	for _, command := range commands {
+		command = strings.ToUpper(command)
 		for _, pipeline := range o.Pipelines {
 			c := &Case{Command: command, Pipeline: pipeline, Ways: all.sides(),
 				load: burst{workload: workload{pipeline: pipeline}, duration: o.Length}}
 			c.load.records = prefixed("set:", o.Keys, o.ValueBytes)
 			c.RatioGoal, c.P50Goal = goal{Least: 1}, goal{Most: 1.5}
-			if command == "GET" {
+			c.load.command = otherCommands[command]
+			switch command {
+			case "INCR":
+				c.load.records = prefixed("count:", o.Keys, 0)
+			case "GET", "MGET":
 				c.load.records, c.load.reads, c.RatioGoal = prefixed("get:", o.Keys, o.ValueBytes), 1, goal{Least: 0.7}
 				if pipeline == 1 {
 					c.RatioGoal = goal{Least: 0.9}
@@ -231,7 +255,7 @@ func (c *Case) measure(ctx context.Context, s *Side, who *contender, all contest
 		return err
 	}
 	if c.load.reads == 1 { // every key, so that all rounds start with full caches and valid leases
-		warm.duration, warm.pipeline = 0, 16
+		warm.duration, warm.pipeline, warm.command = 0, 16, nil
 		if err := failOnWrongReplies(who.driver.burst(ctx, warm)); err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ type processes struct {
 type processSpec struct {
 	topology topology.File
 	level    causal.Level
+	scope    contract.Scope // of the sessions; "": the default
 	// redis keeps the data of each shard in a stock Redis server of its own, instead of the embedded storage.
 	redis bool
 	// tls secures the links between parts. Each data center is then a region of its own.
@@ -107,10 +108,13 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	}
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
 	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{},
-		Session:    contract.Session{Reads: spec.level.Or(causal.Latest).String()},
+		Session:    contract.Session{Scope: spec.scope, Reads: spec.level.Or(causal.Latest).String()},
 		NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
 		Limits:     contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
 		Storage:    contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
+	if spec.scope == contract.ScopeDataCenter {
+		p.config.Session.Reads = "" // there is one level only
+	}
 	if err := os.WriteFile(p.config.TokenKeyFile, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,8 @@ func (p *processes) partMetric(ctx context.Context, part, name string, labels ..
 }
 
 // readSources are the sources of reads in a deployment of one data center.
-var readSources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceCache, session.SourceLocal}
+var readSources = []session.Source{session.SourceOwn, session.SourceNear, session.SourceHome,
+	session.SourceCache, session.SourceLocal}
 
 // readFrom returns how many keys were read from each source so far; none of Redis itself.
 func (p *processes) readFrom(ctx context.Context) (map[string]float64, error) {

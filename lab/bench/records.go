@@ -46,12 +46,54 @@ func (r records) get(dst []byte, i int) []byte {
 
 // set appends the request that writes key i to dst.
 func (r records) set(dst []byte, i int) []byte {
-	dst = r.bulk(append(dst, "*3\r\n$3\r\nSET\r\n"...), i)
+	return r.appendValue(r.bulk(append(dst, "*3\r\n$3\r\nSET\r\n"...), i))
+}
+
+func (r records) appendValue(dst []byte) []byte {
 	dst = append(dst, '$')
 	dst = strconv.AppendInt(dst, int64(len(r.value)), 10)
 	dst = append(dst, "\r\n"...)
 	dst = append(dst, r.value...)
 	return append(dst, "\r\n"...)
+}
+
+// keysTogether is how many keys an MGET or MSET has: those from the one that was drawn on.
+const keysTogether = 10
+
+// incr appends the request that counts in key i to dst.
+func (r records) incr(dst []byte, i int) []byte {
+	return r.bulk(append(dst, "*2\r\n$4\r\nINCR\r\n"...), i)
+}
+
+// mget appends the request for the keys from i on to dst.
+func (r records) mget(dst []byte, i int) []byte {
+	dst = fmt.Appendf(dst, "*%d\r\n$4\r\nMGET\r\n", 1+keysTogether)
+	for n := range keysTogether {
+		dst = r.bulk(dst, (i+n)%r.count)
+	}
+	return dst
+}
+
+// mset appends the request that writes the keys from i on to dst.
+func (r records) mset(dst []byte, i int) []byte {
+	dst = fmt.Appendf(dst, "*%d\r\n$4\r\nMSET\r\n", 1+2*keysTogether)
+	for n := range keysTogether {
+		dst = r.appendValue(r.bulk(dst, (i+n)%r.count))
+	}
+	return dst
+}
+
+// command is a command other than GET and SET: its request for a key, and the type of its replies.
+type command struct {
+	request func(r records, dst []byte, i int) []byte
+	reply   byte
+}
+
+// otherCommands are the further commands of cases, by name.
+var otherCommands = map[string]*command{
+	"INCR": {records.incr, ':'},
+	"MGET": {records.mget, '*'},
+	"MSET": {records.mset, '+'},
 }
 
 func (r records) bulk(dst []byte, i int) []byte {

@@ -13,7 +13,8 @@ import (
 // workload is what the connections of a driver ask for.
 type workload struct {
 	records  records
-	reads    float64 // share of GETs; the others are SETs
+	reads    float64  // share of GETs; the others are SETs
+	command  *command // of a case with another command; nil: GETs and SETs
 	popular  popularity
 	pipeline int
 	// once asks for every key once, in order, instead of for random ones.

@@ -19,6 +19,9 @@ const (
 
 // scripted are the faults that random schedules hardly ever detect, with the file of the scenario that shows them.
 var scripted = map[causal.Fault]string{
+	causal.ServeEmptied:        "empty_disks.txt",
+	causal.FullLogAcknowledges: "full_logs.txt",
+	causal.WriteDamaged:        "full_logs.txt",
 	causal.UnfencedLog:         "lost_logs.txt",
 	causal.AdoptUnordered:      "lost_logs.txt",
 	causal.PassLost:            "lost_logs.txt",

@@ -28,7 +28,7 @@ func (w *World) startMember(n *node) {
 		Damaged: d.isDamaged, Register: n.id.Member != 0,
 		CollectBytes: 1},
 		image, w.clock(n))
-	n.m, n.writer, n.writerWaits = m, process.NewLogWriter(m, d.isDamaged), 0
+	n.m, n.writer, n.writerWaits = m, process.NewLogWriter(m, d.isDamaged, w.settings.Broken), 0
 	if n.id.Member != 0 {
 		w.flush(n)
 		return
@@ -143,6 +143,9 @@ func (w *World) syncLog(n *node, t *process.LogTask) {
 	d, count := n.disk, len(t.Entries)
 	if count > 1 && !w.settings.NoRandomness && w.rng.IntN(4) == 0 { // as many as fit into one write
 		count = 1 + w.rng.IntN(count)
+	}
+	if d.isDamaged { // the damaged part is removed with the oldest entries, and what follows looks whole
+		d.log, d.firstIndex, d.isDamaged = nil, t.Entries[0].Index, false
 	}
 	d.truncateLog(t.TruncateBefore)
 	d.unsynced = appendEncoded(nil, t.Entries[:count])

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// Members of shards:
+// Members of shards and coordinators:
 //
 //	await-served             waits until every node is served
 //	await-members            waits until all members are up, and have joined the groups of their shards
@@ -20,6 +20,8 @@ import (
 //	lose-storage NODE        gives a node that is down an empty storage
 //	full-storage NODE D      its storage has no room for that long
 //	gone-storage NODE D      its storage refuses everything for that long
+//	full-log NODE D          its log takes nothing for that long
+//	flip-bit NODE            gives a node that is down a volume with a damaged log
 //	find-loss NODE           its storage loses all keys, and says so while it is used
 //	cut-register NODE D      the register cannot be reached by the node for that long
 func init() {
@@ -45,6 +47,10 @@ func init() {
 			return s.each(args[:1], func(n *node) { set(n, s.world.now+int64(d)) })
 		}
 	}
+	verbs["flip-bit"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) { n.disk.isDamaged = true })
+	}
+	verbs["full-log"] = until(func(n *node, at int64) { n.disk.logFullUntil, n.disk.logProblem = at, process.LogIsFull })
 	verbs["full-storage"] = until(func(n *node, at int64) { n.disk.fullUntil = at })
 	verbs["gone-storage"] = until(func(n *node, at int64) { n.disk.brokenUntil, n.disk.problem = at, process.IsGone })
 	verbs["cut-register"] = until(func(n *node, at int64) { n.registerCutTill = at })

@@ -23,7 +23,7 @@ func (w *World) startShardMember(n *node) {
 				o.MaxFrameBytes = w.settings.MaxFrameBytes
 			}
 		}}}, image, w.clock(n))
-	n.writer, n.writerWaits = process.NewLogWriter(n.group(), n.disk.isDamaged), 0
+	n.writer, n.writerWaits = process.NewLogWriter(n.group(), n.disk.isDamaged, w.settings.Broken), 0
 	n.session, n.announced = 0, causal.Leadership{}
 	w.flush(n)
 }

@@ -150,6 +150,8 @@ const (
 	SuccessorFollows
 	ReplaceUnasked
 	GiveUpUncleared
+	FullLogAcknowledges
+	WriteDamaged
 	NearConfirmEarly
 	NearRenewReceived
 	NearReopenEarly
@@ -182,6 +184,7 @@ const (
 	ServeOldCopy
 	ServeUnheard
 	ReachUnheard
+	ServeEmptied
 	CompleteNowhere
 	ExcludedOnce
 	EmptiesDamaged

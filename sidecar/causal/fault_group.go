@@ -73,6 +73,10 @@ var groupFaults = []SeededFault{
 	{ReplaceUnasked, "replace-unasked", "member",
 		"the group of a coordinator whose volumes are all new is replaced, whether the coordinator has left or not",
 		"CGR-8", "returning-coordinators"},
+	{FullLogAcknowledges, "full-log-acknowledges", "member",
+		"a member whose log or disk is full acknowledges what it has not written", "GRP-5", "members"},
+	{WriteDamaged, "write-damaged", "member",
+		"a member writes to a damaged volume, which the next start takes for whole", "GRP-14", "members"},
 	{GiveUpUncleared, "give-up-uncleared", "group",
 		"a shard is given up, and its storage keeps what it has", "SGR-19", "lost-shards"},
 }

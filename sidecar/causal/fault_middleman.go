@@ -69,6 +69,8 @@ var middlemanFaults = []SeededFault{
 		"after a restart, only the leaders are asked for their lanes", "MEM-6, LAN-7", "restarts"},
 	{TrustEmptyStorage, "trust-empty-storage", "middleman",
 		"an empty storage counts as new, without asking the coordinators", "DISK-1", "empty-disks"},
+	{ServeEmptied, "serve-emptied", "middleman",
+		"a storage that is empty though the shard was heard of is served without comparing it", "DISK-1", "empty-disks"},
 	{ServeLostData, "serve-lost-data", "middleman",
 		"reads are served although the storage has lost its data", "DISK-4", "empty-disks"},
 	{AnyClock, "any-clock", "middleman, cache, sidecar",

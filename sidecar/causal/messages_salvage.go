@@ -157,8 +157,8 @@ func ParseFences(b []byte) (Fences, error) {
 		if n <= 0 || m <= 0 || o > maxOrigin {
 			return nil,
 				errors.New(
-					"it is no list of origins and generations; the storage is damaged, or belongs to " +
-						"another application")
+					"it is no list of origins and generations; the storage is damaged, or belongs to another " +
+						"application")
 		}
 		f[topology.Origin(o)], b = generation, b[n+m:]
 	}

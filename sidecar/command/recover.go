@@ -54,8 +54,8 @@ nothing, and gets its data from other rings. Run it at a member with an empty or
 	fs.StringVar(&f.dataDir, "data-dir", "", "folder of the log of the coordinator or middleman")
 	fs.BoolVar(&f.accept, "accept-register", false, "let a frozen group go on with the register that is there now")
 	fs.BoolVar(&f.loss, "accept-loss", false,
-		"give up a log, or the members of a shard, that are lost with all of their copies, and start over with "+
-			"what others hold")
+		"give up a log, or the members of a shard, that are lost with all of their copies, and start over with what "+
+			"others hold")
 	fs.StringVar(&f.confirm, "confirm", "",
 		"with --accept-loss: the coordinator or shard, DATA-CENTER/INDEX, instead of being asked for it")
 	cmd.MarkFlagsMutuallyExclusive("accept-loss", "accept-register")

@@ -68,9 +68,8 @@ var (
 	coordinatorHomeShown = coordinatorFamily.counter("home_shown_total",
 		"Times that the home heard that a client is shown a new write of another data center.")
 	coordinatorHomeConflicts = coordinatorFamily.counter("home_conflicts_total",
-		"Writes of read-modify-writes that were refused because the key had been written since it was "+
-			"read; the sidecar "+
-			"starts them again.")
+		"Writes of read-modify-writes that were refused because the key had been written since it was read; the "+
+			"sidecar starts them again.")
 	coordinatorHomeKeys  = coordinatorFamily.gauge("home_keys", "Keys that the home has something of.")
 	coordinatorHomeBytes = coordinatorFamily.gauge("home_bytes",
 		"Memory that the home takes beside the write buffer, in bytes.")

@@ -35,11 +35,11 @@ func newGroupSeries(f *family, part, holds string) groupSeries {
 		leaving: f.gauge("group_members_leaving",
 			"Members that the topology no longer has, and that have not left the group yet, as this member knows it."),
 		last: f.gauge("group_log_position",
-			"Position of the last record of the log on this member. Behind that of the member that serves, it "+
-				"lacks records."),
+			"Position of the last record of the log on this member. Behind that of the member that serves, it lacks "+
+				"records."),
 		problem: f.gauge("group_problem",
-			"1 if something keeps the group from changing, or this member out of it, else 0; the readiness "+
-				"report says what."),
+			"1 if something keeps the group from changing, or this member out of it, else 0; the readiness report "+
+				"says what."),
 		short: f.gauge("group_under_replicated_seconds",
 			"For how long the group has been without a wanted member, as this member knows it, in seconds; "+
 				"0: it has all."),

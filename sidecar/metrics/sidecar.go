@@ -28,11 +28,9 @@ var (
 	sidecarHomeRereads = sidecarFamily.counter("home_rereads_total",
 		"Reads repeated because what was found elsewhere might lack what the home of the key has forgotten.")
 	sidecarHomeWaits = sidecarFamily.counter("home_waits_total",
-		"Times that a read at the home waited and asked again: until a ring had both what the session had "+
-			"seen and what "+
-			"the value depends on (apart), or, of a read for update, until a write of another data center "+
-			"was in every "+
-			"ring (in_flight).", "reason")
+		"Times that a read at the home waited and asked again: until a ring had both what the session had seen and "+
+			"what the value depends on (apart), or, of a read for update, until a write of another data center was "+
+			"in every ring (in_flight).", "reason")
 	sidecarRetried = sidecarFamily.counter("retries_total",
 		"Reads retried elsewhere because a cache or shard did not answer in time.")
 	sidecarPuts   = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")

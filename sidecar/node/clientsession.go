@@ -192,8 +192,8 @@ func (c *clientSession) multiReadError(r session.Result) error {
 				"split it", causal.MaxHomeKeys, causal.MaxMessageBytes>>20)
 	case causal.ErrBusy:
 		err = front.Errorf(front.Busy,
-			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at "+
-				"a time, or try again later")
+			"the values that multi-key reads of this sidecar hold would exceed their limit; read fewer keys at a "+
+				"time, or try again later")
 	}
 	return err
 }

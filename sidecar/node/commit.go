@@ -35,10 +35,8 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 		if err != nil {
 			if written > 0 {
 				return front.Errorf(front.UnknownOutcome,
-					"%d keys of the command were written, and then: %s; the data "+
-						"center has several coordinators, and keys of different ones are not written in one step; "+
-						"read the keys "+
-						"again", written, err)
+					"%d keys of the command were written, and then: %s; the data center has several coordinators, "+
+						"and keys of different ones are not written in one step; read the keys again", written, err)
 			}
 			return err
 		}
@@ -120,13 +118,13 @@ func (c *clientSession) commitError(r session.Result, keys []causal.CommitKey) e
 	switch r.Err {
 	case causal.ErrTooLarge:
 		return front.Errorf(front.TooLarge,
-			"what is written in one step has at most %d keys, read ones included, with "+
-				"%d MiB of names and values, and 512 bytes for each key; nothing was written, split it "+
-				"(docs/operations.md, Limits)", causal.MaxCommitKeys, causal.MaxCommitBytes>>20)
+			"what is written in one step has at most %d keys, read ones included, with %d MiB of names and values, "+
+				"and 512 bytes for each key; nothing was written, split it (docs/operations.md, Limits)",
+			causal.MaxCommitKeys, causal.MaxCommitBytes>>20)
 	case causal.ErrNotFound:
 		return front.Errorf(front.Refused,
-			"the coordinator of the data center is of a version that cannot write several "+
-				"keys in one step; nothing was written; upgrade all parts (docs/upgrades.md)")
+			"the coordinator of the data center is of a version that cannot write several keys in one step; nothing "+
+				"was written; upgrade all parts (docs/upgrades.md)")
 	case causal.ErrConflict:
 		return front.Errorf(front.Conflict, "another client of the data center has written %s meanwhile; nothing was "+
 			"written, try again", conditionNames(keys))

@@ -82,8 +82,8 @@ func (o *CoordinatorOptions) complete() error {
 	}
 	if o.MaxLogBytes < MinLogBytes {
 		return fmt.Errorf(
-			"a write buffer log of at most %d bytes is too small: set at least %d, so that the largest value "+
-				"fits twice", o.MaxLogBytes, MinLogBytes)
+			"a write buffer log of at most %d bytes is too small: set at least %d, so that the largest value fits "+
+				"twice", o.MaxLogBytes, MinLogBytes)
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default

@@ -32,8 +32,8 @@ func (mm *shardDriver[M]) showService(p *process.Shard) {
 		switch {
 		case withdrawal.OldCopy:
 			mm.logger.Error(
-				"the storage is an older copy of what the shard had: it is kept, and nothing is answered until "+
-					"other rings have said that they have all data, from which the shard then gets them", "known_by",
+				"the storage is an older copy of what the shard had: it is kept, and nothing is answered until other "+
+					"rings have said that they have all data, from which the shard then gets them", "known_by",
 				known)
 			return
 		case withdrawn && withdrawal.Excluded:

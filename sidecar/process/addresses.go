@@ -86,8 +86,8 @@ func addCountProblem(p *problems, field string, given, nodes, members int) {
 	}
 	p.add(field,
 		"%d given, but the topology has %d with %d members each, %d in all; give one address for each member: those "+
-			"of the members of index 0 "+
-			"in their order, then those of index 1, and so on", given, nodes, members, nodes*members)
+			"of the members of index 0 in their order, then those of index 1, and so on",
+		given, nodes, members, nodes*members)
 }
 
 // describeNode names a node, and the member of its group if that is not the first one.

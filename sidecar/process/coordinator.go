@@ -162,14 +162,14 @@ func (c *coordinatorPart) ready() error {
 			return c.explainUnanswered(c.topo(), nodes)
 		}
 		return errors.New(
-			"joining: the first coordinator of the data center has not admitted it yet; check that it runs with " +
-				"this topology")
+			"joining: the first coordinator of the data center has not admitted it yet; check that it runs with this " +
+				"topology")
 	case coordinator.Salvaging:
 		return errors.New(c.describeLoss().Reason)
 	case coordinator.Leaving:
 		return errors.New(
-			"leaving: the topology no longer includes it; it has left when all writes that it has accepted are " +
-				"in every ring")
+			"leaving: the topology no longer includes it; it has left when all writes that it has accepted are in " +
+				"every ring")
 	case coordinator.Left:
 		return errors.New(
 			"left: the topology no longer includes it, and all of its writes are in every ring; it can be stopped")

@@ -42,10 +42,9 @@ func explainUnanswered(t *topology.Topology, disk string, nodes []topology.Node)
 func explainWithdrawal(t *topology.Topology, dc topology.DC, missing []topology.Node) error {
 	return fmt.Errorf(
 		"its data center %s was excluded: it keeps what it has and answers nothing until shards of other rings have "+
-			"said that they serve, have all data, "+
-			"and know the same exclusions; waiting for %s. If these wait for it, too, two sides have excluded each "+
-			"other, and a person has to choose whose data count; "+
-			"see docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
+			"said that they serve, have all data, and know the same exclusions; waiting for %s. If these wait for "+
+			"it, too, two sides have excluded each other, and a person has to choose whose data count; see "+
+			"docs/disasters.md, Two sides have excluded each other", t.DCs[dc].Name, nameParts(t, missing))
 }
 
 // explainKeptDamage says why a middleman keeps what is left of its storage and answers nothing.
@@ -60,9 +59,8 @@ func explainKeptDamage(t *topology.Topology, w shard.Withdrawn) error {
 	}
 	return fmt.Errorf(
 		"data lost: the storage is damaged%s; the shard keeps what is left of it and answers nothing until shards of "+
-			"other rings have said that they "+
-			"have %s; waiting for %s%s; if they have lost it, a person has to decide; see docs/disasters.md, A shard "+
-			"has lost its data",
+			"other rings have said that they have %s; waiting for %s%s; if they have lost it, a person has to "+
+			"decide; see docs/disasters.md, A shard has lost its data",
 		missing, lost, nameParts(t, w.Without), next)
 }
 
@@ -86,10 +84,9 @@ func describeRanges(rs causal.KeyRanges) string {
 func explainOldCopy(t *topology.Topology, coordinator topology.Node, missing []topology.Node) error {
 	return fmt.Errorf(
 		"data lost: the storage is an older copy of what the shard had, as %s remembers. It is kept, and nothing is "+
-			"answered, until shards of other "+
-			"rings have said that they serve and have all data, from which the shard then gets them; waiting for %s. "+
-			"If no ring has them, put back the storage as it was when "+
-			"the process stopped, or accept what is missing; see docs/disasters.md, An older copy of a storage",
+			"answered, until shards of other rings have said that they serve and have all data, from which the shard "+
+			"then gets them; waiting for %s. If no ring has them, put back the storage as it was when the process "+
+			"stopped, or accept what is missing; see docs/disasters.md, An older copy of a storage",
 		nameParts(t, []topology.Node{coordinator}), nameParts(t, missing))
 }
 
@@ -97,8 +94,7 @@ func explainOldCopy(t *topology.Topology, coordinator topology.Node, missing []t
 func explainUnheard(t *topology.Topology, nodes []topology.Node) error {
 	return fmt.Errorf(
 		"starting: it is not known yet whether the storage is an older copy: waiting for what %s remembers of it. "+
-			"One of them has to answer, "+
-			"and all others are waited for during 3 s", nameParts(t, nodes))
+			"One of them has to answer, and all others are waited for during 3 s", nameParts(t, nodes))
 }
 
 // explainKept says why a middleman whose data count though its data center was excluded refuses reads.
@@ -123,9 +119,8 @@ func explainLostStorage(t *topology.Topology, known []topology.Node, b middleman
 		next = describeBackfill(t, b)
 	}
 	return fmt.Errorf(
-		"data lost: the storage is without data that it had acknowledged (%s); reads are refused here and "+
-			"served by other "+
-			"rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
+		"data lost: the storage is without data that it had acknowledged (%s); reads are refused here and served by "+
+			"other rings; %s; see docs/disasters.md, A shard has lost its data", because, next)
 }
 
 // describeBackfill says how far a backfill has come, in steps of a tenth: each other text is another event of the pod.
@@ -152,15 +147,13 @@ func (c *coordinatorPart) explainLostLog(t *topology.Topology) error {
 	if c.c.IsRetired() {
 		return fmt.Errorf(
 			"data lost: this log was given up, and another one has taken its place, says %s; no write is accepted, "+
-				"and what this one still sends is refused; "+
-				"stop the process and empty its dataDir, or keep that elsewhere; if another process serves as this "+
-				"coordinator, do not start this one again", known)
+				"and what this one still sends is refused; stop the process and empty its dataDir, or keep that "+
+				"elsewhere; if another process serves as this coordinator, do not start this one again", known)
 	}
 	return fmt.Errorf(
-		"data lost: the log is empty, but it held writes, says %s; to start over would make the rings differ "+
-			"for ever, so no "+
-			"write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A coordinator "+
-			"has lost its log", known)
+		"data lost: the log is empty, but it held writes, says %s; to start over would make the rings differ for "+
+			"ever, so no write is accepted; give it back its dataDir, or give its log up, see docs/disasters.md, A "+
+			"coordinator has lost its log", known)
 }
 
 // explainUnanswered says why a coordinator with an empty log does not serve yet.

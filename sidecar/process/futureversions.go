@@ -20,8 +20,8 @@ func (p *process) dropFutureVersions(ctx context.Context, s storage.Store, ofMem
 	if ofMember { // its log and the other members do not hear of it
 		return errors.New(
 			"--drop-future-versions would change one of several copies of the data, and cannot repair a shard with " +
-				"members: restart without it, " +
-				"and copy the data to a new store if the clock does not reach those timestamps soon")
+				"members: restart without it, and copy the data to a new store if the clock does not reach those " +
+				"timestamps soon")
 	}
 	limit := causal.HLCAt(time.Now().UnixMilli() + causal.MaxAheadMs)
 	for dropped := 0; ; {

@@ -121,9 +121,8 @@ func checkLogDir(dir string) error {
 	return inState(contract.StateDataLost,
 		fmt.Errorf(
 			"data lost: dataDir %s has %s, but its folder %s is gone or empty: acknowledged writes may have been in "+
-				"it; put the folder back. "+
-				"Only if it is certain that this coordinator has never accepted a write, or that all its writes are "+
-				"in every ring, remove the whole dataDir",
+				"it; put the folder back. Only if it is certain that this coordinator has never accepted a write, or "+
+				"that all its writes are in every ring, remove the whole dataDir",
 			dir, identityFile, logDir))
 }
 

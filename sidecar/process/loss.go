@@ -63,8 +63,8 @@ func describeSalvage(t *topology.Topology, s node.Salvage) string {
 	}
 	return fmt.Sprintf(
 		"what the shards held of it is completed in all rings: %d writes are left; waiting for older writes, which "+
-			"may precede them, to be completed by %s; "+
-			"if a log of these is lost, it is to be given up, too", s.Writes, nameParts(t, s.Awaited))
+			"may precede them, to be completed by %s; if a log of these is lost, it is to be given up, too",
+		s.Writes, nameParts(t, s.Awaited))
 }
 
 // progressInterval is how often the coordinator is asked whether its lost log is given up, and logInterval how often

@@ -24,13 +24,12 @@ func (s *Settings) checkRegister(p *problems) {
 		case n > 1:
 			p.add("register",
 				"missing, and the topology gives each %s of %s %d members (%s): they need an etcd to agree who is "+
-					"the primary. "+
-					"Give register.etcd.endpoints, or set %s to 1", s.Self.Part, s.Config.DataCenter, n, field, field)
+					"the primary. Give register.etcd.endpoints, or set %s to 1",
+				s.Self.Part, s.Config.DataCenter, n, field, field)
 		case s.Self.Part == topology.Middleman && s.isReplicated():
 			p.add("register",
 				"missing, and storage.replicated makes this middleman a member of a group, which needs an etcd. Give "+
-					"register.etcd.endpoints, "+
-					"or leave storage.replicated out")
+					"register.etcd.endpoints, or leave storage.replicated out")
 		}
 		return
 	}
@@ -92,9 +91,8 @@ func (s *Settings) checkEndpoints(c *contract.EtcdRegister, p *problems) {
 		if c.TLS == nil && s.Config.TLS == nil && !s.Config.AllowPlaintext && !IsLoopback(addr) {
 			p.add("register.etcd.tls",
 				"missing, as is tls, and %s is another machine: whoever is between could read and change who the "+
-					"primaries are. "+
-					"Give one of them; or, in a network that only the parts can reach, set allowPlaintext: true "+
-					"(--allow-plaintext)", addr)
+					"primaries are. Give one of them; or, in a network that only the parts can reach, set "+
+					"allowPlaintext: true (--allow-plaintext)", addr)
 		}
 	}
 }

@@ -256,10 +256,9 @@ func (s *Settings) ServesThisMachineOnly() bool {
 func (s *Settings) checkPlaintext(p *problems) {
 	if c := &s.Config; c.TLS == nil && !c.AllowPlaintext && !IsLoopback(c.Listen.GRPC) {
 		p.add("tls",
-			"missing, and listen.grpc %s can be reached from other machines: whoever reaches it could read and "+
-				"write everything. "+
-				"Give tls; or listen on a loopback address; or, in a network that only the parts can reach, set "+
-				"allowPlaintext: true (--allow-plaintext)",
+			"missing, and listen.grpc %s can be reached from other machines: whoever reaches it could read and write "+
+				"everything. Give tls; or listen on a loopback address; or, in a network that only the parts can "+
+				"reach, set allowPlaintext: true (--allow-plaintext)",
 			c.Listen.GRPC)
 	}
 }

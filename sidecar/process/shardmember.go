@@ -39,8 +39,7 @@ func (p *process) startMember(ctx context.Context, m *middlemanPart, o node.Midd
 	if c.Register == nil || c.DataDir == "" {
 		return errors.New(
 			"storage: it is that of a member of a group, and what it should hold may be in the log of the member " +
-				"only: give register.etcd and dataDir " +
-				"as before, also if the shard has one member now")
+				"only: give register.etcd and dataDir as before, also if the shard has one member now")
 	}
 	id := identityOf(p.topo(), p.self)
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {

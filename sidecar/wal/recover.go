@@ -17,12 +17,10 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("damaged: %s at byte %d: %s. Acknowledged writes may be missing, so the log was not opened. "+
-		"Keep a copy of the directory, check the disk, and put back the directory as it was when the "+
-		"coordinator stopped, "+
-		"from a mirror or from a volume snapshot taken since. Do not start the coordinator on an empty directory or "+
-		"on an older copy: "+
-		"no other part holds the writes that had not reached every ring, and versions would be assigned twice "+
-		"(docs/disasters.md, The log of a coordinator is damaged)", e.File, e.Offset, e.Problem)
+		"Keep a copy of the directory, check the disk, and put back the directory as it was when the coordinator "+
+		"stopped, from a mirror or from a volume snapshot taken since. Do not start the coordinator on an empty "+
+		"directory or on an older copy: no other part holds the writes that had not reached every ring, and versions "+
+		"would be assigned twice (docs/disasters.md, The log of a coordinator is damaged)", e.File, e.Offset, e.Problem)
 }
 
 // FormatError says that a segment has a format that this version of the program does not read.
@@ -35,9 +33,8 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf(
-		"segment %s has format version %d, and this program reads format version %d only. Run the release "+
-			"that wrote it, "+
-			"and take the coordinator out of its data center with that release, which drains the log "+
+		"segment %s has format version %d, and this program reads format version %d only. Run the release that wrote "+
+			"it, and take the coordinator out of its data center with that release, which drains the log "+
 			"(docs/operations.md, Changing coordinators); then start this release on an empty directory", e.Segment,
 		e.Found, e.Supported)
 }

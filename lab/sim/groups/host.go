@@ -32,6 +32,7 @@ type host struct {
 	disk       *disk
 	g          *group.Group // nil while it is down
 	instance   int
+	startedAt  int64 // the instance
 	drift      float64
 	syncing    bool
 	queued     []group.Entry
@@ -53,7 +54,7 @@ type host struct {
 }
 
 func (h *host) clock() causal.Now {
-	return causal.Now{Mono: int64(float64(h.w.now)*(1+h.drift)) + h.bootedAt()}
+	return causal.Now{Mono: int64(float64(h.w.now-h.startedAt)*(1+h.drift)) + h.firstTime()}
 }
 
 func (h *host) id() group.ID { return group.ID{Name: h.name, Volume: h.disk.volume} }
@@ -90,6 +91,7 @@ func (h *host) start() {
 			*s != storage{} && *s != storage{foundation: h.disk.volume, of: h.disk.volume}, s.position == 0
 	}
 	h.instance++
+	h.startedAt = h.w.now
 	h.g = group.New(o, &image, h.clock())
 	h.g.SetDesired(h.clock(), h.w.desiredNames())
 	h.g.SetReplaceable(h.w.replaceable)

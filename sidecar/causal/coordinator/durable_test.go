@@ -112,3 +112,49 @@ func TestAShardThatHasLostItsDataIsToldOfCompleteWritesBehindIncompleteOnes(t *t
 		t.Fatalf("answered %+v; the newest write is %v", sync, versions[1])
 	}
 }
+
+// What the data that are lost have acknowledged counts no more: the shard gets it again, and nothing that it lacks is
+// dropped, or vouched for.
+func TestAShardThatHasLostItsDataGetsAgainWhatItHadAcknowledged(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
+	v := reply(t, after).Version
+	h.ack(shardsA, v)
+	hello := causal.LaneHello{Incarnation: 8, Lost: true, Map: h.cfg.Topology.Map(0)}.Message(shardsA, h.cfg.Self)
+	h.step(hello)
+	h.sync()
+	puts := ofKind(h.step(hello), causal.KindPutAfter)
+	if len(puts) != 1 || puts[0].To != shardsA || puts[0].PutAfter().Record.Version != v {
+		t.Fatalf("sent again: %v", puts)
+	}
+	if p := puts[0].PutAfter(); p.Previous >= v.HLC {
+		t.Errorf("the put %s follows %d in its lane", v, p.Previous)
+	}
+	h.ack(shardsB, v)
+	if got := h.c.IncompleteWrites("k"); len(got) != 1 || len(h.c.writes) != 1 {
+		t.Errorf("incomplete are %v, and %d writes are kept, want the one that a ring lacks", got, len(h.c.writes))
+	}
+	if e := h.c.ownEntry(v.HLC + 5); e.SV >= v.HLC {
+		t.Errorf("SV is %d, and a ring lacks %s", e.SV, v)
+	}
+	h.step(causal.PutAck{Incarnation: 8, Versions: []causal.Version{v}}.Message(shardsA, h.cfg.Self))
+	if got := h.c.IncompleteWrites("k"); len(got) != 0 || len(h.c.writes) != 0 {
+		t.Errorf("%v are incomplete, and all rings have acknowledged them", got)
+	}
+}
+
+func TestAStableMarkIsSentOnce(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.tick(10)
+	_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
+	v := reply(t, after).Version
+	h.ack(shardsA, v)
+	sent := ofKind(h.ack(shardsB, v), causal.KindStable)
+	for range 10 {
+		sent = append(sent, ofKind(h.tick(100), causal.KindStable)...)
+	}
+	if len(sent) != 2 {
+		t.Errorf("%d messages with stable marks, want one to each shard", len(sent))
+	}
+}

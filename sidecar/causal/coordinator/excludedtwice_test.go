@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // exclude makes the coordinator apply the n-th exclusion of the data center of shardsB.
@@ -78,5 +79,22 @@ func TestADataCenterIsExcludedTwice(t *testing.T) {
 		return x.Shard == shardsB
 	}); i < 0 || x[i] != (ShardExclusion{shardsB, 2, 2}) {
 		t.Errorf("noted %v", x)
+	}
+}
+
+// Only the word that it is complete counts: that a shard has it says nothing of others.
+func TestAForeignWriteIsCompleteWhenAShardSaysSo(t *testing.T) {
+	s := newParts(t)
+	lanes := newLaneTable(s)
+	l := &lane{mm: shardsA}
+	lanes.lanes[shardsA], lanes.laneOrder = l, append(lanes.laneOrder, l)
+	v := causal.Version{HLC: 5, Origin: 2}
+	f := newForeignWrites(s, &lanes, &buffer{})
+	f.asked = map[causal.Version]topology.Slot{v: 0}
+	for _, isComplete := range []bool{false, true} {
+		f.takeStatus(shardsA, causal.DepStatus{Version: v, Clean: true, Complete: isComplete})
+		if _, complete := f.complete[v]; complete != isComplete {
+			t.Errorf("a shard says %v, and the write counts as complete: %v", isComplete, complete)
+		}
 	}
 }

@@ -269,10 +269,9 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{},
 			fmt.Errorf(
 				"log record of format %d; this version reads format %d only: start the version that wrote the log, "+
-					"and take the "+
-					"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing "+
-					"coordinators); then start this "+
-					"version with an empty dataDir", b[0], logFormat)
+					"and take the coordinator out of its data center with it, which drains the log "+
+					"(docs/operations.md, Changing coordinators); then start this version with an empty dataDir",
+				b[0], logFormat)
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord

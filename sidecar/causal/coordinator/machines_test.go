@@ -84,6 +84,27 @@ func TestALeaderAnswersAJoinOnceItsLogHasTheTerm(t *testing.T) {
 	}
 }
 
+// What the leader publishes for a coordinator that has left is above all that this one has written.
+func TestALeaderTakesATermWhenItsClockIsNearAndIssuesNothingBelow(t *testing.T) {
+	s, log := newParts(t), &logState{checkpointIndex: 1}
+	host := &fakeHost{log: log}
+	k := termKeeper{shared: s, host: host, log: log}
+	other, now := topology.Node{Part: topology.Coordinator, Index: 1}, causal.Now{WallMs: 1000}
+	log.pending.Terms[1], log.durable.Terms[1] = 1, 1
+	upTo := causal.HLCAt(now.WallMs + s.cfg.ClockBoundMs + 500)
+	left := causal.Term{ID: 7, Term: 2, UpTo: upTo}
+	if k.takeTerm(now, other, left); len(log.checkpoints) != 0 || log.pending.Terms[1] != 1 {
+		t.Fatal("it takes a term whose writes are above what its clock may reach")
+	}
+	now.WallMs += 1000
+	if k.takeTerm(now, other, left); len(log.checkpoints) != 1 || log.pending.Terms[1] != 2 {
+		t.Fatalf("its term is %d", log.pending.Terms[1])
+	}
+	if next := s.clock.Peek(now); next < upTo {
+		t.Errorf("the next timestamp is %d, and the other one has written %d", next, upTo)
+	}
+}
+
 func TestAnExclusionIsNotAppliedWhileTheDataAreNowhereElse(t *testing.T) {
 	s, log := newParts(t), &logState{checkpointIndex: 1}
 	log.pending.Term, log.durable.Term = 1, 1

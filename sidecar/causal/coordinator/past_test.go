@@ -193,3 +193,17 @@ func TestWhatIsKnownOfShardsSurvivesARestartAndTheLeavingOfACoordinator(t *testi
 		t.Errorf("the leader knows %+v", mark)
 	}
 }
+
+// It would answer for a past that it has forgotten, or never had.
+func TestACoordinatorWithAnEmptyLogSaysNothingOfTheShards(t *testing.T) {
+	s, log := newParts(t), &logState{}
+	p := pastAnswers{shared: s, log: log, terms: &termKeeper{shared: s, log: log},
+		given: map[topology.Node]pastAnswer{}}
+	if p.answer(shardsA, causal.PastQuery{ID: 1}, false); len(s.Take(nil)) != 0 || len(log.pending.Shards) != 0 {
+		t.Error("it answers before it knows its own past")
+	}
+	log.checkpointIndex = 1
+	if p.answer(shardsA, causal.PastQuery{ID: 1}, false); len(s.Take(nil)) != 1 {
+		t.Error("it does not answer")
+	}
+}

@@ -237,3 +237,18 @@ func TestALeaderThatRestartsAsksForWhatItHasSigned(t *testing.T) {
 		t.Error("what an earlier life has signed is not believed")
 	}
 }
+
+// A leader whose clock was wrong may have signed anything. What it signs later is news all the same.
+func TestSignedVectorsOfTheFutureHideNoLaterOnes(t *testing.T) {
+	r := newRelayRig(t)
+	r.pass(dcB, dcC, causal.HLCAt(r.now.WallMs+3_600_000), dcC)
+	if r.sv(dcC) >= causal.HLCAt(r.now.WallMs+3_600_000) {
+		t.Fatal("it believes in the future")
+	}
+	believed := r.sv(dcC)
+	r.tick(20_000)
+	want := believed + causal.HLCAt(10_000)
+	if r.pass(dcB, dcC, want, dcC); r.sv(dcC) != want {
+		t.Errorf("it knows of %d, want %d", r.sv(dcC), want)
+	}
+}

@@ -85,3 +85,37 @@ func TestAVolumeWithOtherCommittedRecordsDoesNotJoin(t *testing.T) {
 		t.Error("P goes on to send Q its records")
 	}
 }
+
+// One record behind is behind: it would be lost if the new configuration had it from that member.
+func TestAChangeWaitsForTheLastCommittedRecord(t *testing.T) {
+	b := pq(t)
+	p, q := b.members["p"].g, b.members["q"].id
+	b.append("p", "x")
+	b.deliver("p", "q")
+	config := p.state.Config
+	peer := p.findPeer(q)
+	for _, behind := range []uint64{1, 0} {
+		peer.match = p.commit - behind
+		p.lead.change = &change{config: config}
+		if got := p.isPrepared(b.now); got != (behind == 0) {
+			t.Errorf("with a member that is %d records behind, the change may be submitted: %v", behind, got)
+		}
+		if _, got := p.successor(b.now, &config, []string{"q"}, false); got != (behind == 0) {
+			t.Errorf("a member that is %d records behind can take over: %v", behind, got)
+		}
+	}
+	p.lead.change = nil
+}
+
+// The register may hold a later one than this member knows: a swap below it would be taken for an older one.
+func TestTheEpochOfASwapIsAboveThatOfTheRegister(t *testing.T) {
+	b := pq(t)
+	p := b.members["p"].g
+	p.lead.change = &change{config: p.state.Config}
+	p.register.fresh, p.register.busy, p.register.waitTill, p.register.epoch = true, false, 0, 9
+	p.submit(b.now)
+	ops := p.RegisterOps(nil)
+	if n := len(ops); n == 0 || !ops[n-1].Swap || ops[n-1].Config.Epoch != 10 {
+		t.Errorf("asked of the register: %+v, want a swap with epoch 10", ops)
+	}
+}

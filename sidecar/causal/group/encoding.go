@@ -92,10 +92,9 @@ func ParseEntry(index uint64, b []byte) (Entry, error) {
 		return Entry{},
 			fmt.Errorf(
 				"entry %d of the log has format %d; this version reads formats %d and %d only: start the version "+
-					"that wrote the log, and take the "+
-					"coordinator out of its data center with it, which drains the log (docs/operations.md, Changing "+
-					"coordinators); then start this "+
-					"version with an empty dataDir", index, b[0], entryFormat, extendedEntryFormat)
+					"that wrote the log, and take the coordinator out of its data center with it, which drains the "+
+					"log (docs/operations.md, Changing coordinators); then start this version with an empty dataDir",
+				index, b[0], entryFormat, extendedEntryFormat)
 	}
 	d := newEntryReader(b[2:])
 	d.extended = b[0] == extendedEntryFormat

@@ -21,8 +21,8 @@ import (
 const absentAfter = int64(10e9)
 
 var errNotLost = errors.New(
-	"not all volumes of the group are known to be lost: bring up every member, with an empty folder if " +
-		"its disk is gone")
+	"not all volumes of the group are known to be lost: bring up every member, with an empty folder if its disk is " +
+		"gone")
 
 // AcceptLoss says that a person gives up what the volumes of the group held, which are all lost: a new group begins at
 // this member. If its own volume holds something of the lost group, it is to be emptied first (Reset), and the person

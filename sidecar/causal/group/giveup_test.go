@@ -344,3 +344,17 @@ func TestAPrimaryThatStartsReadsTheRegisterBeforeItServes(t *testing.T) {
 		}
 	}
 }
+
+// A late message may tell of one that was replaced itself.
+func TestOnlyTheLatestGroupThatHasReplacedThisOneCounts(t *testing.T) {
+	b := pq(t)
+	p := b.members["p"].g
+	p.state.Config.Group = 55
+	own := p.state.Config.Group
+	later := Config{Group: 77, Epoch: 9, Replaced: []uint64{own, 66}}
+	p.noteReplaced(b.now, &later)
+	p.noteReplaced(b.now, &Config{Group: 66, Epoch: 8, Replaced: []uint64{own}})
+	if p.replacedBy.Group != 77 {
+		t.Errorf("it takes %d for what has replaced it, want 77", p.replacedBy.Group)
+	}
+}

@@ -61,9 +61,9 @@ func (c *Coordinator) StartAlone(now causal.Now, write func([]group.Entry) error
 	if s := c.Status(); c.machine == nil {
 		return fmt.Errorf(
 			"the log belongs to a group with the members %v, this is not one of them, and there is no register. If "+
-				"the group has used a register, configure it. "+
-				"If it has not, the file volume in the directory of the log, which names the disk, is damaged: write "+
-				"the number behind the @ of this member to it", s.Config.Members)
+				"the group has used a register, configure it. If it has not, the file volume in the directory of the "+
+				"log, which names the disk, is damaged: write the number behind the @ of this member to it",
+			s.Config.Members)
 	}
 	return nil
 }

@@ -143,3 +143,20 @@ func TestWhatWaitedInASessionThatIsOverTakesNoRoom(t *testing.T) {
 		t.Errorf("%d changes wait in the first session, and %d in the next one", first, again)
 	}
 }
+
+// Its place in the log may be that of something else.
+func TestOnlyAProposalThatIsInTheLogIsFoundByItsPosition(t *testing.T) {
+	p := proposals{maxRecordBytes: 1 << 10}
+	p.begin(4)
+	for range 2 {
+		if _, err := p.push(Change{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.appended = 1
+	for pos, want := range map[uint64]bool{4: false, 5: true, 6: false} {
+		if _, got := p.at(pos); got != want {
+			t.Errorf("a proposal is at %d: %v", pos, got)
+		}
+	}
+}

@@ -277,3 +277,25 @@ func TestALogThatIsFullIsNotKeptForACopy(t *testing.T) {
 	p.s.cfg.MaxLogBytes = MaxLogBytesInMemory
 	r.checkEnd()
 }
+
+func TestTheLogIsKeptForTheOneThatIsFarthestBehind(t *testing.T) {
+	for _, holds := range [][]uint64{{5, 9}, {9, 5}} {
+		s := &Storage{sources: []*copySource{{hold: holds[0]}, {hold: holds[1]}}}
+		if got := s.heldByGivers(); got != 5 {
+			t.Errorf("of those behind %v the log is kept behind %d", holds, got)
+		}
+	}
+}
+
+// The pages are here: what is left is to make the copy the storage of a member, and another primary changes nothing.
+func TestACopyWhosePagesAreAllHereIsNotBegunAgain(t *testing.T) {
+	r, q, _ := copyingRig(t, 2)
+	r.await("a copy", func() bool { return q.s.copying != nil })
+	copies := q.s.copies
+	other := q.s.copying.source
+	other.Volume++
+	q.s.copying.pages.Finish()
+	if q.s.beginCopy(r.now, other); q.s.copies != copies {
+		t.Error("it begins again")
+	}
+}

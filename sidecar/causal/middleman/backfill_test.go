@@ -296,3 +296,17 @@ func TestWhatWasAcknowledgedBeforeALossDoesNotCount(t *testing.T) {
 		t.Errorf("with it, it is %s", is)
 	}
 }
+
+// It was received before, so it may be older than what a donor has dropped since.
+func TestAPutThatWasReceivedBeforeALossIsLookedUpAlsoWhenItsLaneIsInStep(t *testing.T) {
+	r := newLostRig(t)
+	l := r.m.lanes.of(1)
+	l.synced, l.syncTarget = true, 20
+	for hlc, want := range map[causal.HLC]bool{20: true, 21: false} {
+		key := string(rune('a' + hlc))
+		r.m.backfill.notePut(key, l, hlc)
+		if _, got := r.m.backfill.suspects[key]; got != want {
+			t.Errorf("a put at %d, in a lane that is in step at 20, is looked up: %v", hlc, got)
+		}
+	}
+}

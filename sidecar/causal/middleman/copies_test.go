@@ -382,3 +382,15 @@ func TestCacheWhoseLeaseHasExpiredIsNotInvalidated(t *testing.T) {
 		t.Error("a put waits for a cache that serves nothing")
 	}
 }
+
+// Two invalidations of a key are under way, and one is confirmed: the other cache may serve the older copy still.
+func TestOneOfTwoInvalidationsThatIsConfirmedLeavesTheOther(t *testing.T) {
+	c := newCopies(1, 10)
+	c.invalidating[7] = 2
+	if c.invalidationConfirmed(7); c.invalidating[7] != 1 {
+		t.Errorf("%d are under way", c.invalidating[7])
+	}
+	if c.invalidationConfirmed(7); len(c.invalidating) != 0 {
+		t.Error("none is under way, and the key is kept")
+	}
+}

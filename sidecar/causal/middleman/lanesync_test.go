@@ -153,3 +153,19 @@ func TestALaneIsAskedForAgainWhenItsCoordinatorCanBeReached(t *testing.T) {
 		t.Errorf("%d requests, want 1", n)
 	}
 }
+
+// What the coordinator has named may be here, and still be in caches.
+func TestALaneIsCleanOnceAllThatWasNamedIs(t *testing.T) {
+	l := newLane(false)
+	l.receive(10, 0, 0)
+	if l.sync(10, 0); !l.synced || l.isClean() {
+		t.Errorf("synchronized: %v; clean before a put is: %v", l.synced, l.isClean())
+	}
+	if l.markClean(10); !l.isClean() {
+		t.Error("not clean though all is")
+	}
+	empty := newLane(false)
+	if empty.sync(0, 0); !empty.isClean() {
+		t.Error("a lane without puts is not clean")
+	}
+}

@@ -54,7 +54,9 @@ func newOwnHistory(s *shared, ls *lanes, now causal.Now) ownHistory {
 // hasPast reports whether the shard may have acknowledged what its storage lacks. A storage that is empty, though
 // somebody has heard of the shard, is compared, too: who knew what it had acknowledged may have restarted and forgotten
 // that, while the vectors of others still cover it.
-func hasPast(cfg *Config) bool { return cfg.Lineage.HasPast() || cfg.Emptied }
+func hasPast(cfg *Config) bool {
+	return cfg.Lineage.HasPast() || cfg.Emptied && !cfg.Broken.Has(causal.ServeEmptied)
+}
 
 // compare takes what the coordinator of an origin remembers of the storage.
 func (h *ownHistory) compare(now causal.Now, o topology.Origin, from topology.Node, s *causal.LaneSync) {

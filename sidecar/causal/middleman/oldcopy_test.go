@@ -134,3 +134,14 @@ func TestHowFarAStorageHasComeIsTold(t *testing.T) {
 		t.Error("what may be lost on a link is not told again")
 	}
 }
+
+// Its key may have been deleted since, and the tombstone dropped.
+func TestAPutBelowTheHorizonIsNotInDoubt(t *testing.T) {
+	r := newOldRig(t)
+	r.m.tombstones.horizon = 9
+	for hlc, want := range map[causal.HLC]bool{9: false, 10: true} {
+		if got := r.m.isInDoubt(causal.Version{HLC: hlc, Origin: 1}); got != want {
+			t.Errorf("a put at %d, with the horizon 9, is in doubt: %v", hlc, got)
+		}
+	}
+}

@@ -152,7 +152,7 @@ func (m *Middleman) endStreamsTo(now causal.Now, dc topology.DC) {
 			continue
 		}
 		m.stats.StreamsEnded++
-		s.unknownUntil = max(s.unknownUntil, s.leaseUntil)
+		s.unknownUntil = s.leaseUntil // with the stream, what was unknown before has ended
 		s.epoch = 0
 		m.resetStream(s)
 	}

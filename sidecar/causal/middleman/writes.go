@@ -97,13 +97,13 @@ func (ws *writes) acknowledge(p *put) bool {
 	return true
 }
 
-// markProcessed notes that a write is processed. It is not known to be clean.
+// markProcessed notes that a write is processed. Unless it was before, it is not known to be clean.
 func (ws *writes) markProcessed(w *write, key string) {
 	if !w.processed {
 		w.processed = true
 		ws.processed++
 	}
-	w.clean, w.key = false, key
+	w.key = key
 }
 
 // markComplete notes that a write is complete.

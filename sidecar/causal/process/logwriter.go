@@ -83,6 +83,7 @@ const (
 type LogWriter struct {
 	m         LogMember
 	isDamaged bool
+	broken    causal.Faults
 
 	waiting   []group.Entry // arrived during the append that is under way
 	writing   []group.Entry // of the append that is under way, or was tried last
@@ -94,8 +95,8 @@ type LogWriter struct {
 }
 
 // NewLogWriter returns the LogWriter of a member that has just started. isDamaged says that its volume is.
-func NewLogWriter(m LogMember, isDamaged bool) *LogWriter {
-	return &LogWriter{m: m, isDamaged: isDamaged}
+func NewLogWriter(m LogMember, isDamaged bool, broken causal.Faults) *LogWriter {
+	return &LogWriter{m: m, isDamaged: isDamaged && !broken.Has(causal.WriteDamaged), broken: broken}
 }
 
 // Collect takes the entries that the member has to make durable. It reports whether there are new ones.
@@ -140,6 +141,9 @@ func (w *LogWriter) Done(now causal.Now, r LogResult) (wait time.Duration) {
 	w.isRunning = false
 	if r.IsTruncated {
 		w.truncated = max(w.truncated, w.asked)
+	}
+	if r.Problem != NoLogProblem && w.broken.Has(causal.FullLogAcknowledges) {
+		w.m.Appended(now, w.writing[len(w.writing)-1].Index)
 	}
 	switch r.Problem {
 	case LogIsFull: // until the oldest entries are needed no more, and can be removed

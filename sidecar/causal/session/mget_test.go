@@ -356,3 +356,16 @@ func TestTheKeysOfMGetsInProgressAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are held for call %d", r.s.mgetBytes, first)
 	}
 }
+
+// The next round is at the greatest: at a lower one, a value that it depends on could be missed.
+func TestARoundKeepsTheGreatestVersionThatItHasFound(t *testing.T) {
+	r := newRig(t)
+	m := &mget{replies: make([]keyReply, 2)}
+	for i, hlc := range []causal.HLC{20, 10} {
+		r.s.keepReply(m, i, &causal.GetReply{Record: record(version(hlc))})
+	}
+	if m.round.newest != 20 {
+		t.Errorf("the greatest is %d, want 20", m.round.newest)
+	}
+	r.s.forgetReplies(m)
+}

@@ -38,6 +38,11 @@ func TestPutsInFlightAreSentAgainToTheNextLeadershipInOrder(t *testing.T) {
 			t.Errorf("sent again to %s: %+v", m.To, put)
 		}
 	}
+	for _, m := range p.first[1:] {
+		if _, waits := p.s.requests.byID[m.Put().ID]; waits {
+			t.Errorf("the answer of the earlier leadership to put %d counts", m.Put().Seq)
+		}
+	}
 	p.refuse(p.first[1:]...) // what the earlier leadership has answered arrives late
 	p.accept(again...)
 	p.expect(map[uint64]causal.ErrCode{1: causal.OK, 2: causal.OK, 3: causal.OK})

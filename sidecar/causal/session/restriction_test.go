@@ -227,3 +227,18 @@ func TestComparisonsSwitchOffWhatGoesBeyondKarma(t *testing.T) {
 		}
 	})
 }
+
+// A read of it binds again: what was lifted for one version of many must not be found.
+func TestARestrictionThatIsLiftedIsNotFound(t *testing.T) {
+	for _, n := range []int{3, 2 * indexedFrom} {
+		var rs restrictions
+		for i := range n {
+			rs.add(&restriction{version: version(causal.HLC(i + 1))})
+		}
+		rs.lift(func(r *restriction) bool { return r.version.HLC == 2 })
+		if rs.find(version(2)) != nil || rs.find(version(1)) == nil {
+			t.Errorf("of %d, the one that is lifted is found: %v; another one: %v", n, rs.find(version(2)) != nil,
+				rs.find(version(1)) != nil)
+		}
+	}
+}

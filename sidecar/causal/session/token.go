@@ -101,8 +101,7 @@ func (s *Sidecar) parseToken(token string) (*resumption, error) {
 
 var errTokenExclusions = errors.New(
 	"the token was made where a data center is excluded, which the topology here does not say: try again when this " +
-		"sidecar has the " +
-		"topology of the others")
+		"sidecar has the topology of the others")
 
 // parseExclusions decodes the end of a token: nothing, or how many numbers follow, of which the last is not 0.
 func parseExclusions(b []byte, dcs int) (x causal.Exclusions, malformed bool) {

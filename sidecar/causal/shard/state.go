@@ -40,9 +40,8 @@ func CheckState(t *topology.Topology, self topology.Node, s MigrationState) erro
 	}
 	if t.Resharding().Has(ring) {
 		return errors.New(
-			"the storage is in the middle of another resharding: configure the numbers of shards of that " +
-				"resharding, with " +
-				"shardsBefore, wait until it has ended, and then start the next one")
+			"the storage is in the middle of another resharding: configure the numbers of shards of that resharding, " +
+				"with shardsBefore, wait until it has ended, and then start the next one")
 	}
 	return fmt.Errorf("the storage holds the slots of other numbers of shards than the topology of ring %q has; "+
 		"a resharding has not ended here: put shardsBefore back until it has", t.Rings[ring].Name)

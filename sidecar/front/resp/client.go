@@ -151,8 +151,7 @@ func (c *connection) clientLine(s *clientState) string {
 	return fmt.Sprintf(
 		"id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=%d "+
 			"qbuf-free=%d argv-mem=0 multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d events=r cmd=%s "+
-			"user=%s redir=-1 "+
-			"resp=%d lib-name=%s lib-ver=%s\n",
+			"user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
 		c.client.ID, c.socket.RemoteAddr(), c.socket.LocalAddr(), s.name, int64(now.Sub(c.client.Opened).Seconds()),
 		int64(now.Sub(s.active).Seconds()), flags, s.database, queued,
 		s.buffered, s.readBuffer-s.buffered, s.queuedBytes, s.replyBuffer, s.replyBuffer, s.replies,

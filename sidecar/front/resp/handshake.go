@@ -105,10 +105,9 @@ func hello(c *connection, args [][]byte) error {
 	}
 	if !c.in.authenticated {
 		return &Error{Code: "NOAUTH",
-			Message: "HELLO must be called with the client already authenticated, otherwise the " +
-				"HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the " +
-				"RESP protocol " +
-				"version at the same time"}
+			Message: "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH " +
+				"<user> <pass> option can be used to authenticate the client and select the RESP protocol version at " +
+				"the same time"}
 	}
 	if name != nil {
 		c.name = string(name)

@@ -122,9 +122,8 @@ func (s server) unsafeSettings() []string {
 		return []string{
 			fmt.Sprintf(
 				"its settings cannot be checked, because CONFIG GET was refused (%v): allow it with ACL SETUSER "+
-					"<user> +config|get, "+
-					"or, if the provider forbids that, check by hand that appendonly is yes, appendfsync always and "+
-					"maxmemory-policy noeviction", s.settingsErr)}
+					"<user> +config|get, or, if the provider forbids that, check by hand that appendonly is yes, "+
+					"appendfsync always and maxmemory-policy noeviction", s.settingsErr)}
 	}
 	var unsafe []string
 	want := func(name, value, because string) {
