@@ -14,8 +14,16 @@ func newHomeHarness(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 1, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.tick(1) // its log says how many homes there are
+	h.haveHomes(1)
 	return h
+}
+
+// haveHomes makes some coordinators homes.
+func (h *harness) haveHomes(n uint64) {
+	h.c.log.pending.Homes = Homes{Number: 1, Count: n}
+	h.c.writeCheckpoint(h.now)
+	h.sync()
+	h.c.Take(nil)
 }
 
 // ask sends a read to the home and returns its answers.
@@ -264,7 +272,7 @@ func TestWhileADataCenterIsSilentTheHomeForgetsTheOldest(t *testing.T) {
 			h := newHarness(t, 1, 0)
 			h.cfg.Home, h.cfg.MaxBytes = true, 256<<10
 			h.restart(h.now)
-			h.tick(1)
+			h.haveHomes(1)
 			limit, stands := h.cfg.MaxBytes/maxHomeShare, h.c.home.from
 			var newest causal.Version
 			for i := range 3_000 {
@@ -339,7 +347,7 @@ func TestAPutThatFollowsAllFollowsItAfterARestart(t *testing.T) {
 	h := newHarnessOf(t, twoShardsOf(t, 1))
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.tick(1)
+	h.haveHomes(1)
 	keys := map[uint64]string{} // by the shard of the first ring that owns them
 	for i := 0; len(keys) < 2; i++ {
 		key := fmt.Sprint("k", i)

@@ -13,6 +13,9 @@ import (
 // the homes of before have accepted or shown is at or below what the announcement says, so that a home need not know
 // more of it than that reads elsewhere must include it. If somebody does not answer in time, the leader announces the
 // old number again.
+//
+// At first there are no homes. So what coordinators have accepted while they were none, at another scope of sessions, is
+// complete before there are.
 
 // homeChange is what a coordinator knows of the number of homes, and the leader's part in changing it.
 type homeChange struct {
@@ -82,9 +85,6 @@ func (h *homeChange) homeOf(slot topology.Slot, n int) topology.Node {
 // isHome reports whether this coordinator is the home of some slots, or may be.
 func (h *homeChange) isHome() bool { return uint64(h.count()) > h.cfg.Self.Index }
 
-// isPossible reports whether a number of homes can be one.
-func isPossible(n uint64) bool { return n > 0 && n <= topology.MaxCoordinators }
-
 // tick goes on with a change.
 func (h *homeChange) tick(now causal.Now) {
 	if !h.home.enabled || !h.log.isEstablished() || h.log.pending.Homes != h.log.durable.Homes {
@@ -109,7 +109,7 @@ func (h *homeChange) nextTick() int64 {
 // isSettled reports whether all coordinators know the number of homes, and it is that of the topology.
 func (h *homeChange) isSettled() bool {
 	d := &h.log.durable.Homes
-	if d.Number == 0 || d.Next != 0 || int(d.Count) != h.wanted() {
+	if d.Next != 0 || int(d.Count) != h.wanted() {
 		return false
 	}
 	for i := 1; i < topology.MaxCoordinators; i++ {
@@ -134,8 +134,6 @@ func (h *homeChange) node(i int) topology.Node {
 func (h *homeChange) lead(now causal.Now) {
 	d := &h.log.durable.Homes
 	switch {
-	case d.Number == 0:
-		h.decide(now, h.initialCount(), 0)
 	case d.Next != 0:
 		h.collectVotes(now)
 	case h.isSettled(), now.Mono < h.askAt:
@@ -157,21 +155,6 @@ func (h *homeChange) lead(now causal.Now) {
 			h.propose(now)
 		}
 	}
-}
-
-// initialCount is how many homes there are when nobody has said it: those coordinators that were admitted, or that the
-// topology has.
-func (h *homeChange) initialCount() uint64 {
-	n := uint64(1)
-	for i, term := range h.log.durable.Terms {
-		if term.IsInUse() {
-			n = uint64(i) + 1
-		}
-	}
-	if n > 1 {
-		return n
-	}
-	return uint64(h.wanted())
 }
 
 // propose begins a change: the leader gives up the slots that it loses, and asks all others to do so.
@@ -245,11 +228,11 @@ func (h *homeChange) take(now causal.Now, c causal.HomeChange) {
 		return
 	}
 	switch {
-	case c.Next == 0 && c.Number > d.Number && isPossible(c.Count) && c.UpTo <= h.limit.At(now):
+	case c.Next == 0 && c.Number > d.Number && c.Count <= topology.MaxCoordinators && c.UpTo <= h.limit.At(now):
 		h.settle(now, Homes{Number: c.Number, Count: c.Count, UpTo: c.UpTo})
 	case c.Next == 0:
 		h.reply(now)
-	case c.Number == d.Number && d.Number > 0 && isPossible(c.Next) && d.Next == 0:
+	case c.Number == d.Number && c.Next <= topology.MaxCoordinators && d.Next == 0:
 		h.accepted, h.proposed = h.home.newest, c
 		h.log.pending.Homes.Next = c.Next
 		h.host.writeCheckpoint(now)

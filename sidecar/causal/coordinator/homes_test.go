@@ -14,7 +14,7 @@ func newHomesHarness(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 2, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.tick(1) // its log says how many homes there are
+	h.haveHomes(2)
 	return h
 }
 

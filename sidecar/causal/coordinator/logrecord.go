@@ -94,8 +94,8 @@ type State struct {
 
 // Homes says which coordinators of a data center are homes: the first Count (PROTOCOL HOC).
 type Homes struct {
-	Number uint64 // of the change that made it so; 0: it is not known
-	Count  uint64
+	Number uint64 // of the change that made it so
+	Count  uint64 // 0: none of them, or it is not known
 	// Next is the number of homes after a change that was not decided yet; 0: there is none. The slots that this
 	// coordinator would lose then are given up already.
 	Next uint64

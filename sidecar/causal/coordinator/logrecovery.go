@@ -186,7 +186,7 @@ func (r *logRecovery) takeTerm(now causal.Now, from topology.Node, a causal.Term
 		return
 	}
 	r.terms[from.Index] = MembershipTerm(a.Term)
-	if a.Homes.Number > r.homes.Number && isPossible(a.Homes.Count) {
+	if a.Homes.Number > r.homes.Number && a.Homes.Count <= topology.MaxCoordinators {
 		r.homes = a.Homes
 	}
 	r.seen = max(r.seen, min(a.UpTo, r.limit.At(now)))

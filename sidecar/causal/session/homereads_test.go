@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -172,6 +173,36 @@ func TestAnMGetAtSeveralHomesTakesTwoEqualRounds(t *testing.T) {
 		}
 		if homes, elsewhere := sent(); !elsewhere || len(homes) != 0 {
 			t.Errorf("broken %v: at the end %d homes are asked, and elsewhere: %v", once, len(homes), elsewhere)
+		}
+	}
+}
+
+// PROTOCOL HOC-4: another home cannot follow what it has accepted.
+func TestAPutAtAnotherHomeWaitsForWhatWasReadAtTheOnlyOne(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		var configure []func(*Config)
+		if forgets {
+			configure = append(configure, broken(causal.LocalForgetsUnnamed))
+		}
+		r, keys := newHomesRig(t, configure...)
+		first := topology.Node{Part: topology.Coordinator}
+		for _, ss := range r.s.sessions { // as if it had been read while there was one home
+			ss.local.add(ofHome(0, 1500))
+			ss.local.noteUnnamed(ofHome(0, 1500))
+			r.s.activate(ss)
+		}
+		r.startPut(keys[1], "1")
+		if sent := len(r.sent(causal.KindPut)) > 0; sent != forgets {
+			t.Errorf("broken %v: the put at the other home is sent %v", forgets, sent)
+		}
+		if forgets {
+			continue
+		}
+		r.startPut(keys[0], "2") // it comes after the other one
+		r.completeUpTo(at(1600))
+		r.tick(100 * time.Millisecond)
+		if put := r.request(causal.KindPut); put.To == first || put.Put().Key != keys[1] {
+			t.Errorf("when it is complete, %+v is sent", put)
 		}
 	}
 }

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// second is the coordinator beside the leader.
+var second = topology.Node{Part: topology.Coordinator, Index: 1}
+
+// newLeaderOfTwo returns a leader that has admitted another coordinator, whose data center has one home.
+func newLeaderOfTwo(t *testing.T, faults ...causal.Fault) *harness {
+	h := newHarness(t, 2, 0, faults...)
+	h.cfg.Home = true
+	h.restart(h.now)
+	h.c.log.pending.Terms[1] = 1
+	h.haveHomes(1)
+	return h
+}
+
+// changes returns what is said to the other coordinator.
+func changes(ms []causal.Message) (cs []causal.HomeChange) {
+	for _, m := range ofKind(ms, causal.KindHomeChange) {
+		cs = append(cs, m.HomeChange())
+	}
+	return cs
+}
+
+// vote sends the answer of the other coordinator, and returns what is said to it then.
+func (h *harness) vote(v causal.HomeVote) []causal.HomeChange {
+	h.step(v.Message(second, h.cfg.Self))
+	got := changes(h.tick(60))
+	return append(got, changes(h.tick(60))...)
+}
+
+// PROTOCOL HOC-2, HOC-3.
+func TestALeaderChangesTheNumberOfHomesWhenAllHaveGivenUpTheirSlots(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newLeaderOfTwo(t, faultIf(broken, causal.HomeChangeUnasked)...)
+		key := h.keyOf(1) // which the other one is to get
+		v := h.write(causal.Put{Seq: 1, Key: key})
+		if got := changes(h.tick(1)); len(got) != 1 || got[0] != (causal.HomeChange{Number: 1, Count: 1}) {
+			t.Fatalf("first the leader says %+v", got)
+		}
+		got := h.vote(causal.HomeVote{Number: 1, Ready: true})
+		if broken {
+			h.ack(shardsA, v)
+			h.ack(shardsB, v)
+			if h.tick(60); h.c.homeChange.count() != 2 {
+				t.Error("broken: it waits for the vote")
+			}
+			continue
+		}
+		if len(got) == 0 || got[len(got)-1] != (causal.HomeChange{Number: 1, Next: 2}) {
+			t.Fatalf("then it proposes %+v", got)
+		}
+		if err := h.refusal(causal.Put{Seq: 2, Key: key}); err != causal.ErrUnavailable {
+			t.Errorf("a put of a slot that was given up gets %s", err)
+		}
+		if err := h.refusal(causal.Put{Seq: 3, Session: 2, Key: h.keyOf(0)}); err != causal.OK {
+			t.Errorf("a put of a slot that stays gets %s", err)
+		}
+		upTo := causal.HLCAt(h.now.WallMs + 5_000)
+		h.vote(causal.HomeVote{Number: 1, Next: 2, UpTo: upTo})
+		if n := h.c.homeChange.count(); n != 1 {
+			t.Fatalf("with an incomplete write of a slot that moves there are %d homes", n)
+		}
+		h.ack(shardsA, v)
+		h.ack(shardsB, v)
+		got = append(changes(h.tick(60)), changes(h.tick(60))...)
+		if len(got) == 0 || got[len(got)-1].Number != 2 || got[len(got)-1].Count != 2 || got[len(got)-1].UpTo < upTo {
+			t.Fatalf("it announces %+v", got)
+		}
+		if r := h.top(h.keyOf(0)); r.From < upTo {
+			t.Errorf("reads elsewhere must include up to %d, and homes have shown up to %d", r.From, upTo)
+		}
+		if h.vote(causal.HomeVote{Number: 2}); !h.c.homeChange.isSettled() {
+			t.Error("it goes on")
+		}
+	}
+}
+
+// PROTOCOL HOC-2.
+func TestALeaderGivesAChangeUpThatTakesTooLong(t *testing.T) {
+	h := newLeaderOfTwo(t)
+	h.vote(causal.HomeVote{Number: 1, Ready: true})
+	if h.c.log.durable.Homes.Next != 2 {
+		t.Fatal("it has proposed nothing")
+	}
+	for range 50 {
+		h.tick(100)
+	}
+	if d := h.c.log.durable.Homes; d.Number != 2 || d.Count != 1 || d.Next != 0 {
+		t.Errorf("after a while it has %+v", d)
+	}
+	if err := h.refusal(causal.Put{Seq: 1, Key: h.keyOf(1)}); err != causal.OK {
+		t.Errorf("a put of a slot that was given up before gets %s", err)
+	}
+}
+
+// PROTOCOL HOC-1, HOC-2: also over a restart.
+func TestACoordinatorThatHasGivenUpSlotsServesThemAgainOnlyOnceItIsDecided(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, 2, 1, faultIf(broken, causal.HomeKeepsSlots)...)
+		h.cfg.Home = true
+		h.restart(h.now)
+		h.c.log.pending.Term = 1
+		h.haveHomes(2)
+		key, leader := h.keyOf(1), topology.Node{Part: topology.Coordinator}
+		propose := func() []causal.HomeVote {
+			h.step(causal.HomeChange{Number: 1, Next: 1}.Message(leader, h.cfg.Self))
+			h.sync()
+			var votes []causal.HomeVote
+			for _, m := range ofKind(h.step(causal.HomeChange{Number: 1, Next: 1}.Message(leader, h.cfg.Self)),
+				causal.KindHomeVote) {
+				votes = append(votes, m.HomeVote())
+			}
+			return votes
+		}
+		v := h.write(causal.Put{Seq: 1, Key: key})
+		if votes := propose(); len(votes) != 1 || votes[0].Next != 0 {
+			t.Fatalf("with an incomplete write it votes %+v", votes)
+		}
+		h.ack(shardsA, v)
+		h.ack(shardsB, v)
+		if votes := propose(); len(votes) != 1 || votes[0].Next != 1 || votes[0].UpTo < v.HLC {
+			t.Fatalf("it votes %+v", votes)
+		}
+		h.restart(h.now)
+		if err := h.refusal(causal.Put{Seq: 2, Session: 2, Key: key}); (err == causal.OK) != broken {
+			t.Errorf("broken %v: a put of a slot that was given up gets %s", broken, err)
+		}
+		h.step(causal.HomeChange{Number: 2, Count: 2, UpTo: v.HLC}.Message(leader, h.cfg.Self))
+		h.sync()
+		if err := h.refusal(causal.Put{Seq: 3, Session: 3, Key: key}); err != causal.OK {
+			t.Errorf("when the change was given up it gets %s", err)
+		}
+	}
+}
+
+func TestTheLogKeepsHowManyHomesThereAre(t *testing.T) {
+	want := Homes{Number: 7, Count: 3, Next: 4, UpTo: 9}
+	r := LogRecord{Checkpoint: &Checkpoint{State: State{Homes: want, Ceiling: 5}}}
+	got, err := ParseLogRecord(r.AppendTo(nil))
+	if err != nil || got.Checkpoint.Homes != want || got.Checkpoint.Ceiling != 5 {
+		t.Errorf("%+v, %v", got.Checkpoint, err)
+	}
+}
