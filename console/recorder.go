@@ -241,8 +241,8 @@ func rates(a, b Counters, seconds float64) *Rates {
 		}
 		return float64(b-a) / seconds
 	}
-	return &Rates{Own: per(a.Own, b.Own), Near: per(a.Near, b.Near), Cache: per(a.Cache, b.Cache),
-		Local: per(a.Local, b.Local), Remote: per(a.Remote, b.Remote),
+	return &Rates{Own: per(a.Own, b.Own), Near: per(a.Near, b.Near), Home: per(a.Home, b.Home),
+		Cache: per(a.Cache, b.Cache), Local: per(a.Local, b.Local), Remote: per(a.Remote, b.Remote),
 		Writes: per(a.Writes, b.Writes), Failed: per(a.Failed, b.Failed)}
 }
 

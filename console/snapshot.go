@@ -79,6 +79,8 @@ type DataCenter struct {
 	// CacheEntries and CacheBytes are those of the caches here.
 	CacheEntries *int   `json:"cacheEntries"`
 	CacheBytes   *int64 `json:"cacheBytes"`
+	// Homes is what the homes of keys here keep together; nil if it is unknown, or there are none.
+	Homes *Homes `json:"homes"`
 
 	// AddedDelayMs is what a fault adds to each message from and to here.
 	AddedDelayMs int64 `json:"addedDelayMs,omitempty"`
@@ -86,16 +88,26 @@ type DataCenter struct {
 	Parts []Part `json:"parts"`
 }
 
+// Homes are the homes of keys of a data center, which there are with scope DataCenter.
+type Homes struct {
+	// Keys and Bytes are what they know: writes that are not in every ring, or were not until a moment ago.
+	Keys  int   `json:"keys"`
+	Bytes int64 `json:"bytes"`
+	// Waiting is how many reads wait for a write under way.
+	Waiting int `json:"waiting"`
+}
+
 // Counters are operations since the start.
 type Counters struct {
-	// Own, Near, Cache, Local and Remote are reads by where they were answered.
-	Own, Near, Cache, Local, Remote, Writes, Failed uint64
+	// Own, Near, Home, Cache, Local and Remote are reads by where they were answered.
+	Own, Near, Home, Cache, Local, Remote, Writes, Failed uint64
 }
 
 // Rates are Counters per second.
 type Rates struct {
 	Own    float64 `json:"own"`
 	Near   float64 `json:"near"`
+	Home   float64 `json:"home"`
 	Cache  float64 `json:"cache"`
 	Local  float64 `json:"local"`
 	Remote float64 `json:"remote"`
@@ -104,7 +116,7 @@ type Rates struct {
 }
 
 // Reads returns the reads per second, wherever they were answered.
-func (r *Rates) Reads() float64 { return r.Own + r.Near + r.Cache + r.Local + r.Remote }
+func (r *Rates) Reads() float64 { return r.Own + r.Near + r.Home + r.Cache + r.Local + r.Remote }
 
 // MaxSessions bounds the sessions that a snapshot lists for each data center.
 const MaxSessions = 20

@@ -7,9 +7,9 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// writeVersion returns the version of a write of a commit: they are consecutive, and that of the operation is the last
+// WriteVersion returns the version of a write of a commit: they are consecutive, and that of the operation is the last
 // one's. It is zero if that is not known.
-func (o *Op) writeVersion(i int) causal.Version {
+func (o *Op) WriteVersion(i int) causal.Version {
 	if o.Version.IsZero() {
 		return causal.Version{}
 	}
@@ -62,7 +62,7 @@ func (o *Op) appendParts(h History) History {
 	}
 	for i, w := range o.Writes {
 		write := part
-		write.Kind, write.Key, write.Value, write.Version = Put, w.Key, w.Value, o.writeVersion(i)
+		write.Kind, write.Key, write.Value, write.Version = Put, w.Key, w.Value, o.WriteVersion(i)
 		if w.Missing {
 			write.Kind, write.Value = Delete, ""
 		}
@@ -94,9 +94,9 @@ type keyAccess struct {
 func (o *Op) accesses(of access) (all []keyAccess) {
 	for i, w := range o.Writes {
 		a := of
-		a.command, a.version, a.write = command{does: set, text: w.Value, answered: o.OK}, o.writeVersion(i), i
+		a.command, a.version, a.write = command{does: set, text: w.Value, answered: o.OK}, o.WriteVersion(i), i
 		if w.Missing {
-			a.command = command{does: remove, answered: o.OK}
+			a.command = command{does: remove, alwaysWrites: true, answered: o.OK}
 		}
 		if r := o.found(w.Key); r != nil {
 			a.asks, a.reply, a.isNil, a.found = whole, r.Value, r.Missing, r.Version
@@ -119,7 +119,7 @@ func (o *Op) accesses(of access) (all []keyAccess) {
 func nameUnknownCommits(h History, keys map[string]*keyAccesses) {
 	for i := range h {
 		op := &h[i]
-		if op.Kind != Commit || !op.Version.IsZero() {
+		if op.Kind != Commit || !op.Version.IsZero() || !op.OK && !op.Unknown {
 			continue
 		}
 		for n, w := range op.Writes {
@@ -130,7 +130,7 @@ func nameUnknownCommits(h History, keys map[string]*keyAccesses) {
 			known := *op
 			known.Version = causal.Version{HLC: v.HLC + causal.HLC(len(op.Writes)-1-n), Origin: v.Origin}
 			for m, w := range op.Writes {
-				keys[w.Key].setVersion(i, known.writeVersion(m))
+				keys[w.Key].setVersion(i, known.WriteVersion(m))
 			}
 			break
 		}

@@ -88,7 +88,8 @@ func newExact(k *keyAccesses, dc string) (s *exact, left int) {
 	}
 	s.ops = slices.DeleteFunc(s.ops, func(a *access) bool {
 		found := content{present: !a.isNil, text: a.reply}
-		skip := a.inFlight && !a.isUpdate && a.asks == whole && (foreign[found] || foreign[anyContent])
+		skip := a.inFlight && a.does == keep && !a.isUpdate && a.asks == whole &&
+			(foreign[found] || foreign[anyContent])
 		if skip {
 			left++
 		}

@@ -130,9 +130,11 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 		return n
 	}
 	var writes []stepWrite
+	versions := k.versionsOfValues()
+	seen := k.seenIn(dc, versions, own)
 	for i := range k.accesses {
 		a := &k.accesses[i]
-		if _, wrote := a.wrote(); !wrote {
+		if _, wrote := a.wrote(); !wrote || a.dc != dc && !seen[a.version] {
 			continue
 		}
 		if a.version.IsZero() {
@@ -148,19 +150,14 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 	for i := 1; i < len(writes); i++ {
 		s.connect(writes[i-1].node, writes[i].node, wasOverwritten, k.name)
 	}
-	versions, removedFrom := k.versionsOfValues(), k.removedFrom()
+	removedFrom := k.removedFrom()
 	for i := range k.accesses {
 		a := &k.accesses[i]
-		if a.dc != dc || !a.answered || a.asks != whole || a.isUpdate {
+		if !a.isPlainRead(dc) {
 			continue
 		}
-		found := a.found
-		if found.IsZero() && !a.isNil {
-			found = versions[a.reply]
-		}
-		// What is missing, and no delete explains, was never written. A write of another data center in flight is seen
-		// by clients that are bound to it.
-		if found.IsZero() && (!a.isNil || a.end >= removedFrom) || a.inFlight && !found.IsZero() && !own[found.Origin] {
+		found, ok := a.judgedVersion(versions, own)
+		if !ok || found.IsZero() && a.end >= removedFrom { // what is missing, and no delete explains, was never written
 			p.NotJudged++
 			continue
 		}
@@ -178,6 +175,36 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 			s.connect(n, writes[next].node, readBefore, k.name)
 		}
 	}
+}
+
+// isPlainRead reports whether an access tells what a client of a data center has found.
+func (a *access) isPlainRead(dc string) bool {
+	return a.dc == dc && a.answered && a.asks == whole && !a.isUpdate
+}
+
+// judgedVersion returns the version that was found; the zero Version if there was nothing. A read counts if that is
+// known, and is not a write of another data center in flight: that one is seen by clients that are bound to it.
+func (a *access) judgedVersion(versions map[string]causal.Version, own map[topology.Origin]bool) (causal.Version, bool) {
+	v := a.found
+	if v.IsZero() && !a.isNil {
+		v = versions[a.reply]
+	}
+	return v, (!v.IsZero() || a.isNil) && (!a.inFlight || v.IsZero() || own[v.Origin])
+}
+
+// seenIn returns the versions that clients of a data center have found. A write of another one that nobody has found
+// may never have taken effect there.
+func (k *keyAccesses) seenIn(dc string, versions map[string]causal.Version,
+	own map[topology.Origin]bool) map[causal.Version]bool {
+	seen := map[causal.Version]bool{}
+	for i := range k.accesses {
+		if a := &k.accesses[i]; a.isPlainRead(dc) {
+			if v, ok := a.judgedVersion(versions, own); ok {
+				seen[v] = true
+			}
+		}
+	}
+	return seen
 }
 
 func (s *oneStep) connect(from, to int, why stepReason, key string) {

@@ -54,6 +54,8 @@ type command struct {
 	present func(reply *command) bool
 	text    string // of set and appendTo
 	delta   int64  // of add
+	// alwaysWrites: it writes a delete also where it has found nothing.
+	alwaysWrites bool
 	// answered: the outcome is known; reply or isNil is the answer.
 	answered, isNil bool
 	reply           string
@@ -240,7 +242,7 @@ func (c *command) sum(found content) (content, bool) {
 func (c *command) wrote() (content, bool) {
 	if c.answered && c.asks != silent {
 		there := c.asks == whole && !c.isNil || c.asks == presence && c.present(c)
-		if c.when == ifAbsent && there || c.when == ifPresent && !there || c.does == remove && !there {
+		if c.when == ifAbsent && there || c.when == ifPresent && !there || c.does == remove && !there && !c.alwaysWrites {
 			return content{}, false
 		}
 	}

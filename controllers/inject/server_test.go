@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,11 +94,12 @@ func TestRequestsOfStrangersTakeABoundedAmountOfMemory(t *testing.T) {
 	stranger := dial("127.0.0.2")
 	halted, most := make(chan struct{}), make([]byte, 6*mib)
 	var running sync.WaitGroup
+	var sent counter
 	for range 60 {
 		body, w := io.Pipe()
 		running.Go(func() {
 			defer body.Close()
-			if r, err := stranger.Post(url, "application/json", body); err == nil {
+			if r, err := stranger.Post(url, "application/json", io.TeeReader(body, &sent)); err == nil {
 				_ = r.Body.Close()
 			}
 		})
@@ -107,7 +109,17 @@ func TestRequestsOfStrangersTakeABoundedAmountOfMemory(t *testing.T) {
 			_ = w.Close()
 		})
 	}
-	time.Sleep(2 * time.Second)
+	// until nothing more of them is taken
+	deadline, last, since := time.Now().Add(20*time.Second), int64(0), time.Now()
+	for ; time.Since(since) < 300*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		n := sent.Load()
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes were taken in 20 s, and there is no end of it", n)
+		}
+		if n != last || n == 0 {
+			last, since = n, time.Now()
+		}
+	}
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
@@ -124,4 +136,12 @@ func TestRequestsOfStrangersTakeABoundedAmountOfMemory(t *testing.T) {
 	}
 	close(halted)
 	running.Wait()
+}
+
+// counter counts the bytes that are written to it.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.Add(int64(len(p)))
+	return len(p), nil
 }

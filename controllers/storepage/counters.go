@@ -77,7 +77,7 @@ func totalsOf(f partmetrics.Families) totals {
 	}
 	t := totals{bytes: map[string]uint64{},
 		operations: console.Counters{Own: reads(session.SourceOwn), Near: reads(session.SourceNear),
-			Cache: reads(session.SourceCache), Local: reads(session.SourceLocal),
+			Home: reads(session.SourceHome), Cache: reads(session.SourceCache), Local: reads(session.SourceLocal),
 			Remote: reads(session.SourceRemote), Writes: uint64(f.Sum(metricPuts, nil)),
 			Failed: uint64(f.Sum(metricUnavailable, nil) + f.Sum(metricUnknown, nil))}}
 	for _, m := range f[metricPeerBytes].GetMetric() {
@@ -98,12 +98,12 @@ func grown(was, is uint64) uint64 {
 
 func since(was, is console.Counters) console.Counters {
 	return console.Counters{Own: grown(was.Own, is.Own), Near: grown(was.Near, is.Near),
-		Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local), Remote: grown(was.Remote, is.Remote),
+		Home: grown(was.Home, is.Home), Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local), Remote: grown(was.Remote, is.Remote),
 		Writes: grown(was.Writes, is.Writes), Failed: grown(was.Failed, is.Failed)}
 }
 
 func plus(a, b console.Counters) console.Counters {
-	return console.Counters{Own: a.Own + b.Own, Near: a.Near + b.Near, Cache: a.Cache + b.Cache,
+	return console.Counters{Own: a.Own + b.Own, Near: a.Near + b.Near, Home: a.Home + b.Home, Cache: a.Cache + b.Cache,
 		Local: a.Local + b.Local, Remote: a.Remote + b.Remote,
 		Writes: a.Writes + b.Writes, Failed: a.Failed + b.Failed}
 }

@@ -35,6 +35,9 @@ const (
 	metricBufferLimit = "causalstore_coordinator_write_buffer_limit_bytes"
 	metricEntries     = "causalstore_cache_entries"
 	metricCached      = "causalstore_cache_bytes"
+	metricHomeKeys    = "causalstore_coordinator_home_keys"
+	metricHomeBytes   = "causalstore_coordinator_home_bytes"
+	metricHomeWaiting = "causalstore_coordinator_home_waiting_reads"
 	metricPeerBytes   = "causalstore_peer_bytes_total"
 )
 

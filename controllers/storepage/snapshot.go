@@ -208,7 +208,7 @@ func (o *observed) addCoordinators(dc *console.DataCenter) {
 			rings[ring] = max(rings[ring], partmetrics.Value(series))
 		}
 	}
-	dc.InFlight, dc.BufferBytes, dc.BufferLimitBytes = &writes, &used, &limit
+	dc.InFlight, dc.BufferBytes, dc.BufferLimitBytes, dc.Homes = &writes, &used, &limit, homesOf(all)
 	if published < len(all) {
 		return // one has not published how far it is
 	}
@@ -216,6 +216,22 @@ func (o *observed) addCoordinators(dc *console.DataCenter) {
 	for ring, seconds := range rings {
 		dc.RingLagMs[ring] = toMs(seconds)
 	}
+}
+
+// homesOf returns what the homes of keys of a data center keep; nil if its coordinators are none.
+func homesOf(coordinators map[int]*reading) (homes *console.Homes) {
+	for _, r := range coordinators {
+		if len(r.metrics[metricHomeKeys].GetMetric()) == 0 {
+			continue
+		}
+		if homes == nil {
+			homes = &console.Homes{}
+		}
+		homes.Keys += int(r.metrics.Sum(metricHomeKeys, nil))
+		homes.Bytes += int64(r.metrics.Sum(metricHomeBytes, nil))
+		homes.Waiting += int(r.metrics.Sum(metricHomeWaiting, nil))
+	}
+	return homes
 }
 
 // addSessions adds the operations and sessions of the fronts and sidecars of a data center that answered. A problem

@@ -73,6 +73,7 @@ func Run(ctx context.Context, d *local.Deployment, topo *topology.Topology, o Op
 		{"A data center is cut off", t.cut},
 		{"A shard dies", t.crash},
 		{"A session moves to another continent", t.token},
+		{"With scope DataCenter, a data center is as one Redis", t.oneRedis},
 	} {
 		t.title(ctx, i+1, chapter.title)
 		err := chapter.tell(ctx)

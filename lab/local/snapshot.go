@@ -94,6 +94,7 @@ func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.
 	var writes int
 	var bytes, limit int64
 	var sv *int64
+	var homes *console.Homes
 	rv := map[string]*int64{}
 	for i := range d.topo.DCs[dc].RunningCoordinators() {
 		n := topology.Node{DC: dc, Part: topology.Coordinator, Index: uint64(i)}
@@ -105,6 +106,13 @@ func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.
 		c.Inspect(func(m *coordinator.Coordinator) {
 			w, b := m.Pending()
 			writes, bytes = writes+w, bytes+int64(b)
+			if h, is := m.Home(); is {
+				if homes == nil {
+					homes = &console.Homes{}
+				}
+				homes.Keys, homes.Bytes, homes.Waiting = homes.Keys+h.Keys, homes.Bytes+int64(h.Bytes),
+					homes.Waiting+h.Waiting
+			}
 			e := m.Known().Entry(d.topo.OriginOf(n))
 			own := lag(e.SV, now)
 			if i > 0 {
@@ -121,7 +129,7 @@ func (d *Deployment) snapshotCoordinators(dc topology.DC, now int64, s *console.
 			}
 		})
 	}
-	s.InFlight, s.BufferBytes, s.BufferLimitBytes, s.SVLagMs = &writes, &bytes, &limit, sv
+	s.InFlight, s.BufferBytes, s.BufferLimitBytes, s.SVLagMs, s.Homes = &writes, &bytes, &limit, sv, homes
 	for name, l := range rv {
 		s.RingLagMs[name] = l
 	}
@@ -140,7 +148,8 @@ func (d *Deployment) snapshotSidecar(f *redisFront, now int64, s *console.DataCe
 	*s.Connections += f.server.Connections()
 	f.sidecar.Inspect(func(m *session.Sidecar) {
 		st, sum := m.Stats(), s.Counters
-		sum.Own, sum.Near, sum.Cache = sum.Own+st.OwnReads, sum.Near+st.NearHits, sum.Cache+st.CacheHits
+		sum.Own, sum.Near, sum.Home = sum.Own+st.OwnReads, sum.Near+st.NearHits, sum.Home+st.HomeReads
+		sum.Cache += st.CacheHits
 		sum.Local, sum.Remote, sum.Writes = sum.Local+st.LocalReads, sum.Remote+st.RemoteReads, sum.Writes+st.Puts
 		sum.Failed += st.UnavailableOps + st.UnknownPuts
 		if least, most := m.Stability().MinSV(), m.Stability().MaxSV(); least > 0 {

@@ -9,52 +9,124 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// commit is a commit in progress.
+// commit is a commit in progress: a read for update of some keys, and then puts of several that are accepted only if
+// none of them was written meanwhile. One that has read nothing has no condition.
 type commit struct {
-	keys  []causal.CommitKey
-	start int64
+	reads   []string
+	writes  []history.Read // Missing: a delete
+	start   int64
+	tries   int
+	found   *session.Result // what was read, once it was
+	writing bool
 }
 
-// commitSome puts some keys that have the same home in one step.
+// commitSome puts some keys that have the same home in one step, mostly after it has read them and others.
 func (p *client) commitSome() {
+	rng, c := p.load.world.rng, &commit{}
+	for i, key := range p.keysOfOneHome() {
+		p.seq++
+		w := history.Read{Key: key, Value: fmt.Sprintf("%s-%d", p.name, p.seq), Missing: rng.IntN(6) == 0}
+		if w.Missing {
+			w.Value = ""
+		}
+		if isRead := rng.IntN(3) > 0; isRead {
+			c.reads = append(c.reads, key)
+			if i > 0 && rng.IntN(3) == 0 {
+				continue // it is only read
+			}
+		}
+		c.writes = append(c.writes, w)
+	}
+	p.startCommit(c)
+}
+
+// keysOfOneHome draws up to three keys that have the same home.
+func (p *client) keysOfOneHome() (keys []string) {
 	homeOf := func(key string) (home topology.Node) {
 		withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) {
 			home = m.HomeOf(topology.SlotOf(key))
 		})
 		return home
 	}
-	c := &commit{start: p.load.world.now}
 	var home topology.Node
 	for i, key := range p.someKeys(len(p.load.keys)) {
 		h := homeOf(key)
 		if i == 0 {
 			home = h
 		}
-		if h == home && len(c.keys) < 3 {
-			p.seq++
-			c.keys = append(c.keys, causal.CommitKey{Key: key,
-				Record: causal.Record{Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, p.seq)}}})
+		if h == home && len(keys) < 3 {
+			keys = append(keys, key)
 		}
 	}
-	p.busy, p.commit = true, c
-	p.issueStep(session.Op{Kind: session.OpPut, Commit: c.keys})
+	return keys
 }
 
-// finishCommit adds the puts of a commit to the history, in order.
-func (p *client) finishCommit(r *session.Result) {
-	w, c := p.load.world, p.commit
-	p.busy, p.commit = false, nil
-	for i := range c.keys {
-		op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Put,
-			Level: w.settings.Level, Key: c.keys[i].Key, Value: string(c.keys[i].Record.Value.Data), Start: c.start,
-			End: w.now, OK: r.Err == causal.OK, Unknown: r.Err == causal.ErrUnknown}
-		if op.OK {
-			op.Version = r.Record.Version
-			op.Version.HLC -= causal.HLC(len(c.keys) - 1 - i)
+func (p *client) startCommit(c *commit) {
+	c.start = p.load.world.now
+	p.busy, p.commit = true, c
+	p.tryCommit()
+}
+
+// tryCommit begins a commit, or begins it again after a conflict.
+func (p *client) tryCommit() {
+	c := p.commit
+	c.tries++
+	if c.writing = len(c.reads) == 0; !c.writing {
+		p.issueStep(session.Op{Kind: session.OpMGet, Keys: c.reads, ForUpdate: true})
+		return
+	}
+	p.issueStep(session.Op{Kind: session.OpPut, Commit: c.keys()})
+}
+
+// keys returns what the home is asked to write, and on what condition.
+func (c *commit) keys() (keys []causal.CommitKey) {
+	at := map[string]int{}
+	for _, w := range c.writes {
+		at[w.Key] = len(keys)
+		v := causal.Value{Data: []byte(w.Value), Tombstone: w.Missing}
+		keys = append(keys, causal.CommitKey{Key: w.Key, Record: causal.Record{Value: v}})
+	}
+	for i, key := range c.reads {
+		if _, isWritten := at[key]; !isWritten {
+			at[key] = len(keys)
+			keys = append(keys, causal.CommitKey{Key: key, ReadOnly: true})
 		}
-		p.load.history = append(p.load.history, op)
+		k := &keys[at[key]]
+		k.Conditional, k.Record.Version, k.From = true, c.found.Records[i].Version, c.found.Froms[i]
 	}
-	if !p.scripted {
-		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
+	return keys
+}
+
+// continueCommit takes the result of a step of a commit.
+func (p *client) continueCommit(r *session.Result) {
+	c := p.commit
+	switch {
+	case !c.writing && r.Err == causal.OK:
+		found := *r
+		c.found, c.writing = &found, true
+		p.issueStep(session.Op{Kind: session.OpPut, Commit: c.keys()})
+		return
+	case c.writing && r.Err == causal.ErrConflict && c.tries < maxUpdateTries && p.load.issuing:
+		p.tryCommit()
+		return
 	}
+	p.commit = nil
+	op := p.operation(history.Commit, "", c.start)
+	op.Writes, op.End = c.writes, p.load.world.now
+	op.OK, op.Unknown = c.writing && r.Err == causal.OK, c.writing && r.Err == causal.ErrUnknown
+	for _, key := range c.reads {
+		op.Reads = append(op.Reads, history.Read{Key: key})
+	}
+	if op.OK {
+		op.Version = r.Record.Version
+		if c.found != nil {
+			p.load.recordMissing(&op, c.found)
+			op.InFlight = c.found.Outcome.Status == causal.InFlight
+			for i := range op.Reads {
+				op.Reads[i] = readOf(op.Reads[i].Key, c.found.Records[i])
+			}
+		}
+	}
+	p.load.history = append(p.load.history, op)
+	p.conclude(r)
 }

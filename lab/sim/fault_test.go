@@ -66,6 +66,7 @@ var scripted = map[causal.Fault]string{
 	causal.HomeForgetsMark:    "homes.txt",
 	causal.HomeForgetsCeiling: "homes.txt",
 	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
+	causal.LocalMixesTimes:    "homes.txt",
 
 	causal.LocalCoveredElsewhere: "homes.txt", // they no longer find it: it takes a foreign write that is long in flight
 }

@@ -36,7 +36,7 @@ func (p *client) continueGets(r *session.Result) {
 	g, answer := p.gets, *r
 	g.results[r.ID-g.first] = &answer
 	for g.taken < len(g.keys) && g.results[g.taken] != nil {
-		p.recordGet(g.keys[g.taken], g.results[g.taken])
+		p.record(p.operation(history.Get, g.keys[g.taken], g.start), g.results[g.taken])
 		g.taken++
 	}
 	if g.taken < len(g.keys) {
@@ -51,21 +51,5 @@ func (p *client) continueGets(r *session.Result) {
 		}
 		p.onResult(&all)
 	}
-	if w := p.load.world; !p.scripted {
-		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
-	}
-}
-
-// recordGet adds a get of a pipeline to the history.
-func (p *client) recordGet(key string, r *session.Result) {
-	w := p.load.world
-	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Get,
-		Level: w.settings.Level, Key: key, Start: p.gets.start, End: w.now,
-		Final: p.final, OK: r.Err == causal.OK}
-	if op.OK {
-		op.InFlight = r.Outcome.Status == causal.InFlight
-		p.load.recordMissing(&op, r)
-		setRead(&op, r.Record)
-	}
-	p.load.history = append(p.load.history, op)
+	p.think()
 }

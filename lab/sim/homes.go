@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -99,7 +100,7 @@ func (p *client) continueUpdate(r *session.Result) {
 		return
 	}
 	w := p.load.world
-	p.busy, p.update = false, nil
+	p.update = nil
 	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
 		Level: w.settings.Level, Key: u.key, Command: []string{"INCR"}, Value: u.value, Start: u.start, End: w.now,
 		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
@@ -109,12 +110,7 @@ func (p *client) continueUpdate(r *session.Result) {
 		op.Value = ""
 	}
 	p.load.history = append(p.load.history, op)
-	if p.onResult != nil {
-		p.onResult(r)
-	}
-	if !p.scripted {
-		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
-	}
+	p.conclude(r)
 }
 
 // checkDataCenters checks what level Local promises among the clients of a data center.
@@ -145,5 +141,5 @@ func (w *World) dataCenterViolations(h history.History) ([]history.Violation, er
 	if err != nil {
 		return nil, err
 	}
-	return append(report.Visibility.Violations, report.Exact.Violations...), nil
+	return slices.Concat(report.Visibility.Violations, report.Exact.Violations, report.OneStep.Violations), nil
 }

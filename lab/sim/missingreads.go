@@ -38,32 +38,48 @@ func (wl *workload) resolveMissing() (violations []string) {
 		last, known := wl.newestWrite(m.key, m.horizon)
 		switch {
 		case !known:
-		case last.Kind != history.Delete:
+		case !last.deletes:
 			violations = append(violations, "dropped: "+m.key+
-				" was read as missing, but the newest write up to the horizon is "+last.String())
+				" was read as missing, but the newest write up to the horizon is "+last.op.String())
 		case m.read < 0:
-			wl.history[m.op].Version = last.Version
+			wl.history[m.op].Version = last.version
 		default:
-			wl.history[m.op].Reads[m.read].Version = last.Version
+			wl.history[m.op].Reads[m.read].Version = last.version
 		}
 	}
 	return violations
 }
 
+// keyWrite is a write of a key.
+type keyWrite struct {
+	op      *history.Op
+	version causal.Version
+	deletes bool
+}
+
 // newestWrite returns the greatest write of a key at or below an HLC. It is not known if there is no such write, or if
 // the key has a write of unknown outcome.
-func (wl *workload) newestWrite(key string, upTo causal.HLC) (last *history.Op, known bool) {
+func (wl *workload) newestWrite(key string, upTo causal.HLC) (last keyWrite, known bool) {
 	for i := range wl.history {
-		o := &wl.history[i]
-		if o.Key != key || o.Kind != history.Put && o.Kind != history.Delete && o.Kind != history.Add {
-			continue
-		}
-		if o.Unknown {
-			return nil, false
-		}
-		if o.OK && o.Version.HLC <= upTo && (last == nil || last.Version.Less(o.Version)) {
-			last = o
+		w, found := writeOf(&wl.history[i], key)
+		switch {
+		case !found:
+		case w.op.Unknown:
+			return keyWrite{}, false
+		case w.op.OK && w.version.HLC <= upTo && last.version.Less(w.version):
+			last = w
 		}
 	}
-	return last, last != nil
+	return last, last.op != nil
+}
+
+// writeOf returns what an operation writes to a key.
+func writeOf(op *history.Op, key string) (w keyWrite, found bool) {
+	for i := range op.Writes {
+		if op.Writes[i].Key == key {
+			return keyWrite{op, op.WriteVersion(i), op.Writes[i].Missing}, true
+		}
+	}
+	isWrite := op.Kind == history.Put || op.Kind == history.Delete || op.Kind == history.Add
+	return keyWrite{op, op.Version, op.Kind == history.Delete}, isWrite && op.Key == key
 }

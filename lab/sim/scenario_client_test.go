@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/topology"
@@ -17,6 +18,7 @@ import (
 //	alice put x 1            alice del x              alice get x              alice mget x y
 //	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
+//	alice commit a b=1 c=-   a commit: reads a, puts b and deletes c, if a is as it was read
 //	alice scan               all keys that may exist, from one ring
 //	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
 //
@@ -47,6 +49,8 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 		p.getPipelined(op.Keys)
 	case "count":
 		p.startUpdate(op.Key)
+	case "commit":
+		p.startCommit(s.commit(args))
 	default:
 		p.issue(op)
 	}
@@ -76,6 +80,8 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpGet, Key: keys[0], Level: readLevel(what == "latest")}, nil
 	case what == "mget", what == "gets":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
+	case what == "commit" && len(args) > 0:
+		return session.Op{}, nil
 	case what == "count" && len(args) == 1:
 		return session.Op{Kind: session.OpGet, Key: keys[0]}, nil
 	case what == "scan" && len(args) == 0:
@@ -96,6 +102,36 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 	return session.Op{}, fmt.Errorf("unknown operation: %s %s", what, strings.Join(args, " "))
 }
 
+// commit returns the commit that a command describes.
+func (s *scenario) commit(args []string) *commit {
+	c := &commit{}
+	for _, arg := range args {
+		key, value, isWrite := strings.Cut(arg, "=")
+		switch {
+		case !isWrite:
+			c.reads = append(c.reads, s.key(key))
+		case value == "-":
+			c.writes = append(c.writes, history.Read{Key: s.key(key), Missing: true})
+		default:
+			c.writes = append(c.writes, history.Read{Key: s.key(key), Value: value})
+		}
+	}
+	return c
+}
+
+// showCommit returns what a commit has read.
+func showCommit(names []string, op *history.Op) string {
+	var b strings.Builder
+	for i, r := range op.Reads {
+		value := r.Value
+		if r.Missing {
+			value = "missing"
+		}
+		fmt.Fprintf(&b, "%s=%s ", names[i], value)
+	}
+	return b.String() + "ok"
+}
+
 // answer formats a result.
 func (s *scenario) answer(p *client, what string, args []string, r *session.Result) string {
 	if r.Err != causal.OK {
@@ -104,6 +140,8 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 	switch what {
 	case "count":
 		return p.load.history[len(p.load.history)-1].Value
+	case "commit":
+		return showCommit(args, &p.load.history[len(p.load.history)-1])
 	case "get", "latest":
 		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
 	case "mget":

@@ -144,8 +144,8 @@ func (p *client) issue(op session.Op) {
 	p.load.nextOp++
 	op.ID, op.Session = p.load.nextOp, p.id
 	p.busy = true
-	p.op = history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: kinds[op.Kind],
-		Level: op.Level.Or(w.settings.Level), Key: op.Key, Value: string(op.Value.Data), Start: w.now, Final: p.final}
+	p.op = p.operation(kinds[op.Kind], op.Key, w.now)
+	p.op.Level, p.op.Value = op.Level.Or(w.settings.Level), string(op.Value.Data)
 	if op.Kind == session.OpResume {
 		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
 	}
@@ -177,14 +177,23 @@ func (p *client) finish(r *session.Result) {
 		return
 	}
 	if p.commit != nil {
-		p.finishCommit(r)
+		p.continueCommit(r)
 		return
 	}
+	p.record(p.op, r)
+	p.conclude(r)
+}
+
+// operation returns what the history has of every operation of the process that starts at a time.
+func (p *client) operation(kind history.OpKind, key string, start int64) history.Op {
 	w := p.load.world
-	p.busy = false
-	op := p.op
-	op.End, op.OK = w.now, r.Err == causal.OK
-	op.Unknown = r.Err == causal.ErrUnknown
+	return history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: kind,
+		Level: w.settings.Level, Key: key, Start: start, Final: p.final}
+}
+
+// record adds an operation that has ended, with its result, to the history.
+func (p *client) record(op history.Op, r *session.Result) {
+	op.End, op.OK, op.Unknown = p.load.world.now, r.Err == causal.OK, r.Err == causal.ErrUnknown
 	if op.OK {
 		p.load.recordMissing(&op, r)
 		op.InFlight = r.Outcome.Status == causal.InFlight
@@ -203,10 +212,20 @@ func (p *client) finish(r *session.Result) {
 		}
 	}
 	p.load.history = append(p.load.history, op)
+}
+
+// conclude ends the operation in progress, and schedules the next one.
+func (p *client) conclude(r *session.Result) {
+	p.busy = false
 	if p.onResult != nil {
 		p.onResult(r)
 	}
-	if !p.scripted {
+	p.think()
+}
+
+// think makes the process issue its next operation after a while, unless a scenario says what it does.
+func (p *client) think() {
+	if w := p.load.world; !p.scripted {
 		w.schedule(1+w.rng.Int64N(int64(p.load.thinkTime)), p.issueNext)
 	}
 }

@@ -210,7 +210,6 @@ const (
 	HomeSkipsPast
 	LocalFromMemory
 	LocalUnregistered
-	LocalForgetsUnnamed
 	LocalGetsApart
 	LocalBaseUnchecked
 	LocalPastDropped
@@ -219,6 +218,14 @@ const (
 	HomeOfAnyKey
 	LocalCoveredElsewhere
 	LocalOneRound
+	HomeShowsUnderWay
+	LocalMixesTimes
+	CommitReadsUnchecked
+	CommitPublishedApart
+	CommitInRecords
+	CommitForgotten
+	CommitUnordered
+	CommitFollowedInPart
 	faultEnd
 )
 

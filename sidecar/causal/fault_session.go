@@ -71,8 +71,6 @@ var sessionFaults = []SeededFault{
 		"a write that is in both of two values counts twice in what they become", "VAL-6", "tallies"},
 	{LocalFromMemory, "local-from-memory", "session",
 		"a read at level Local returns an own write from memory", "HOM-1", "homes"},
-	{LocalForgetsUnnamed, "local-forgets-unnamed", "session",
-		"a put at another home does not wait for what was read while there was one", "HOC-4", "home-changes"},
 	{LocalUnregistered, "local-unregistered", "session",
 		"it returns what it has found elsewhere without telling the home", "HOM-4", "homes"},
 	{LocalGetsApart, "local-gets-apart", "session",
@@ -88,4 +86,9 @@ var sessionFaults = []SeededFault{
 		"a put does not name what an earlier put at another home has named", "HOM-10", "homes"},
 	{LocalOneRound, "local-one-round", "session",
 		"what several homes say of the keys of an MGET need not have been so at one time", "HOK-2", "homes"},
+	{LocalMixesTimes, "local-mixes-times", "session",
+		"an MGET shows what a home has published since it was asked, beside what it said of other keys",
+		"HOK-2", "homes"},
+	{CommitFollowedInPart, "commit-followed-in-part", "session",
+		"what follows a commit of the session follows its first put only", "HOK-8", "homes"},
 }

@@ -1,6 +1,6 @@
 // What follows from a snapshot or a trace.
-import { count, duration, list, readsOf, unknown } from "./format";
-import type { DataCenter, Fault, KeyReading, Layout, Mark, Problem, Session, Snapshot, WriteTrace } from "./model";
+import { bytes, count, duration, list, readsOf, unknown } from "./format";
+import type { DataCenter, Fault, Homes, KeyReading, Layout, Mark, Problem, Session, Snapshot, WriteTrace } from "./model";
 
 export function healthOf(s: Snapshot, name: string): "" | "warning" | "critical" {
   const of = s.problems.filter((p) => p.dataCenter === name || p.other === name);
@@ -64,6 +64,11 @@ export function ringLagOf(layout: Layout, s: Snapshot, d: DataCenter, ring: stri
 export function sessionsOf(layout: Layout, d: DataCenter): string {
   if (d.sessions === null) return unknown;
   return `${count(d.sessions)}${layout.podSessions ? " for all clients" : ""}, ${count(d.bound)} bound`;
+}
+
+// homesOf says what the homes of a data center keep, and what waits there.
+export function homesOf(h: Homes): string {
+  return `${count(h.keys)} keys, ${bytes(h.bytes)}${h.waiting > 0 ? `, ${count(h.waiting)} reads wait` : ""}`;
 }
 
 // boundBy says what binds a session.

@@ -48,5 +48,5 @@ export function clock(ms: number): string {
 
 // readsOf returns the reads per second, wherever they were answered.
 export function readsOf(r: Rates): number {
-  return r.own + r.near + r.cache + r.local + r.remote;
+  return r.own + r.near + r.home + r.cache + r.local + r.remote;
 }

@@ -47,13 +47,21 @@ export interface DataCenter {
   ringLagMs: Record<string, number | null>;
   cacheEntries: number | null;
   cacheBytes: number | null;
+  homes: Homes | null; // null: unknown, or there are none
   addedDelayMs?: number; // by a fault, to each message from and to here
   parts: Part[];
+}
+
+export interface Homes {
+  keys: number;
+  bytes: number;
+  waiting: number; // reads
 }
 
 export interface Rates {
   own: number;
   near: number;
+  home: number;
   cache: number;
   local: number;
   remote: number;

@@ -1,7 +1,7 @@
 // The panel of one data center, and the lists of problems and sessions.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { boundBy, isCutOff, lagOf, ringLagOf, sessionsOf } from "./facts";
+import { boundBy, homesOf, isCutOff, lagOf, ringLagOf, sessionsOf } from "./facts";
 import { bytes, count, duration, millis, percent, rate, readsOf, unknown } from "./format";
 import type { DataCenter, Fault, Layout, Problem, Snapshot } from "./model";
 import { RingName } from "./rings";
@@ -63,9 +63,9 @@ function Fact({ name, value, note }: { name: string; value: string; note?: strin
 
 function Sources({ d }: { d: DataCenter }) {
   if (!d.rates) return <p class="note">Rates are unknown until there are two snapshots.</p>;
-  const { own, near, cache, local, remote } = d.rates;
+  const { own, near, home, cache, local, remote } = d.rates;
   const all = readsOf(d.rates);
-  const parts: [string, number][] = [["own writes", own], ["near copies", near], ["cache", cache], ["local shard", local], ["remote shard", remote]];
+  const parts: [string, number][] = [["own writes", own], ["near copies", near], ["home of the key", home], ["cache", cache], ["local shard", local], ["remote shard", remote]];
   let x = 0;
   return (
     <div class="sources">
@@ -121,6 +121,7 @@ export function DataCenterPanel({ layout, snapshot, name, hurt }: Props) {
         <Fact name="Stability lag" value={lagOf(snapshot, d)} note="Age of the newest moment up to which all writes accepted here are in every ring, as the coordinators here know" />
         <Fact name="Stable state" value={d.cutAgeMs === null ? unknown : `${duration(d.cutAgeMs)} old`} note="Age of the newest moment up to which the writes of all data centers are in every ring, as the sidecar here knows" />
         <Fact name="Skew" value={duration(d.skewMs)} note="Writes of some data centers are known to be in every ring up to a newer moment than those of others: the difference, as the sidecar here knows" />
+        {d.homes && <Fact name="Homes of keys" value={homesOf(d.homes)} note="What the coordinators here know of keys, and clients of all sidecars here read from them: writes that are not in every ring, or were not until a moment ago. Reads wait there while a write of their key is under way" />}
         <Fact name="Cached" value={d.cacheEntries === null ? unknown : `${count(d.cacheEntries)} keys, ${bytes(d.cacheBytes)}`} />
         <Fact name="Connections" value={count(d.connections)} note="Redis clients that are connected now. The page is none of them" />
       </dl>

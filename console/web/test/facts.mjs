@@ -87,6 +87,10 @@ const checks = [
     assert.deepEqual(fault(s, { runbook: "CausalStoreRingBehind", dataCenter: "a", other: "b" }), { kind: "congest", dc: "b", addMs: 0 });
     assert.equal(fault(snapshot(), { runbook: "CausalStoreRingBehind", dataCenter: "a" }), undefined);
   }],
+  ["homes say what they keep, and of reads only those that wait", () => {
+    assert.equal(facts.homesOf({ keys: 1200, bytes: 2048, waiting: 0 }), "1,200 keys, 2.0 KiB");
+    assert.equal(facts.homesOf({ keys: 0, bytes: 0, waiting: 3 }), "0 keys, 0 B, 3 reads wait");
+  }],
 ];
 
 let failed = false;

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -31,6 +33,9 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		if i > 0 {
 			v.HLC, _ = c.clock.Next(now, 0, c.cfg.ClockBoundMs) // the first one is the greatest that can be refused
 			puts[i].Deps, puts[i].Local = nil, 0                // the one before has them
+			if c.cfg.Broken.Has(causal.CommitUnordered) {
+				tail.last = causal.Version{}
+			}
 		}
 		w, logged := c.accept(now, from, &puts[i], v, tail)
 		w.committedWith = i < len(puts)-1
@@ -40,10 +45,18 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		if i < len(puts)-1 {
 			puts[i+1].Foreign = w.foreignPast
 		}
+		if c.cfg.Broken.Has(causal.CommitInRecords) {
+			c.log.append(LogRecord{Write: logged})
+			continue
+		}
 		record.Commit = append(record.Commit, logged)
 	}
-	tail.noteAccepted(m.Seq, v.HLC)
-	c.log.append(record)
+	if !c.cfg.Broken.Has(causal.CommitForgotten) {
+		tail.noteAccepted(m.Seq, v.HLC)
+	}
+	if len(record.Commit) > 0 {
+		c.log.append(record)
+	}
 }
 
 // sizeOfPuts is about what puts with the same dependencies take, in bytes.
@@ -61,8 +74,8 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 		return causal.Version{}, err
 	}
 	switch {
-	case !c.home.enabled, !c.home.has(m.Local):
-		return causal.Version{}, causal.ErrUnavailable
+	case !c.home.enabled, !c.home.isOfCommit(m), !c.home.hasAll(&puts[0]), m.Local != 0 && c.home.hasOthers():
+		return causal.Version{}, causal.ErrUnavailable // as checkAtHome
 	case len(m.Deps) > causal.MaxPutDeps, causal.CheckCommit(m.Keys) != causal.OK:
 		return causal.Version{}, causal.ErrTooLarge
 	case c.log.full || c.bytes+size > c.cfg.MaxBytes, !c.undurable.quota.HasRoom(from, size),
@@ -80,6 +93,10 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 		}
 	}
 	for i := range conditions {
+		if c.cfg.Broken.Has(causal.CommitReadsUnchecked) && !slices.ContainsFunc(puts,
+			func(p causal.Put) bool { return p.Key == conditions[i].Key }) {
+			continue
+		}
 		if !c.home.isNewest(&conditions[i]) {
 			return causal.Version{}, causal.ErrConflict
 		}

@@ -224,6 +224,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 // Tick does what is due: resends, publication of the vectors, and checkpoints in the log.
 func (c *Coordinator) Tick(now causal.Now) {
 	c.renewCeiling(now)
+	c.home.publishRest()
 	c.exclusion.tick(now)
 	c.advanceMembership(now)
 	c.homeChange.tick(now)

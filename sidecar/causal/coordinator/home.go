@@ -35,12 +35,16 @@ type home struct {
 	scanPlaces causal.ScanPlaces
 	change     *homeChange
 	stats      HomeStats
+	// unpublished are parts of commits that are published a tick later, for the fault CommitPublishedApart.
+	unpublished []*write
 }
 
 // homeKey is what the home knows of one key.
 type homeKey struct {
 	key      string
 	accepted causal.Version // of the newest write that was accepted
+	// before is what reads elsewhere had to include when the oldest write was accepted that is not published.
+	before causal.HLC
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
@@ -112,6 +116,9 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.past = max(h.past, past)
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
+	if k.isQuiet() {
+		k.before = h.least(k)
+	}
 	k.accepted = w.rec.Version
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
@@ -187,6 +194,16 @@ func (h *home) publish(w *write) {
 	}
 }
 
+// publishRest publishes what the fault CommitPublishedApart has left.
+func (h *home) publishRest() {
+	for _, w := range h.unpublished {
+		if k := h.keys[w.key]; k == nil || k.top.Version.Less(w.rec.Version) {
+			h.publish(w)
+		}
+	}
+	h.unpublished = nil
+}
+
 // answerQuiet answers the reads that wait for the key of a write that was published, unless another one is under way.
 // It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(w *write) {
@@ -198,21 +215,29 @@ func (h *home) answerQuiet(w *write) {
 // isQuiet reports whether no write of a key is under way.
 func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
 
-// underWay returns a key of a read for update of which a write is under way, or nil. The read waits for one key after
-// the other, and holds none, so no two reads wait for each other.
+// underWay returns a key of a read of which a write is under way that the read has to wait for, or nil. The read waits
+// for one key after the other, and holds none, so no two reads wait for each other.
 func (h *home) underWay(r *causal.HomeRead) *homeKey {
-	if !r.ForUpdate {
-		return nil
-	}
-	if k := h.keys[r.Key]; k != nil && !k.isQuiet() {
+	if k := h.keys[r.Key]; h.mustWait(r, k, r.Shown) {
 		return k
 	}
 	for i := range r.More {
-		if k := h.keys[r.More[i].Key]; k != nil && !k.isQuiet() {
+		if k := h.keys[r.More[i].Key]; h.mustWait(r, k, r.More[i].Record.Version.HLC) {
 			return k
 		}
 	}
 	return nil
+}
+
+// mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
+// show something from elsewhere that nobody had seen when the write was accepted. What is to be published goes by what
+// was there before.
+func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
+	if k == nil || k.isQuiet() {
+		return false
+	}
+	shown = max(shown, h.least(k))
+	return r.ForUpdate || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
@@ -325,7 +350,7 @@ func (h *home) isNewest(p *causal.Put) bool {
 	if k != nil && !k.accepted.IsZero() {
 		switch {
 		case k.accepted == read:
-			return least <= read.HLC || p.From >= least
+			return least < read.HLC || p.From >= least // another origin may have written with the same HLC
 		case read.Less(k.accepted):
 			return false
 		}

@@ -435,3 +435,38 @@ func TestACoordinatorThatIsNoHomeAnswersNoReads(t *testing.T) {
 		t.Errorf("it answers a conditional put with %s", got)
 	}
 }
+
+// PROTOCOL HOM-4: the write has the greater version, and its client has not seen what is shown.
+func TestWhatIsShownWaitsForAWriteUnderWay(t *testing.T) {
+	h := newHomeHarness(t)
+	h.tick(5_000) // it has a durable ceiling
+	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
+	shown := h.c.clock.Peek(h.now) + 1
+	h.step(causal.Put{Seq: 2, Key: "x", Value: valueOf("2")}.Message(app, h.cfg.Self))
+	if got := h.ask(causal.HomeRead{ID: 5, Key: "x", Shown: shown}); len(got) > 0 {
+		t.Fatalf("it is answered at once: %+v", got)
+	}
+	if got := h.ask(causal.HomeRead{ID: 6, Key: "x"}); len(got) > 0 {
+		t.Errorf("another one, which must look for it elsewhere, is answered at once: %+v", got)
+	}
+	h.sync()
+	got := homeReplies(h.c.Take(nil))
+	if len(got) != 2 || string(got[0].Record.Value.Data) != "2" || string(got[1].Record.Value.Data) != "2" {
+		t.Errorf("they are answered with %+v", got)
+	}
+}
+
+// Two data centers may write a key with the same HLC.
+func TestAConditionOnAWriteDoesNotIncludeOneOfTheSameHLC(t *testing.T) {
+	h := newHomeHarness(t)
+	h.tick(5_000)
+	v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
+	h.show(causal.HomeRead{ID: 5, Key: "x", Shown: v.HLC})
+	p := causal.Put{Key: "x", Conditional: true, If: v, From: v.HLC - 1}
+	if h.c.home.isNewest(&p) {
+		t.Error("what was shown beside it is taken for included")
+	}
+	if p.From = v.HLC; !h.c.home.isNewest(&p) {
+		t.Error("a read that includes both is refused")
+	}
+}

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -22,6 +24,13 @@ func (h *home) isOfAll(r *causal.HomeRead) bool {
 		}
 	}
 	return true
+}
+
+// isOfCommit reports whether this is the home of all keys of a commit.
+func (h *home) isOfCommit(m *causal.HomeCommit) bool {
+	return !h.hasOthers() || !slices.ContainsFunc(m.Keys, func(k causal.CommitKey) bool {
+		return !h.isOf(topology.SlotOf(k.Key))
+	})
 }
 
 // hasAll reports whether the home has what a put names of it.

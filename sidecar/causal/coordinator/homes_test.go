@@ -92,3 +92,15 @@ func TestAHomeRefusesAPutThatNamesWhatItHasNot(t *testing.T) {
 		t.Errorf("a put that names a write that the home has not gets %s", err)
 	}
 }
+
+// PROTOCOL HOM-10.
+func TestAHomeRefusesCommitsOfKeysOfAnother(t *testing.T) {
+	h := newHomesHarness(t)
+	mine, others := h.keyOf(0), h.keyOf(1)
+	if r := h.commit(causal.HomeCommit{Seq: 1, Keys: puts("1", mine, others)}); r.Err != causal.ErrUnavailable {
+		t.Errorf("it is answered with %s", r.Err)
+	}
+	if r := h.commit(causal.HomeCommit{Seq: 2, Keys: puts("1", mine, "{"+mine+"}")}); r.Err != causal.OK {
+		t.Errorf("one of own keys is answered with %s", r.Err)
+	}
+}

@@ -158,6 +158,10 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	durable = durable[:sort.Search(len(durable), func(i int) bool { return durable[i].index > index })]
 	for _, w := range durable {
 		w.durable = true
+		if w.committedWith && c.cfg.Broken.Has(causal.CommitPublishedApart) {
+			c.home.unpublished = append(c.home.unpublished, w)
+			continue
+		}
 		c.home.publish(w)
 	}
 	for _, w := range durable {

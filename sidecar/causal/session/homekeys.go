@@ -11,6 +11,7 @@ import (
 // answers all of it was so (PROTOCOL HOK-2). Then the keys are read elsewhere, with all that these follow. At last the
 // home hears of what is shown from elsewhere.
 type homeKeys struct {
+	homes    []topology.Node
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
 	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
@@ -33,7 +34,8 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 	s.forgetReplies(m)
 	m.ring, m.phase, m.rounds, m.failed = topology.NoRing, mgetCollects, 0, false
 	n := len(c.op.Keys)
-	m.atHome = homeKeys{replies: make([]causal.HomeReply, n), requests: make([]uint64, n)}
+	m.atHome = homeKeys{homes: s.homesOf(c.op.Keys), replies: make([]causal.HomeReply, n),
+		requests: make([]uint64, n)}
 	c.retryAt = causal.Never
 	s.askHomes(now, c)
 }
@@ -43,7 +45,7 @@ func (s *Sidecar) askHomes(now causal.Now, c *call) {
 	h := &c.mget.atHome
 	h.pending, h.retryAt = len(c.op.Keys), now.Mono+int64(homeRetry)
 	s.dropRequests(h.requests)
-	for home := range s.homesOf(c.op.Keys) {
+	for _, home := range h.homes {
 		read := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)), ForUpdate: c.op.ForUpdate}
 		for i, key := range c.op.Keys {
 			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(key)) != home {
@@ -65,36 +67,26 @@ func (s *Sidecar) askHomes(now causal.Now, c *call) {
 	}
 }
 
-// homesOf calls yield for each home of some keys.
-func (s *Sidecar) homesOf(keys []string) func(yield func(topology.Node) bool) {
-	return func(yield func(topology.Node) bool) {
-		if !s.hasSeveralHomes() {
-			yield(s.homeOf(0))
-			return
-		}
-		asked := uint64(0)
-		for _, key := range keys {
-			home := s.homeOf(topology.SlotOf(key))
-			if asked&(1<<home.Index) != 0 {
-				continue
-			}
-			asked |= 1 << home.Index
-			if !yield(home) {
-				return
-			}
+// homesOf returns the homes of some keys.
+func (s *Sidecar) homesOf(keys []string) (homes []topology.Node) {
+	if !s.hasSeveralHomes() {
+		return []topology.Node{s.homeOf(0)}
+	}
+	found := uint64(0)
+	for _, key := range keys {
+		if home := s.homeOf(topology.SlotOf(key)); found&(1<<home.Index) == 0 {
+			found |= 1 << home.Index
+			homes = append(homes, home)
 		}
 	}
+	return homes
 }
 
 // saidBefore reports whether what the homes of the keys say was so at one time: there is one home, or all have said the
 // same before.
 func (s *Sidecar) saidBefore(c *call) bool {
 	h := &c.mget.atHome
-	homes := 0
-	for range s.homesOf(c.op.Keys) {
-		homes++
-	}
-	if homes == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
+	if len(h.homes) == 1 || s.cfg.Broken.Has(causal.LocalOneRound) {
 		return true
 	}
 	same := h.before != nil
@@ -124,7 +116,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
-	case h.showing && r.From < c.mget.toldOf(i): // a home of before has not read the field
+	case h.showing && s.isNews(c.mget, i) && r.From < c.mget.toldOf(i): // a home of before has not read the field
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
 		home := s.homeOf(topology.SlotOf(c.op.Keys[i]))
@@ -132,7 +124,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 			Seen:  c.session.local.at(s.cfg.Topology.OriginOf(home)),
 			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, home))
 	case h.showing:
-		h.failed = h.failed || h.replies[i].Record.Version.Less(r.Record.Version)
+		h.failed = h.failed || s.hasChanged(c.mget, i, &r)
 	default:
 		h.replies[i] = r
 	}
@@ -174,32 +166,64 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// tellShown tells each home what an MGET is about to show of its keys from elsewhere, in one request, and reports
-// whether there is nothing to tell.
+// hasChanged reports whether a home has something of a key that it had not when it was asked first: it has published it,
+// or has published and forgotten it since.
+func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
+	return m.atHome.replies[i].Record.Version.Less(r.Record.Version) ||
+		r.From > max(m.fromOf(i), m.toldOf(i))
+}
+
+// isBehind reports whether an MGET has found a write of the data center elsewhere that its home had not published when
+// it was asked: what the homes have said of the other keys was so before.
+func (s *Sidecar) isBehind(m *mget) bool {
+	for i := range m.replies {
+		v, r := m.replies[i].record.Version, &m.atHome.replies[i]
+		if v.Written() && v.HLC > r.From && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOwnOrigin reports whether a coordinator of the data center has an origin.
+func (s *Sidecar) isOwnOrigin(o topology.Origin) bool {
+	return s.cfg.Topology.CoordinatorOf(o).DC == s.cfg.Self.DC
+}
+
+// tellShown tells the homes what an MGET is about to show of their keys from elsewhere, each in one request, and reports
+// whether there is nothing to tell. It asks for all keys again: if one has changed, what is shown was not so at one time
+// with the others (PROTOCOL HOK-2).
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome
-	if h.told || s.cfg.Broken.Has(causal.LocalUnregistered) {
+	switch {
+	case h.told:
+		return true
+	case len(m.replies) > 1 && s.isBehind(m) && !s.cfg.Broken.Has(causal.LocalMixesTimes):
+		h.retryAt, c.retryAt = now.Mono+int64(homeBusy), causal.Never
+		return false
+	case s.cfg.Broken.Has(causal.LocalUnregistered), !s.hasNews(m):
 		return true
 	}
-	for home := range s.homesOf(c.op.Keys) {
+	h.showing = true
+	for _, home := range h.homes {
 		tell := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}
 		for i := range m.replies {
-			if !s.isNews(m, i) || s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {
+			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {
 				continue
 			}
 			h.pending++
 			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-			if shown := m.replies[i].record.Version; tell.ID == 0 {
+			shown := causal.Version{}
+			if s.isNews(m, i) {
+				shown = m.replies[i].record.Version
+			}
+			if tell.ID == 0 {
 				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown.HLC
 			} else {
 				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
 			}
 		}
-		if tell.ID == 0 {
-			continue
-		}
-		h.showing = true
 		request := tell.Message(s.cfg.Self, home)
 		if !request.FitsMessage() {
 			s.fail(c, causal.ErrTooLarge)
@@ -207,10 +231,18 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 		}
 		s.Send(request)
 	}
-	if h.showing {
-		h.retryAt, c.retryAt = now.Mono+int64(homeRetry), causal.Never
+	h.retryAt, c.retryAt = now.Mono+int64(homeRetry), causal.Never
+	return false
+}
+
+// hasNews reports whether an MGET is about to show something that the homes may not know.
+func (s *Sidecar) hasNews(m *mget) bool {
+	for i := range m.replies {
+		if s.isNews(m, i) {
+			return true
+		}
 	}
-	return !h.showing
+	return false
 }
 
 // isNews reports whether an MGET is about to show a complete version of a key that its home may not know.
@@ -244,14 +276,19 @@ func (s *Sidecar) awaitsComplete(now causal.Now, c *call) bool {
 	return false
 }
 
+// included returns up to where everything that was complete was included in what an MGET has found elsewhere.
+func (m *mget) included() causal.HLC {
+	if m.ring == topology.NoRing {
+		return min(m.cut, m.covers.At, m.covers.Complete)
+	}
+	return m.completeCut
+}
+
 // fromOf returns up to where everything of a key was included in what an MGET has found.
 func (m *mget) fromOf(i int) causal.HLC {
-	from := m.completeCut
-	if m.ring == topology.NoRing {
-		from = min(m.cut, m.covers.At, m.covers.Complete)
-	}
+	from := m.included()
 	if v := m.replies[i].record.Version; v.Written() {
-		from = max(from, v.HLC) // what is older is not shown any more
+		from = max(from, v.HLC-1) // what is older is not shown any more
 	}
 	return max(from, m.atHome.replies[i].From)
 }

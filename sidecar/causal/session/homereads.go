@@ -154,7 +154,7 @@ func (s *Sidecar) refusedByHome(now causal.Now, c *call) {
 func (s *Sidecar) awaitsPast(ss *session, slot topology.Slot) bool {
 	v := ss.local.unnamed
 	return !v.IsZero() && s.hasSeveralHomes() && s.putsAtHome(ss) &&
-		v.Origin != s.cfg.Topology.OriginOf(s.homeOf(slot)) && !s.cfg.Broken.Has(causal.LocalForgetsUnnamed)
+		v.Origin != s.cfg.Topology.OriginOf(s.homeOf(slot))
 }
 
 // localOf returns up to where a put at a coordinator follows all that it has accepted; 0: what was read is named.

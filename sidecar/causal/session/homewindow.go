@@ -61,10 +61,15 @@ func (s *Sidecar) advanceWindow(now causal.Now, w *homeWindow) {
 // nextKeys chooses the gets to read next, and returns their keys, each once: two reads of a key for one MGET may find
 // different versions of it, in any order.
 func (w *homeWindow) nextKeys() (keys []string) {
-	index := map[string]int{}
-	w.at = nil
+	n := min(w.size, len(w.gets))
+	if n == 1 {
+		w.at = []int{0}
+		return []string{w.gets[0].Key}
+	}
+	index := make(map[string]int, n)
+	keys, w.at = make([]string, 0, n), make([]int, 0, n)
 	bytes := 0
-	for i := range min(w.size, len(w.gets)) {
+	for i := range n {
 		key := w.gets[i].Key
 		k, ok := index[key]
 		if !ok {

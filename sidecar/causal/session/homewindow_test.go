@@ -79,11 +79,11 @@ func TestPipelinedGetsAskTheHomeInOneRequest(t *testing.T) {
 		t.Fatalf("the home is told in %d messages", len(home))
 	}
 	tell := home[0].HomeRead()
-	if tell.Key != "x" || tell.Shown != at(950) || len(tell.More) != 1 || tell.More[0].Key != "z" ||
-		tell.More[0].Record.Version.HLC != at(952) {
+	if tell.Key != "x" || tell.Shown != at(950) || len(tell.More) != 2 || tell.More[0].Record.Version.HLC != 0 ||
+		tell.More[1].Key != "z" || tell.More[1].Record.Version.HLC != at(952) { // it is asked for y again
 		t.Errorf("the home is told %+v", tell)
 	}
-	r.replyHomeOfAll(home[0], at(900), nil)
+	r.replyHomeOfAll(home[0], at(900), map[string]causal.HomeReply{"y": {Record: record(homeVersion(1500))}})
 	for i, want := range []causal.Version{version(at(950)), homeVersion(1500), version(at(952))} {
 		if res := r.mustResult(ids[i]); res.Record.Version != want || res.Outcome.Version != want ||
 			(res.Outcome.Source == SourceHome) != (want.Origin == 1) {

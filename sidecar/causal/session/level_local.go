@@ -19,12 +19,21 @@ func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near caus
 		h.from = max(s.stability.MinSV(), h.must)
 		return g, near
 	}
-	if h.must > g.From() {
+	if h.from = includedBy(&g); h.must > h.from {
 		g.Seen, g.Base = max(g.Seen, h.must), max(g.Base, h.must)
 		near = max(near, h.must)
+		h.from = includedBy(&g)
 	}
-	h.from = g.From()
 	return g, near
+}
+
+// includedBy returns up to where an answer to a get includes everything. One without a base, of a sidecar that has just
+// begun, may be answered from anywhere above its cut.
+func includedBy(g *causal.Get) causal.HLC {
+	if g.Base == 0 && g.At == causal.NoLimit {
+		return max(g.Cut, g.Seen)
+	}
+	return g.From()
 }
 
 func (l local) startMGet(s *Sidecar, now causal.Now, c *call) {

@@ -62,7 +62,9 @@ type twins struct {
 	different    int
 }
 
-func newTwins(t testing.TB, socket string, proto string) *twins { return newTwinsOf(t, socket, proto, false) }
+func newTwins(t testing.TB, socket string, proto string) *twins {
+	return newTwinsOf(t, socket, proto, false)
+}
 
 // newTwinsOf is newTwins with sessions that are exact, or not.
 func newTwinsOf(t testing.TB, socket string, proto string, exact bool) *twins {
