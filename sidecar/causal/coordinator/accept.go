@@ -172,7 +172,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
-	if err != causal.OK {
+	if err = c.refuseInOrder(tail, &p, err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
@@ -181,6 +181,22 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	_, logged := c.accept(now, from, &p, v, tail)
 	tail.noteAccepted(p.Seq, v.HLC)
 	c.log.append(LogRecord{Write: logged})
+}
+
+// refuseInOrder returns whether a put is refused. After one that another coordinator may take, those are refused too
+// that were sent before the session has heard of that: it sends all of them again in their order, and if one of them
+// were accepted, those before it would fail.
+func (c *Coordinator) refuseInOrder(tail *sessionTail, p *causal.Put, err causal.ErrCode) causal.ErrCode {
+	if !c.home.enabled {
+		return err
+	}
+	if tail.refused != 0 && p.Seq > tail.refused && min(p.Unanswered, p.Seq) <= tail.refused {
+		err = causal.ErrUnavailable
+	}
+	if err == causal.ErrUnavailable {
+		tail.refused = max(tail.refused, p.Seq)
+	}
+	return err
 }
 
 // receivePut returns the session of a put, and whether a later one was seen before. A put that is late, or was accepted

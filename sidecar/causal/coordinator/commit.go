@@ -22,7 +22,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	}
 	size := sizeOfPuts(puts)
 	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size)
-	if err != causal.OK {
+	if err = c.refuseInOrder(tail, &puts[0], err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: m.ID, Err: err}.Message(c.cfg.Self, from))
 		return

@@ -218,6 +218,9 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		if c.leader != nil {
 			c.leader.step(now, m)
 		}
+		if m.Kind == causal.KindSubscribe { // it may have missed the last change
+			c.homeChange.tell(m.From)
+		}
 	}
 }
 
@@ -339,6 +342,13 @@ func (c *Coordinator) IsDrained() bool {
 
 // isHome reports whether the coordinator is the home of some keys.
 func (c *Coordinator) isHome() bool { return c.home.enabled && c.homeChange.isHome() }
+
+// tellSidecars sends a message to the sidecars that have subscribed.
+func (c *Coordinator) tellSidecars(now causal.Now, m causal.Message) {
+	if c.leader != nil {
+		c.leader.sendToSubscribers(now, m)
+	}
+}
 
 // oldestIncomplete returns the HLC of the oldest incomplete write; 0: there is none.
 func (b *buffer) oldestIncomplete() causal.HLC {

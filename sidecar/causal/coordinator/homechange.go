@@ -28,7 +28,8 @@ type homeChange struct {
 	answers   map[topology.Node]causal.HomeVote // of the other coordinators, since the last change
 	startedAt int64                             // when it has proposed a change
 	askAt     int64
-	retryAt   int64 // when it may propose one again
+	retryAt   int64  // when it may propose one again
+	told      uint64 // the last change that the sidecars were told
 	// Of a coordinator that has given up slots: from is the leader to answer, and accepted the newest write of then.
 	proposed causal.HomeChange
 	accepted causal.HLC
@@ -40,6 +41,8 @@ type homeChangeHost interface {
 	// oldestIncomplete returns the HLC of the oldest incomplete write; 0: there is none.
 	oldestIncomplete() causal.HLC
 	writeCheckpoint(now causal.Now)
+	// tellSidecars sends a message to all sidecars of the data center.
+	tellSidecars(now causal.Now, m causal.Message)
 }
 
 const (
@@ -133,6 +136,10 @@ func (h *homeChange) node(i int) topology.Node {
 // another one.
 func (h *homeChange) lead(now causal.Now) {
 	d := &h.log.durable.Homes
+	if h.told != d.Number { // a sidecar may be waiting for a home that has left
+		h.told = d.Number
+		h.host.tellSidecars(now, h.homes().Message(h.cfg.Self, topology.Node{}))
+	}
 	switch {
 	case d.Next != 0:
 		h.collectVotes(now)
@@ -281,14 +288,18 @@ func (h *homeChange) takeVote(now causal.Now, from topology.Node, v causal.HomeV
 
 // tellRefused is tell if a put was refused that another coordinator may take.
 func (h *homeChange) tellRefused(to topology.Node, err causal.ErrCode) {
-	if h.home.enabled && err == causal.ErrUnavailable {
+	if err == causal.ErrUnavailable {
 		h.tell(to)
 	}
 }
 
-// tell tells a sidecar, which is about to be refused, how many homes there are.
+// tell tells a sidecar how many homes there are.
 func (h *homeChange) tell(to topology.Node) {
-	if n := h.count(); n > 0 {
-		h.Send(causal.Homes{Number: h.log.durable.Homes.Number, Count: uint64(n)}.Message(h.cfg.Self, to))
+	if h.home.enabled && h.count() > 0 {
+		h.Send(h.homes().Message(h.cfg.Self, to))
 	}
+}
+
+func (h *homeChange) homes() causal.Homes {
+	return causal.Homes{Number: h.log.durable.Homes.Number, Count: h.log.durable.Homes.Count}
 }

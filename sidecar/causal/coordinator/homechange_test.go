@@ -148,3 +148,20 @@ func TestTheLogKeepsHowManyHomesThereAre(t *testing.T) {
 		t.Errorf("%+v, %v", got.Checkpoint, err)
 	}
 }
+
+// A session whose put is refused sends it again, with those after it.
+func TestPutsThatWereSentBeforeARefusalWasHeardAreRefusedToo(t *testing.T) {
+	h := newHomesHarness(t)
+	put := func(seq, unanswered uint64, home uint64) causal.ErrCode {
+		return h.refusal(causal.Put{Seq: seq, Unanswered: unanswered, Key: h.keyOf(home)})
+	}
+	for i, tt := range []struct {
+		seq, unanswered, home uint64
+		want                  causal.ErrCode
+	}{{1, 1, 0, causal.OK}, {2, 1, 1, causal.ErrUnavailable}, {3, 1, 0, causal.ErrUnavailable},
+		{4, 2, 0, causal.ErrUnavailable}, {5, 5, 0, causal.OK}, {6, 5, 0, causal.OK}} {
+		if got := put(tt.seq, tt.unanswered, tt.home); got != tt.want {
+			t.Errorf("put %d, the %dth, gets %s; want %s", tt.seq, i, got, tt.want)
+		}
+	}
+}

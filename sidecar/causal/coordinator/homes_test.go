@@ -100,7 +100,7 @@ func TestAHomeRefusesCommitsOfKeysOfAnother(t *testing.T) {
 	if r := h.commit(causal.HomeCommit{Seq: 1, Keys: puts("1", mine, others)}); r.Err != causal.ErrUnavailable {
 		t.Errorf("it is answered with %s", r.Err)
 	}
-	if r := h.commit(causal.HomeCommit{Seq: 2, Keys: puts("1", mine, "{"+mine+"}")}); r.Err != causal.OK {
+	if r := h.commit(causal.HomeCommit{Seq: 2, Unanswered: 2, Keys: puts("1", mine, "{"+mine+"}")}); r.Err != causal.OK {
 		t.Errorf("one of own keys is answered with %s", r.Err)
 	}
 }
