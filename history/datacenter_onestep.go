@@ -184,7 +184,8 @@ func (a *access) isPlainRead(dc string) bool {
 
 // judgedVersion returns the version that was found; the zero Version if there was nothing. A read counts if that is
 // known, and is not a write of another data center in flight: that one is seen by clients that are bound to it.
-func (a *access) judgedVersion(versions map[string]causal.Version, own map[topology.Origin]bool) (causal.Version, bool) {
+func (a *access) judgedVersion(versions map[string]causal.Version,
+	own map[topology.Origin]bool) (causal.Version, bool) {
 	v := a.found
 	if v.IsZero() && !a.isNil {
 		v = versions[a.reply]

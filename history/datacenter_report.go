@@ -14,8 +14,8 @@ const (
 	OldWrite Kind = "old-write"
 	// NotOneRedis: no order of the operations on a key explains their replies.
 	NotOneRedis Kind = "not-one-redis"
-	// NotOneStep: no order explains operations on several keys as one step each: a commit was seen in parts, or what one
-	// goes by has changed meanwhile.
+	// NotOneStep: no order explains operations on several keys as one step each: a commit was seen in parts, or what
+	// one goes by has changed meanwhile.
 	NotOneStep Kind = "not-one-step"
 )
 

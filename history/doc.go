@@ -55,8 +55,8 @@
 //   - update is a command that reads its key and may write it in one step. Its command has no key, and value is the
 //     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique.
 //   - commit is a step that writes the keys of writes, after it has read those of reads, all at one time among the
-//     clients of its data center. A write that is missing is a delete. Writes have consecutive versions, in their order,
-//     and version is that of the last one. For causal+ it is an mget and single writes.
+//     clients of its data center. A write that is missing is a delete. Writes have consecutive versions, in their
+//     order, and version is that of the last one. For causal+ it is an mget and single writes.
 //   - inFlight marks a read of a version that was not complete.
 //   - dc is the data center. Only CheckDataCenters needs it.
 //

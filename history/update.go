@@ -242,7 +242,8 @@ func (c *command) sum(found content) (content, bool) {
 func (c *command) wrote() (content, bool) {
 	if c.answered && c.asks != silent {
 		there := c.asks == whole && !c.isNil || c.asks == presence && c.present(c)
-		if c.when == ifAbsent && there || c.when == ifPresent && !there || c.does == remove && !there && !c.alwaysWrites {
+		if c.when == ifAbsent && there || c.when == ifPresent && !there || c.does == remove && !there &&
+			!c.alwaysWrites {
 			return content{}, false
 		}
 	}

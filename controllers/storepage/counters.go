@@ -98,7 +98,8 @@ func grown(was, is uint64) uint64 {
 
 func since(was, is console.Counters) console.Counters {
 	return console.Counters{Own: grown(was.Own, is.Own), Near: grown(was.Near, is.Near),
-		Home: grown(was.Home, is.Home), Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local), Remote: grown(was.Remote, is.Remote),
+		Home: grown(was.Home, is.Home), Cache: grown(was.Cache, is.Cache), Local: grown(was.Local, is.Local),
+		Remote: grown(was.Remote, is.Remote),
 		Writes: grown(was.Writes, is.Writes), Failed: grown(was.Failed, is.Failed)}
 }
 

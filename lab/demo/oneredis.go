@@ -26,7 +26,8 @@ const (
 	countsShown = 25  // INCR of each
 )
 
-// oneRedis shows, in a deployment of its own, that with scope DataCenter the sidecars of a data center are as one Redis.
+// oneRedis shows, in a deployment of its own, that with scope DataCenter the sidecars of a data center are as one
+// Redis.
 func (t *tour) oneRedis(ctx context.Context) (err error) {
 	topo, err := topology.Parse([]byte(twoRegions))
 	if err != nil {
@@ -44,8 +45,9 @@ func (t *tour) oneRedis(ctx context.Context) (err error) {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	t.say(ctx, `So far each data center had one sidecar. This is another deployment, with two in each, as two pods have, and with
-		session.scope: DataCenter. A and B are the sidecars of eu-west-1.`)
+	t.say(ctx,
+		`So far each data center had one sidecar. This is another deployment, with two in each, as two pods
+		have, and with session.scope: DataCenter. A and B are the sidecars of eu-west-1.`)
 	return errors.Join(t.readAtOnce(ctx, clients[0], clients[1]), t.countTogether(ctx, clients))
 }
 

@@ -68,7 +68,8 @@ var scripted = map[causal.Fault]string{
 	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
 	causal.LocalMixesTimes:    "homes.txt",
 
-	causal.LocalCoveredElsewhere: "homes.txt", // they no longer find it: it takes a foreign write that is long in flight
+	// they no longer find it: it takes a foreign write that is long in flight
+	causal.LocalCoveredElsewhere: "homes.txt",
 }
 
 // TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it

@@ -50,7 +50,9 @@ func init() {
 	verbs["flip-bit"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.isDamaged = true })
 	}
-	verbs["full-log"] = until(func(n *node, at int64) { n.disk.logFullUntil, n.disk.logProblem = at, process.LogIsFull })
+	verbs["full-log"] = until(func(n *node, at int64) {
+		n.disk.logFullUntil, n.disk.logProblem = at, process.LogIsFull
+	})
 	verbs["full-storage"] = until(func(n *node, at int64) { n.disk.fullUntil = at })
 	verbs["gone-storage"] = until(func(n *node, at int64) { n.disk.brokenUntil, n.disk.problem = at, process.IsGone })
 	verbs["cut-register"] = until(func(n *node, at int64) { n.registerCutTill = at })

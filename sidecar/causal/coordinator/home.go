@@ -374,7 +374,8 @@ func (h *home) completeMark(sv causal.HLC, incomplete []*write) causal.HLC {
 }
 
 // restore notes what the log knows: the writes that are incomplete are published, and all others are to be read
-// elsewhere. So is all that clients were shown from there, of which the log only knows that it is not above the ceiling.
+// elsewhere. So is all that clients were shown from there, of which the log only knows that it is not above the
+// ceiling.
 func (h *home) restore(complete, ceiling causal.HLC) {
 	if h.cfg.Broken.Has(causal.HomeForgetsMark) {
 		return

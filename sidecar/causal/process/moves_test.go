@@ -36,7 +36,8 @@ func TestTheHorizonIsHandedOverWithTheRecords(t *testing.T) {
 		if m.Kind == causal.KindPulled {
 			found = true
 			if p := m.Pulled(); p.Horizon != 9 || p.GiverLife != 5 || len(p.Moved) != 1 {
-				t.Errorf("life %d hands out %d records with the horizon %d, want life 5, one record, and 9", p.GiverLife,
+				t.Errorf("life %d hands out %d records with the horizon %d, want life 5, one record, and 9",
+					p.GiverLife,
 					len(p.Moved), p.Horizon)
 			}
 		}

@@ -61,7 +61,8 @@ func TestAShardStartsOnceWhatTheOneBeforeHasProposedIsApplied(t *testing.T) {
 	}
 }
 
-// The session may be over that looked the keys up: in the next one the change could undo what others have written since.
+// The session may be over that looked the keys up: in the next one the change could undo what others have written
+// since.
 func TestAChangeOfAnEarlierSessionIsNotProposed(t *testing.T) {
 	r := servingRig(t)
 	r.hold = []EffectKind{EffectCheck}

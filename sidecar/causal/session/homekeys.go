@@ -166,8 +166,8 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 	return true
 }
 
-// hasChanged reports whether a home has something of a key that it had not when it was asked first: it has published it,
-// or has published and forgotten it since.
+// hasChanged reports whether a home has something of a key that it had not when it was asked first: it has published
+// it, or has published and forgotten it since.
 func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
 	return m.atHome.replies[i].Record.Version.Less(r.Record.Version) ||
 		r.From > max(m.fromOf(i), m.toldOf(i))
@@ -190,9 +190,9 @@ func (s *Sidecar) isOwnOrigin(o topology.Origin) bool {
 	return s.cfg.Topology.CoordinatorOf(o).DC == s.cfg.Self.DC
 }
 
-// tellShown tells the homes what an MGET is about to show of their keys from elsewhere, each in one request, and reports
-// whether there is nothing to tell. It asks for all keys again: if one has changed, what is shown was not so at one time
-// with the others (PROTOCOL HOK-2).
+// tellShown tells the homes what an MGET is about to show of their keys from elsewhere, each in one request, and
+// reports whether there is nothing to tell. It asks for all keys again: if one has changed, what is shown was not so at
+// one time with the others (PROTOCOL HOK-2).
 func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	m := c.mget
 	h := &m.atHome
