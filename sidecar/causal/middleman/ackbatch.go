@@ -10,6 +10,10 @@ type ackBatches struct {
 	versions map[topology.Node][]causal.Version
 	order    []topology.Node
 	usual    int // how many the last batch had, at most maxAckRoom
+	// sent are the newest that were sent to each coordinator since its link came up. A coordinator that has just started
+	// reaches this shard before this shard reaches it: what was acknowledged in between is lost, and the coordinator
+	// would miss it for as long as it waits until it sends a put again.
+	sent map[topology.Node][]causal.Version
 }
 
 // maxHeldAcks bounds the acknowledgements to one coordinator that wait: what is not acknowledged is sent again.
@@ -18,7 +22,12 @@ const maxHeldAcks = 1 << 16
 // maxAckRoom bounds the room for which a batch begins.
 const maxAckRoom = 64
 
-func newAckBatches() ackBatches { return ackBatches{versions: map[topology.Node][]causal.Version{}} }
+// maxSentAcks bounds the acknowledgements that are sent again to one coordinator.
+const maxSentAcks = 256
+
+func newAckBatches() ackBatches {
+	return ackBatches{versions: map[topology.Node][]causal.Version{}, sent: map[topology.Node][]causal.Version{}}
+}
 
 func (a *ackBatches) add(coordinator topology.Node, v causal.Version) {
 	versions := a.versions[coordinator]
@@ -36,7 +45,25 @@ func (a *ackBatches) flush(send func(coordinator topology.Node, versions []causa
 	for _, coordinator := range a.order {
 		a.usual = min(len(a.versions[coordinator]), maxAckRoom)
 		send(coordinator, a.versions[coordinator])
+		a.noteSent(coordinator, a.versions[coordinator])
 		delete(a.versions, coordinator)
 	}
 	a.order = a.order[:0]
+}
+
+func (a *ackBatches) noteSent(coordinator topology.Node, versions []causal.Version) {
+	sent := append(a.sent[coordinator], versions[max(0, len(versions)-maxSentAcks):]...)
+	if len(sent) > 2*maxSentAcks {
+		sent = append(sent[:0], sent[len(sent)-maxSentAcks:]...)
+	}
+	a.sent[coordinator] = sent
+}
+
+// addAgain adds the newest acknowledgements to a coordinator again: its link has come up.
+func (a *ackBatches) addAgain(coordinator topology.Node) {
+	sent := a.sent[coordinator]
+	delete(a.sent, coordinator)
+	for _, v := range sent[max(0, len(sent)-maxSentAcks):] {
+		a.add(coordinator, v)
+	}
 }

@@ -212,6 +212,7 @@ func (m *Middleman) LinkUp(now causal.Now, n topology.Node) {
 	case topology.Coordinator:
 		m.lanes.nextHelloAt = now.Mono // if its lane is not synchronized
 		m.history.reportAgain(now, n)
+		m.acks.addAgain(n)
 	case topology.Middleman:
 		m.deps.askAgain(now, n)
 		m.frontiers.changed = m.frontiers.changed || slices.Contains(m.frontiers.peers, n)
