@@ -206,9 +206,13 @@ func (h *homeChange) collectVotes(now causal.Now) {
 	}
 }
 
-// bound returns an HLC that is above everything that this home has accepted, or was told that clients were shown.
+// bound returns an HLC that is at or above everything that this coordinator has accepted, or was told that clients were
+// shown. Reads elsewhere are to include it, so it is not needlessly in the future, where the clock may be after a start.
 func (h *homeChange) bound(now causal.Now) causal.HLC {
-	return max(h.clock.Peek(now), h.log.durable.Ceiling, h.home.newest)
+	if !h.isHome() { // it was told nothing
+		return max(h.home.newest, h.home.published, h.log.durable.LostUpTo)
+	}
+	return max(h.clock.Peek(now), h.home.from, h.home.newest)
 }
 
 // decide makes a number of homes durable. It is announced once it is.

@@ -165,3 +165,21 @@ func TestPutsThatWereSentBeforeARefusalWasHeardAreRefusedToo(t *testing.T) {
 		}
 	}
 }
+
+// The clock of a coordinator that has just started may be in the future: reads of all keys would wait for it.
+func TestAVoteIsNotBeyondWhatWasAcceptedOrShown(t *testing.T) {
+	h := newHomeHarness(t)
+	h.c.clock.Raise(h.c.clock.Peek(h.now) + causal.HLCAt(2000))
+	if got, want := h.c.homeChange.bound(h.now), h.c.clock.Peek(h.now); got != want {
+		t.Errorf("of a home, which may have been told as much: %v, want %v", got, want)
+	}
+	h.haveHomes(0)
+	h.c.home.newest, h.c.home.published = 5, 6
+	if got := h.c.homeChange.bound(h.now); got != 6 {
+		t.Errorf("of a coordinator that is no home: %v, want 6", got)
+	}
+	h.c.log.durable.LostUpTo = 7
+	if got := h.c.homeChange.bound(h.now); got != 7 {
+		t.Errorf("after its log was given up: %v, want 7", got)
+	}
+}
