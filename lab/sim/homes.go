@@ -49,6 +49,10 @@ func homeChanges(p *runPlan, rng *rand.Rand) {
 	p.scaled, p.shape.coordinators = coordinatorCount, intRange{1, 3}
 	p.scaleEvery, p.length = ms(100, 1500, rng), ms(4000, 10000, rng)
 	p.thinkTime, p.faultEvery = ms(4, 60, rng), ms(150, 2000, rng)
+	if rng.IntN(3) == 0 { // no operation waits for long because of a change alone
+		p.faults, p.set.FaultsPerMillion, p.set.PutLossPercent = faultWeights{}, 0, 0
+		p.set.OpTimeout, p.maxWait = 30*time.Second, 10*time.Second
+	}
 }
 
 // update is a read-modify-write of a counter in progress: a get, and a put that is accepted only if nothing was written

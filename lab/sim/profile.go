@@ -38,6 +38,8 @@ type runPlan struct {
 	// scaled says; 0: there are none.
 	scaleEvery time.Duration
 	scaled     scaledPart
+	// maxWait is how long operations may take in a run without faults; 0: it is not looked at.
+	maxWait time.Duration
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.

@@ -49,6 +49,8 @@ type workload struct {
 	missing   []missingRead
 	scans     int // that were completed
 	scaler    *scaler
+	late      []uint64 // operations that have taken too long
+	waits     []string // what they wait for
 }
 
 // results passes results to the processes that wait for them.
