@@ -25,14 +25,13 @@ func (c *Checker) checkFinals() {
 
 func (c *Checker) agree(first, second int32) bool {
 	a, b := &c.elems[first], &c.elems[second]
-	if c.keys[a.key].merges {
+	switch {
+	case a.missing != b.missing:
+		return false
+	case a.missing: // a tombstone may be gone in one of them
+		return a.version.IsZero() || b.version.IsZero() || a.version == b.version
+	case c.keys[a.key].merges:
 		return c.sameParts(first, second)
 	}
-	if a.missing != b.missing {
-		return false
-	}
-	if !a.missing {
-		return a.write == b.write
-	}
-	return a.version.IsZero() || b.version.IsZero() || a.version == b.version
+	return a.write == b.write
 }

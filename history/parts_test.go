@@ -42,6 +42,15 @@ func TestReadsOfValuesThatMerge(t *testing.T) {
 		"a final read lacks a write": {
 			"a add x=1@1.1 ; b add x=2@2.2 ; c get x=1@1.1+2@2.2 final ; d get x=2@2.2 final", IncompleteRead,
 		},
+		"a tombstone is gone in one ring": {
+			"a add x=1@1.1 ; a del x=@2.1 ; c get x=-@2.1 final ; d get x=- final", "",
+		},
+		"final reads of two deletes": {
+			"a add x=1@1.1 ; a del x=@2.1 ; b del x=@2.2 ; c get x=-@2.1 final ; d get x=-@2.2 final", Diverged,
+		},
+		"final reads find a part and nothing": {
+			"a add x=1@1.1 ; b del x=@2.2 ; c get x=1@1.1 final ; d get x=- final", Diverged,
+		},
 		"a write without a version":             {"a add x=1@1.1 ; a del x", Malformed},
 		"an add of unknown outcome may be read": {"a add x=1 ? ; b get x=1@1.1", ""},
 		"and is not lost again":                 {"a add x=1 ? ; b get x=1@1.1 ; b get x=-", IncompleteRead},

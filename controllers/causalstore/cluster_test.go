@@ -32,6 +32,7 @@ import (
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
 	"github.com/causalstore/causalstore/controllers/command"
+	"github.com/causalstore/causalstore/controllers/eventnote"
 	"github.com/causalstore/causalstore/controllers/trust"
 	"github.com/causalstore/causalstore/e2e/apiserver"
 )
@@ -159,7 +160,7 @@ func (k *cluster) operator(region, image string) (stop func()) {
 		k.t.Fatal(err)
 	}
 	r := &causalstore.Reconciler{Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: m.GetScheme(),
-		Events:     m.GetEventRecorder(plan.ManagedBy),
+		Events:     eventnote.Recorder{EventRecorder: m.GetEventRecorder(plan.ManagedBy)},
 		Trust:      k.keeper(m, region),
 		Namespaces: []string{k.namespace}, Operator: k.identity, Lease: "operator." + region, Region: region,
 		Image: image, EdgeImage: k.edgeImage, EtcdImage: k.etcdImage, Limits: k.limits, Random: rand.Reader,

@@ -22,6 +22,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/shutdown"
 )
 
 // maxConcurrentReconciles is how many stores are reconciled at the same time.
@@ -71,7 +72,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Trust.Changes(), handler.EnqueueRequestsFromMapFunc(r.allStores))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentReconciles}).
-		Complete(r)
+		Complete(shutdown.Quiet(r))
 }
 
 // storeOf returns the store that a pod or claim belongs to.

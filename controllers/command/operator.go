@@ -30,6 +30,7 @@ import (
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/controllers/causalstore"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/eventnote"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/storepage"
 	"github.com/causalstore/causalstore/controllers/trust"
@@ -265,7 +266,8 @@ func (f *operatorFlags) manager(config *rest.Config) (ctrl.Manager, error) {
 	r := &causalstore.Reconciler{
 		Trust: keeper, Expiries: expiries,
 		Limits: f.limits, Namespaces: f.namespaces, Operator: identity, Lease: plan.LeaseName(f.region),
-		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme, Events: m.GetEventRecorder(plan.ManagedBy),
+		Client: m.GetClient(), Uncached: m.GetAPIReader(), Scheme: scheme,
+		Events: eventnote.Recorder{EventRecorder: m.GetEventRecorder(plan.ManagedBy)},
 		Region: f.region, Image: f.image, EdgeImage: f.edgeImage, EtcdImage: f.etcdImage, SameZone: distribution,
 		Random: rand.Reader, Now: time.Now,
 		Prober: causalstore.HTTPProber{Client: &http.Client{}},

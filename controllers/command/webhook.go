@@ -19,6 +19,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/eventnote"
 	"github.com/causalstore/causalstore/controllers/inject"
 	"github.com/causalstore/causalstore/controllers/trust"
 )
@@ -97,7 +98,7 @@ func (f *webhookFlags) serve(m ctrl.Manager, certificate *inject.ServingCertific
 	for path, required := range map[string]bool{inject.Path: false, inject.PathRequired: true} {
 		m.GetWebhookServer().Register(path,
 			&webhook.Admission{Handler: &inject.Webhook{Client: m.GetClient(),
-				Events: m.GetEventRecorder(plan.ManagedBy),
+				Events: eventnote.Recorder{EventRecorder: m.GetEventRecorder(plan.ManagedBy)},
 				Region: operator.region, Image: operator.image, ClusterDomain: f.clusterDomain, Limits: operator.limits,
 				Namespaces: operator.namespaces, Injections: injections, Required: required}})
 	}

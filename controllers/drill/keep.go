@@ -18,6 +18,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/drill/record"
+	"github.com/causalstore/causalstore/controllers/eventnote"
 )
 
 // A lock is renewed every lockRenewal, and expires lockLease after the last time: by then the command that held it has
@@ -136,12 +137,11 @@ const reasonDrillStarted = "DrillStarted"
 // reason to end a run.
 func (x *Runner) announce(ctx context.Context, kind, reason, text string) {
 	s := x.pre.Landscape.Store
-	const mostNote = 1024 // bytes, of the API
 	e := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace,
 		Name: strings.ToLower(fmt.Sprintf("%s-drill-%s.%s", s.Name, x.run.ID, reason))},
 		EventTime: metav1.NowMicro(), ReportingController: reporter, ReportingInstance: x.run.ID, Action: "Drill",
 		Type: kind, Reason: reason,
-		Note: strings.ToValidUTF8(text[:min(len(text), mostNote)], ""),
+		Note: eventnote.Cut(text),
 		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CausalStore",
 			Namespace: s.Namespace, Name: s.Name, UID: s.UID,
 			ResourceVersion: s.ResourceVersion}}
@@ -162,8 +162,7 @@ func (x *Runner) publish(ctx context.Context) {
 	case record.Failed:
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonPromiseBroken
 	}
-	const mostMessage = 1024
-	condition.Message = condition.Message[:min(len(condition.Message), mostMessage)]
+	condition.Message = eventnote.Cut(condition.Message)
 	kind := corev1.EventTypeNormal
 	if condition.Status == metav1.ConditionFalse {
 		kind = corev1.EventTypeWarning

@@ -15,6 +15,7 @@ import (
 
 	"github.com/causalstore/causalstore/api/v1alpha1"
 	"github.com/causalstore/causalstore/controllers/causalstore/plan"
+	"github.com/causalstore/causalstore/controllers/shutdown"
 )
 
 // SetupWithManager registers the controller. It reconciles a namespace when its labels, the store that it names, that
@@ -28,7 +29,7 @@ func (c *Copier) SetupWithManager(m ctrl.Manager) error {
 		Watches(&v1alpha1.CausalStore{}, handler.EnqueueRequestsFromMapFunc(c.requestsForStore),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(c.requestsForConfigMap)).
-		Complete(c)
+		Complete(shutdown.Quiet(c))
 }
 
 // requestsForStore returns requests for the namespaces that use a store of another namespace.

@@ -100,8 +100,10 @@ func (k *Keeper) sync(ctx context.Context, maxAge time.Duration) (*State, error)
 		if s = k.continueWithout(err); s == nil {
 			return nil, err
 		}
-		log.FromContext(ctx).Error(err,
-			"cannot read or write what is known of trust; going on with what was known before")
+		if ctx.Err() == nil { // else the operator ends, and so did the request
+			log.FromContext(ctx).Error(err,
+				"cannot read or write what is known of trust; going on with what was known before")
+		}
 	} else {
 		k.failing = time.Time{}
 	}

@@ -69,15 +69,7 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileItsOnlyCoordinatorIsKilled(t *t
 	d.addSidecar("a")
 	d.addSidecar("c")
 	d.startAll()
-	l := d.startOneRedis()
-	for _, name := range []string{"a-coordinator", "c-coordinator", "a-coordinator"} {
-		l.more(t, 100)
-		d.kill(name)
-		time.Sleep(200 * time.Millisecond) // operations arrive meanwhile
-		d.restart(name)
-	}
-	l.more(t, 100)
-	l.judge(t)
+	d.startOneRedis().judgeWhileKilled(t, d, "a-coordinator", "c-coordinator", "a-coordinator")
 }
 
 // Each of two coordinators is the home of half of the keys. While one is away, the keys of the other one are answered.
@@ -88,15 +80,7 @@ func TestTheSidecarsOfADataCenterWithTwoHomesAreOneRedis(t *testing.T) {
 		d.addSidecar(dc)
 	}
 	d.startAll()
-	l := d.startOneRedis()
-	for _, name := range []string{"a-coordinator-1", "c-coordinator", "a-coordinator"} {
-		l.more(t, 100)
-		d.kill(name)
-		time.Sleep(200 * time.Millisecond) // operations arrive meanwhile
-		d.restart(name)
-	}
-	l.more(t, 100)
-	l.judge(t)
+	d.startOneRedis().judgeWhileKilled(t, d, "a-coordinator-1", "c-coordinator", "a-coordinator")
 }
 
 // The number of homes of b changes while clients of both of its sidecars use the same keys.
@@ -230,6 +214,19 @@ func (d *deployment) startPromised(promise load.Promise) *oneRedisLoad {
 		l.ended <- err
 	}()
 	return l
+}
+
+// judgeWhileKilled kills parts of a deployment one after the other, ends the load, and judges its history.
+func (l *oneRedisLoad) judgeWhileKilled(t *testing.T, d *deployment, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		l.more(t, 100)
+		d.kill(name)
+		time.Sleep(200 * time.Millisecond) // operations arrive meanwhile
+		d.restart(name)
+	}
+	l.more(t, 100)
+	l.judge(t)
 }
 
 // more waits until n more operations were answered.

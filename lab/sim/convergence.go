@@ -130,10 +130,10 @@ func (w *World) readsAtCuts() bool {
 	})
 }
 
-// haveCutsReached reports whether the cuts of all sidecars are at or above h.
+// haveCutsReached reports whether the cuts of all sidecars are at or above h, and what reads at them have to return.
 func (w *World) haveCutsReached(h causal.HLC) bool {
 	for _, n := range w.order {
-		if s, ok := n.m.(*session.Sidecar); ok && s.Cut() < h {
+		if s, ok := n.m.(*session.Sidecar); ok && min(s.Cut(), s.CutBase()) < h {
 			return false
 		}
 	}

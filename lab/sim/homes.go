@@ -103,15 +103,12 @@ func (p *client) continueUpdate(r *session.Result) {
 		p.readForUpdate()
 		return
 	}
-	w := p.load.world
 	p.update = nil
-	op := history.Op{Session: p.session, Process: p.name, DC: w.topo.DCs[p.sidecar.DC].Name, Kind: history.Update,
-		Level: w.settings.Level, Key: u.key, Command: []string{"INCR"}, Value: u.value, Start: u.start, End: w.now,
-		OK: u.writing && r.Err == causal.OK, Unknown: u.writing && r.Err == causal.ErrUnknown}
+	op := p.operation(history.Update, u.key, u.start)
+	op.Command, op.End = []string{"INCR"}, p.load.world.now
+	op.OK, op.Unknown = u.writing && r.Err == causal.OK, u.writing && r.Err == causal.ErrUnknown
 	if op.OK {
-		op.Version = r.Record.Version
-	} else {
-		op.Value = ""
+		op.Value, op.Version = u.value, r.Record.Version
 	}
 	p.load.history = append(p.load.history, op)
 	p.conclude(r)

@@ -93,8 +93,8 @@ func (w *World) noteSalvage(n *node) {
 	}
 }
 
-// withoutLost returns a history without writes that were lost with logs that were given up, and without the reads that
-// returned them.
+// withoutLost returns a history without writes that were lost with logs that were given up. A read that returned one is
+// left out; of a value that merges, what remains has to be there nevertheless.
 func (w *World) withoutLost(h history.History) history.History {
 	if len(w.lostLogs) == 0 {
 		return h
@@ -102,11 +102,33 @@ func (w *World) withoutLost(h history.History) history.History {
 	isLost := func(v causal.Version) bool {
 		return slices.ContainsFunc(w.lostLogs, func(l lostLog) bool { return l.has(v) })
 	}
-	return slices.DeleteFunc(slices.Clone(h), func(op history.Op) bool {
-		return isLost(op.Version) || slices.ContainsFunc(op.Reads, func(r history.Read) bool {
-			return isLost(r.Version)
-		})
-	})
+	left := make(history.History, 0, len(h))
+	for _, op := range h {
+		isLeft := false
+		op.Parts, isLeft = withoutParts(op.Parts, op.Version, isLost)
+		op.Reads = slices.Clone(op.Reads)
+		for i := range op.Reads {
+			r, ok := &op.Reads[i], false
+			r.Parts, ok = withoutParts(r.Parts, r.Version, isLost)
+			isLeft = isLeft && ok
+		}
+		if isLeft {
+			left = append(left, op)
+		}
+	}
+	return left
+}
+
+// withoutParts returns the parts of a value that are not lost, and whether something of the value is left. One without
+// parts is the register of the version.
+func withoutParts(
+	parts []history.Part, v causal.Version, isLost func(causal.Version) bool,
+) (left []history.Part, ok bool) {
+	if len(parts) == 0 {
+		return nil, !isLost(v)
+	}
+	left = slices.DeleteFunc(slices.Clone(parts), func(p history.Part) bool { return isLost(p.Version) })
+	return left, len(left) > 0
 }
 
 // lostLogs plans a run in which logs are given up.

@@ -364,18 +364,24 @@ func contention(p *runPlan, rng *rand.Rand) {
 }
 
 // tallyProfiles are the profiles of which tallies takes the situations: all but those that are about something else
-// than values of keys, and exclusions and lost logs, at whose end writes are given up: what is left of a value that had
-// them is not told apart here.
+// than values of keys, and exclusions, at whose end a person gives up all that one side has.
 var tallyProfiles = []func(*runPlan, *rand.Rand){func(*runPlan, *rand.Rand) {}, cacheHeavy, nearCopies, leases,
 	crashHeavy, transactions, deletes, migrations,
 	overlap, restarts, clocks, partitions, relays, distances, silences, karma, resharding, returns, cacheScaling,
 	coordinatorScaling,
 	returningCoordinators, emptyDisks, silentOrigins, gaps, scans, failovers, lostAnswers, contention, members, shards,
-	backfill, lostShards}
+	backfill, lostShards, lostTallies}
 
 // tallyOften are those in which values that merge differ most from registers.
 var tallyOften = []func(*runPlan, *rand.Rand){cacheHeavy, nearCopies, transactions, gaps, backfill, resharding,
-	lostShards}
+	lostShards, lostTallies}
+
+// lostTallies plans a run in which logs are given up. Values only grow, since nothing is deleted: there are many keys,
+// and they are written slowly.
+func lostTallies(p *runPlan, rng *rand.Rand) {
+	lostLogs(p, rng)
+	p.keys, p.hotKeys, p.thinkTime = 30+rng.IntN(70), 100, ms(20, 80, rng)
+}
 
 func tallies(p *runPlan, rng *rand.Rand) {
 	adjust := tallyProfiles[rng.IntN(len(tallyProfiles))]

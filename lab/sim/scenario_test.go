@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,7 +17,11 @@ import (
 //
 //	script                sets the script of the directives that follow
 //	play                  runs the script in a new deployment and shows the answers of its commands
-//	play broken=F,G       does the same with rules of the protocol broken, to show their purpose
+//	play broken=F,G       does the same with rules of the protocol broken, to show their purpose: the checks find a
+//	                      violation
+//	play broken=F,G unjudged
+//	                      the checks find none; the answers, or what else the script shows, differ from those of the
+//	                      play before it
 //	search profile=P broken=F seeds=N
 //	                      looks for a random schedule of a profile that detects a broken rule, where a script would have to
 //	                      hit a window that is too short
@@ -25,14 +30,21 @@ import (
 // are fixed, clocks are right. -rewrite updates the answers in the files.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		script := ""
+		script, right := "", "" // the script, and what it shows with all rules in force
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "script":
-				script = d.Input
+				script, right = d.Input, ""
 				return ""
 			case "play":
-				return play(script, brokenBy(t, d))
+				broken := brokenBy(t, d)
+				shown := play(script, broken)
+				if broken == (causal.Faults{}) {
+					right = shown
+				} else if err := showsBroken(shown, right, d.HasArg("unjudged")); err != nil {
+					t.Errorf("%s: %s: %v", d.Pos, d.Input, err)
+				}
+				return shown
 			case "search":
 				return search(t, d)
 			}
@@ -40,6 +52,20 @@ func TestScenarios(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// showsBroken reports what is wrong with a play that is to show what a broken rule leads to.
+func showsBroken(shown, right string, unjudged bool) error {
+	isJudged := strings.Contains(shown, "VIOLATED") || strings.Contains(shown, "the rings differ")
+	switch {
+	case shown == right:
+		return errors.New("the play with a broken rule shows what it shows without")
+	case !isJudged && !unjudged:
+		return errors.New("no check finds a violation; if the answers show what is broken, the directive has unjudged")
+	case isJudged && unjudged:
+		return errors.New("a check finds a violation: the directive need not have unjudged")
+	}
+	return nil
 }
 
 func brokenBy(t *testing.T, d *datadriven.TestData) causal.Faults {

@@ -226,6 +226,7 @@ const (
 	CommitForgotten
 	CommitUnordered
 	CommitFollowedInPart
+	SalvageNewestPart
 	faultEnd
 )
 

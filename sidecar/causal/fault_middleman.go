@@ -84,6 +84,8 @@ var middlemanFaults = []SeededFault{
 	{UnfencedLog, "unfenced-log", "middleman", "puts of a log that was given up are still taken", "LOG-1", "lost-logs"},
 	{SalvageStored, "salvage-stored", "middleman",
 		"puts that are not in storage are left out of what a coordinator salvages", "LOG-3", "lost-logs"},
+	{SalvageNewestPart, "salvage-newest-part", "middleman",
+		"of a value that merges, a coordinator salvages the newest write only", "VAL-13", "tallies"},
 	{AdoptFilteredDeps, "adopt-filtered-deps", "middleman",
 		"a put is adopted with the dependencies that its ring lacked, not with all", "ADO-4", "silent-origins"},
 	{AdoptMovesLane, "adopt-moves-lane", "middleman",

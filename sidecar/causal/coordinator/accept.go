@@ -430,8 +430,7 @@ func (c *Coordinator) followAll(w *write, direct []causal.Dep) {
 // noteInLanes notes that a write was accepted, in its lane to each ring.
 func (c *Coordinator) noteInLanes(w *write) {
 	for r := range c.cfg.Topology.Rings {
-		l := c.laneTo(topology.RingID(r), w.slot)
-		l.newest = max(l.newest, w.rec.Version.HLC)
+		c.laneTo(topology.RingID(r), w.slot).note(w)
 	}
 }
 

@@ -26,8 +26,13 @@ var (
 
 func twoRings(t *testing.T, coordinators int) *topology.Topology {
 	t.Helper()
-	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: 1},
-		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}},
+	return twoRingsOf(t, coordinators, 1)
+}
+
+func twoRingsOf(t *testing.T, coordinators, shards int) *topology.Topology {
+	t.Helper()
+	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: coordinators, Shards: shards},
+		{Name: "b", Ring: 1, Coordinators: 1, Shards: shards}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}, {Name: "s", DCs: []topology.DC{1}}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,17 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// newHome returns a harness whose coordinator is the home of the keys of its data center.
+// newHomeHarness returns a harness whose coordinator is the home of the keys of its data center.
 func newHomeHarness(t *testing.T, faults ...causal.Fault) *harness {
-	h := newHarness(t, 1, 0, faults...)
+	return newHarnessOfHomes(t, 1, faults...)
+}
+
+// newHarnessOfHomes returns a harness whose coordinator is the first of some homes of its data center.
+func newHarnessOfHomes(t *testing.T, homes int, faults ...causal.Fault) *harness {
+	h := newHarness(t, homes, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.haveHomes(1)
+	h.haveHomes(uint64(homes))
 	return h
 }
 

@@ -11,11 +11,7 @@ import (
 
 // newHomesHarness returns a harness whose coordinator is one of two homes of its data center.
 func newHomesHarness(t *testing.T, faults ...causal.Fault) *harness {
-	h := newHarness(t, 2, 0, faults...)
-	h.cfg.Home = true
-	h.restart(h.now)
-	h.haveHomes(2)
-	return h
+	return newHarnessOfHomes(t, 2, faults...)
 }
 
 // keyOf returns a key with a home, by its index.

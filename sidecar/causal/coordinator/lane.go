@@ -74,6 +74,9 @@ func (t *laneTable) laneTo(r topology.RingID, slot topology.Slot) *lane {
 	return t.lanes[t.cfg.Topology.Owner(r, slot)]
 }
 
+// note notes that a write for the shard was accepted.
+func (l *lane) note(w *write) { l.newest = max(l.newest, w.rec.Version.HLC) }
+
 // release queues a durable write for the shard of its slot in every ring.
 func (c *Coordinator) release(w *write) {
 	w.released = true

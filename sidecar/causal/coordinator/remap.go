@@ -67,9 +67,9 @@ func (c *Coordinator) remap(now causal.Now, r topology.RingID) {
 		l.stableMarks = slices.Clone(marks)
 	}
 	for _, w := range c.writes {
-		c.noteInLanes(w)
+		l := c.laneTo(r, w.slot) // the map of another ring may have changed, too, and its lanes are made next
+		l.note(w)
 		if w.released {
-			l := c.laneTo(r, w.slot)
 			l.queue = append(l.queue, queued{w: w})
 		}
 	}

@@ -190,8 +190,12 @@ func (r *logRecovery) takeValue(p *recoveryPage, key string, result StorageResul
 }
 
 // writesOf returns the writes of an origin in the value of a key that are above its SV, and how many bytes they are.
+// Of a value that merges that is any of its parts (PROTOCOL VAL-13).
 func (r *logRecovery) writesOf(o topology.Origin, key string, rec causal.Record) (found []causal.Moved, bytes int) {
 	for w := range r.cfg.Types.Writes(rec) {
+		if r.cfg.Broken.Has(causal.SalvageNewestPart) && w.Version != rec.Version {
+			continue
+		}
 		if w.Version.Origin == o && w.Version.HLC > r.known.SV(o) {
 			found = append(found, causal.Moved{Key: key, Record: w})
 			bytes += len(key) + w.Value.Size()

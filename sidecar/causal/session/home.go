@@ -128,7 +128,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c, WaitsForForeign) // another session, which has not seen it, may write the key meanwhile
-	case found.Status == causal.Stable && v.Written() && v.HLC > h.reply.From &&
+	case found.Status == causal.Stable && v.HLC > h.reply.From && // also that it was deleted at or below that
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
 		h.shown = v.HLC
 		s.askHome(now, c)

@@ -256,7 +256,7 @@ func (s *Sidecar) hasNews(m *mget) bool {
 func (s *Sidecar) isNews(m *mget, i int) bool {
 	found, r := &m.replies[i], &m.atHome.replies[i]
 	v := found.record.Version
-	return s.shownStatus(m, found) == causal.Stable && v.Written() && v.HLC > r.From &&
+	return s.shownStatus(m, found) == causal.Stable && v.HLC > r.From &&
 		keystate.Newer(&found.record, &r.Record)
 }
 

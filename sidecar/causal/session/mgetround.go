@@ -173,9 +173,10 @@ func (s *Sidecar) takeNear(now causal.Now, c *call, i int) bool {
 // versions of these.
 func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 	m := c.mget
-	if s.cfg.MaxNearBytes == 0 || c.bound {
+	if s.cfg.MaxNearBytes == 0 || !s.unbound(c.session) { // it may be bound since it has asked the home
 		return false
 	}
+	m.cut = 0 // of an earlier attempt
 	m.replies = make([]keyReply, len(m.slots))
 	var missing []int
 	for i := range m.slots {

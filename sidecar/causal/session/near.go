@@ -6,7 +6,7 @@ import (
 )
 
 // GetNear answers a get of a session from a near copy (PROTOCOL NEAR), where Do would do so at once. It
-// starts no operation, and does not allocate. If it returns false, it has done nothing. of is Op.Level. The record is
+// starts no operation, and does not allocate. If it returns false, Do is to be called. of is Op.Level. The record is
 // valid until the machine gets an input, and its value for ever; neither may be changed.
 func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, of causal.Level) (*causal.Record, bool) {
 	ss, l := s.sessions[id], s.levelOf(of)
@@ -14,6 +14,7 @@ func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, of causal.Level
 		s.lateReplies != nil {
 		return nil, false
 	}
+	s.leaveHome(now, ss)
 	if _, copies := l.sources(s, ss); !copies && !s.cfg.Broken.Has(causal.NearBound) {
 		return nil, false
 	}

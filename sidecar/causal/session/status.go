@@ -103,3 +103,6 @@ func (s *Sidecar) UsesCuts() bool { return s.cuts.used }
 
 // Cut returns the cut that sessions read at, even if it is too old to be used; 0 before there is one.
 func (s *Sidecar) Cut() causal.HLC { return s.cuts.current.At }
+
+// CutBase returns the HLC up to which reads at the cut return the newest versions.
+func (s *Sidecar) CutBase() causal.HLC { return s.cutBase() }
