@@ -227,6 +227,8 @@ const (
 	CommitUnordered
 	CommitFollowedInPart
 	SalvageNewestPart
+	CommitReadsUnheld
+	HomeComparesTimes
 	faultEnd
 )
 

@@ -15,9 +15,9 @@ type HomeRead struct {
 	More []Moved
 	// Seen is the greatest HLC of a write of this home that the session has seen.
 	Seen HLC
-	// Shown, if it is not 0, is the HLC of a complete write of Key that the session is about to be shown, from
-	// elsewhere.
-	Shown HLC
+	// Shown, if it is written, is a complete write of Key that the session is about to be shown, from elsewhere. Its
+	// origin is 0 if the session's sidecar does not say it, which is of a version before.
+	Shown Version
 	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
 }
@@ -32,7 +32,7 @@ func (m *Message) HomeRead() HomeRead { return bodyOf[HomeRead](m) }
 
 // GreatestShown returns the greatest HLC that is about to be shown, of any key.
 func (r *HomeRead) GreatestShown() HLC {
-	greatest := r.Shown
+	greatest := r.Shown.HLC
 	for i := range r.More {
 		greatest = max(greatest, r.More[i].Record.Version.HLC)
 	}
@@ -47,8 +47,9 @@ func (r *HomeRead) Visit(v BodyVisitor) {
 	v.Text(BodyField{Number: 2, Name: "key", rule: anything}, &r.Key)
 	v.Records(BodyField{Number: 3, Name: "more", rule: records}, &r.More)
 	v.Time(BodyField{Number: 4, Name: "seen", rule: anything}, &r.Seen)
-	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown)
+	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown.HLC)
 	v.Flag(BodyField{Number: 6, Name: "for_update", rule: anything}, &r.ForUpdate)
+	visitNumber(v, BodyField{Number: 7, Name: "shown_origin", rule: anything}, &r.Shown.Origin)
 }
 
 // HomeReply answers a HomeRead for one key.
@@ -64,9 +65,11 @@ type HomeReply struct {
 	// write of another origin in its past.
 	Deps []Dep
 	Past HLC
-	// From: what is read elsewhere must include everything at or below it.
-	From HLC
-	Err  ErrCode
+	// From: what is read elsewhere must include everything at or below it. If From is the HLC of Shown, the home has
+	// been told of that write, and need not know others of this HLC.
+	From  HLC
+	Shown Version
+	Err   ErrCode
 	// Commits says that the home knows HomeCommit.
 	Commits bool
 }
@@ -78,6 +81,15 @@ func (r HomeReply) Message(from, to topology.Node) Message {
 
 // HomeReply returns the content of a message of KindHomeReply.
 func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
+
+// Knows reports whether the home need not be told of a write that was found elsewhere: it knows it, or one that is
+// newer; or every read elsewhere must include it, and those that writes of its key go by do.
+func (r *HomeReply) Knows(v Version) bool {
+	if v.HLC == r.From && r.Shown.HLC == r.From {
+		return !r.Shown.Less(v)
+	}
+	return v.HLC <= r.From
+}
 
 func (r *HomeReply) key() string { return r.Key }
 
@@ -93,5 +105,6 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
+	v.Version(BodyField{Number: 9, Name: "shown", rule: anything}, &r.Shown)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 }

@@ -28,6 +28,8 @@ type write struct {
 	durable   bool
 	released  bool // handed to the lanes
 	recovered bool // it was recovered from shards, see recoveredwrites.go
+	// reads are the keys that the commit goes by of which it is the last put, see homereads.go
+	reads []string
 	// committedWith says that it is in one record with the write after it, see commit.go
 	committedWith bool
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.

@@ -20,7 +20,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	if !isNew {
 		return
 	}
-	size := sizeOfPuts(puts)
+	size := sizeOfPuts(puts) + sizeOfReads(conditions)
 	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size)
 	if err = c.refuseInOrder(tail, &puts[0], err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
@@ -29,6 +29,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	}
 	c.undurable.add(from, c.log.nextIndex, size)
 	record := LogRecord{Commit: make([]LoggedWrite, 0, len(puts))}
+	var last *write
 	for i := range puts {
 		if i > 0 {
 			v.HLC, _ = c.clock.Next(now, 0, c.cfg.ClockBoundMs) // the first one is the greatest that can be refused
@@ -38,7 +39,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 			}
 		}
 		w, logged := c.accept(now, from, &puts[i], v, tail)
-		w.committedWith = i < len(puts)-1
+		w.committedWith, last = i < len(puts)-1, w
 		if i > 0 {
 			logged.Deps = nil
 		}
@@ -51,6 +52,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		}
 		record.Commit = append(record.Commit, logged)
 	}
+	c.home.goBy(last, conditions)
 	if !c.cfg.Broken.Has(causal.CommitForgotten) {
 		tail.noteAccepted(m.Seq, v.HLC)
 	}

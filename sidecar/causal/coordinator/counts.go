@@ -34,13 +34,21 @@ func (c *Coordinator) CheckCounts() (counts causal.Counts) {
 	}
 	counts.Compare("bytes of adopted writes", c.adopter.bytes, bytes)
 	bytes = len(c.home.complete) * homeEntryBytes
-	waits := 0
+	waits, readers := 0, 0
 	for name, k := range c.home.keys {
 		bytes += homeKeyBytes + len(name) + len(k.top.Value.Data)
 		waits += len(k.waiting)
+		readers += k.readers
 	}
 	counts.Compare("bytes of the home", c.home.bytes, bytes)
 	counts.Compare("reads that wait at the home", c.home.waits.Held(), waits)
+	reads := 0
+	for _, w := range c.writes {
+		if !w.durable {
+			reads += len(w.reads)
+		}
+	}
+	counts.Compare("commits that go by a key", readers, reads)
 	return counts
 }
 

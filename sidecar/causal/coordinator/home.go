@@ -43,14 +43,16 @@ type home struct {
 type homeKey struct {
 	key      string
 	accepted causal.Version // of the newest write that was accepted
-	// before is what reads elsewhere had to include when the oldest write was accepted that is not published.
-	before causal.HLC
+	// before is what reads elsewhere had to include when the oldest write was accepted that is not published and is of
+	// the key, or of a commit that has read it; readers are these commits.
+	before  shownBefore
+	readers int
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
 	w    *write     // of top, while it is incomplete
-	// shown is the greatest HLC of a complete write of another origin that a client was shown.
-	shown   causal.HLC
+	// shown is the greatest complete write of another origin that a client was shown.
+	shown   causal.Version
 	waiting []homeWait
 }
 
@@ -104,7 +106,7 @@ func (h *home) least(k *homeKey) causal.HLC {
 	if k == nil || h.cfg.Broken.Has(causal.HomeForgetsShown) {
 		return h.from
 	}
-	return max(h.from, k.shown)
+	return max(h.from, k.shown.HLC)
 }
 
 // accept notes a write that was accepted, with the greatest HLC of a write of another origin in its past.
@@ -116,9 +118,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.past = max(h.past, past)
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
-	if k.isQuiet() {
-		k.before = h.least(k)
-	}
+	h.noteBefore(k)
 	k.accepted = w.rec.Version
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
@@ -192,6 +192,7 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
+	h.letGo(w)
 }
 
 // publishRest publishes what the fault CommitPublishedApart has left.
@@ -204,12 +205,25 @@ func (h *home) publishRest() {
 	h.unpublished = nil
 }
 
-// answerQuiet answers the reads that wait for the key of a write that was published, unless another one is under way.
-// It is called when all that becomes visible in one step is published.
+// answerQuiet answers the reads that wait for the key of a write that was published, or for one that its commit has
+// read, unless another write of it is under way. It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(w *write) {
-	if k := h.keys[w.key]; k != nil && len(k.waiting) > 0 && k.isQuiet() {
+	h.answerQuietKey(w.key)
+	for _, key := range w.reads {
+		h.answerQuietKey(key)
+	}
+	w.reads = nil
+}
+
+func (h *home) answerQuietKey(key string) {
+	k := h.keys[key]
+	if k == nil {
+		return
+	}
+	if len(k.waiting) > 0 && k.isQuiet() {
 		h.answerWaiting(k)
 	}
+	h.dropEmpty(k)
 }
 
 // isQuiet reports whether no write of a key is under way.
@@ -222,7 +236,7 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 		return k
 	}
 	for i := range r.More {
-		if k := h.keys[r.More[i].Key]; h.mustWait(r, k, r.More[i].Record.Version.HLC) {
+		if k := h.keys[r.More[i].Key]; h.mustWait(r, k, r.More[i].Record.Version) {
 			return k
 		}
 	}
@@ -230,14 +244,13 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 }
 
 // mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
-// show something from elsewhere that nobody had seen when the write was accepted. What is to be published goes by what
-// was there before.
-func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.HLC) bool {
-	if k == nil || k.isQuiet() {
+// show something from elsewhere that nobody had seen when the write was accepted, or a commit that has read the key.
+// What is to be published goes by what was there before.
+func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.Version) bool {
+	if k == nil || k.isQuiet() && k.readers == 0 {
 		return false
 	}
-	shown = max(shown, h.least(k))
-	return r.ForUpdate || shown > max(k.before, k.top.Version.HLC) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	return r.ForUpdate && !k.isQuiet() || h.isNews(k, shown) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.
@@ -264,22 +277,22 @@ func (h *home) mayForget(key string, hlc causal.HLC) {
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
-func (h *home) show(k *homeKey, hlc causal.HLC) {
-	if hlc <= h.least(k) {
+func (h *home) show(k *homeKey, v causal.Version) {
+	if v = h.comparable(v); v.HLC <= h.from || !k.shown.Less(v) {
 		return
 	}
-	h.clock.Raise(hlc)
-	k.shown = hlc
-	h.mayForget(k.key, hlc)
+	h.clock.Raise(v.HLC)
+	k.shown = v
+	h.mayForget(k.key, v.HLC)
 }
 
 // showAll notes what a reader is about to show of the keys that it names.
 func (h *home) showAll(r *causal.HomeRead) {
-	if r.Shown != 0 {
+	if r.Shown.HLC != 0 {
 		h.show(h.keyOf(r.Key), r.Shown)
 	}
 	for i := range r.More {
-		if shown := r.More[i].Record.Version.HLC; shown != 0 {
+		if shown := r.More[i].Record.Version; shown.HLC != 0 {
 			h.show(h.keyOf(r.More[i].Key), shown)
 		}
 	}
@@ -313,7 +326,7 @@ func (h *home) forget() {
 // isOutdated reports whether the home knows something newer of the key than an entry stands for.
 func (h *home) isOutdated(e *homeEntry) bool {
 	k := h.keys[e.key]
-	return k == nil || k.top.Version.HLC > e.hlc && k.shown != e.hlc
+	return k == nil || k.top.Version.HLC > e.hlc && k.shown.HLC != e.hlc
 }
 
 func (h *home) forgetEntry(e *homeEntry) {
@@ -321,8 +334,8 @@ func (h *home) forgetEntry(e *homeEntry) {
 	if k == nil {
 		return
 	}
-	if k.shown <= e.hlc {
-		k.shown = 0
+	if k.shown.HLC <= e.hlc {
+		k.shown = causal.Version{}
 	}
 	if k.top.Version.HLC <= e.hlc && k.w == nil {
 		h.bytes -= len(k.top.Value.Data)
@@ -331,34 +344,34 @@ func (h *home) forgetEntry(e *homeEntry) {
 		}
 		k.top, k.past = causal.Record{}, 0
 	}
-	if k.shown == 0 && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 {
+	h.dropEmpty(k)
+}
+
+// dropEmpty drops a key of which nothing is known, and that nobody needs.
+func (h *home) dropEmpty(k *homeKey) {
+	if k.shown.IsZero() && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
+		k.readers == 0 {
 		delete(h.keys, k.key)
 		h.bytes -= homeKeyBytes + len(k.key)
 	}
 }
 
-// isNewest reports whether what a session has read of a key is the newest: nothing was accepted or shown since. A write
-// of this origin must also be known here: one that was lost with an earlier life of the coordinator is nothing to go on
-// from.
+// isNewest reports whether what a session has read of a key is the newest: nothing was accepted or shown since, and it
+// includes what was forgotten here. A write of this origin must also be known here: one that was lost with an earlier
+// life of the coordinator is nothing to go on from.
 func (h *home) isNewest(p *causal.Put) bool {
-	k := h.keys[p.Key]
-	read := p.If
 	if h.cfg.Broken.Has(causal.HomeUnconditional) {
 		return true
 	}
-	least := h.least(k)
-	if k != nil && !k.accepted.IsZero() {
-		switch {
-		case k.accepted == read:
-			return least < read.HLC || p.From >= least // another origin may have written with the same HLC
-		case read.Less(k.accepted):
-			return false
-		}
-	}
-	if read.Origin == h.origin && read.Written() && read.HLC > h.from {
+	k, read := h.keys[p.Key], p.If
+	isAccepted := k != nil && k.accepted == read && read.Written()
+	switch {
+	case k != nil && (read.Less(k.accepted) || h.lacksShown(k, p)):
+		return false
+	case read.Origin == h.origin && read.Written() && read.HLC > h.from && !isAccepted:
 		return false
 	}
-	return p.From >= least
+	return p.From >= h.from || read.Written() && read.HLC > h.from
 }
 
 // completeMark returns up to where all that was accepted is complete, for a checkpoint. Published vectors say less, for
@@ -446,7 +459,7 @@ func (h *home) has(seen causal.HLC) bool {
 
 // answer answers a read.
 func (h *home) answer(to topology.Node, r *causal.HomeRead) {
-	h.answerKey(to, r.ID, r.Key, r.Shown)
+	h.answerKey(to, r.ID, r.Key, r.Shown.HLC)
 	for i := range r.More {
 		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC)
 	}
@@ -454,7 +467,7 @@ func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 
 func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Commits: true}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k), Commits: true}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {

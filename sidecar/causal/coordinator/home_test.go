@@ -83,6 +83,9 @@ func (h *harness) completeAllElsewhere(ms int64) {
 		SV: causal.HLCAt(ms)}}}.Message(h.cfg.Topology.Leader(1), h.cfg.Self))
 }
 
+// fromElsewhere returns a version of another data center.
+func fromElsewhere(hlc causal.HLC) causal.Version { return causal.Version{HLC: hlc, Origin: originB} }
+
 func valueOf(text string) causal.Value { return causal.Value{Data: []byte(text)} }
 
 // PROTOCOL HOM-2: who sees the acknowledgement finds the write, and nobody finds it before the log holds it.
@@ -170,16 +173,19 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 		}, causal.OK},
 		"a newer one from elsewhere": {func(h *harness, _ causal.Version, p *causal.Put) {
 			p.If = foreign(h)
-			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: p.If.HLC})
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: p.If})
 			p.From = p.If.HLC
 		}, causal.OK},
 		"a client was shown a newer one": {func(h *harness, _ causal.Version, _ *causal.Put) {
-			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: foreign(h).HLC})
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: foreign(h)})
 		}, causal.ErrConflict},
 		"one that an earlier life of the coordinator has lost": {func(h *harness, v causal.Version, p *causal.Put) {
 			p.If = causal.Version{HLC: v.HLC + 1, Origin: v.Origin}
 			p.From = p.If.HLC
 		}, causal.ErrConflict},
+		"what the home has forgotten since is older": {func(h *harness, v causal.Version, _ *causal.Put) {
+			h.c.home.from = v.HLC - 1
+		}, causal.OK},
 		"what the home has forgotten was not included": {func(h *harness, v causal.Version, p *causal.Put) {
 			h.forgetAll(v)
 			p.From = h.c.home.from - 1
@@ -240,7 +246,8 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 	h := newHomeHarness(t)
 	ahead := causal.HLCAt(h.now.WallMs + 9_000)
 	h.completeAllElsewhere(h.now.WallMs + 9_000)
-	if got := h.show(causal.HomeRead{ID: 1, Key: "x", Shown: ahead}); len(got) != 1 || got[0].From != ahead {
+	got := h.show(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(ahead)})
+	if len(got) != 1 || got[0].From != ahead {
 		t.Fatalf("it is answered with %+v", got)
 	}
 	if v := h.write(causal.Put{Seq: 1, Key: "x"}); v.HLC <= ahead {
@@ -258,7 +265,8 @@ func TestAWriteIsAboveWhatClientsWereShownFromElsewhere(t *testing.T) {
 		t.Errorf("the write got %s, and %d was shown", v, ahead+1)
 	}
 	far := causal.HLCAt(h.now.WallMs + 3_600_000)
-	if got := h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: far}); len(got) != 1 || got[0].Err != causal.ErrClock {
+	got = h.ask(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(far)})
+	if len(got) != 1 || got[0].Err != causal.ErrClock {
 		t.Errorf("a version that is an hour ahead is answered with %+v", got)
 	}
 	further.More[1].Record.Version.HLC = far
@@ -419,7 +427,7 @@ func TestAfterARestartReadsElsewhereMustIncludeWhatClientsWereShown(t *testing.T
 		h.tick(5_000)
 		now := h.c.log.durable.Ceiling
 		for _, shown := range []causal.HLC{now - causal.HLCAt(1_000), now + causal.HLCAt(300)} {
-			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: shown})
+			h.show(causal.HomeRead{ID: 1, Key: "x", Shown: fromElsewhere(shown)})
 			if r := h.top("x"); r.From < shown {
 				t.Errorf("broken %v: after it was told the home says %+v", broken, r)
 			}
@@ -441,14 +449,14 @@ func TestACoordinatorThatIsNoHomeAnswersNoReads(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOM-4: the write has the greater version, and its client has not seen what is shown.
+// PROTOCOL HOS-1: the write has the greater version, and its client has not seen what is shown.
 func TestWhatIsShownWaitsForAWriteUnderWay(t *testing.T) {
 	h := newHomeHarness(t)
 	h.tick(5_000) // it has a durable ceiling
 	h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 	shown := h.c.clock.Peek(h.now) + 1
 	h.step(causal.Put{Seq: 2, Key: "x", Value: valueOf("2")}.Message(app, h.cfg.Self))
-	if got := h.ask(causal.HomeRead{ID: 5, Key: "x", Shown: shown}); len(got) > 0 {
+	if got := h.ask(causal.HomeRead{ID: 5, Key: "x", Shown: fromElsewhere(shown)}); len(got) > 0 {
 		t.Fatalf("it is answered at once: %+v", got)
 	}
 	if got := h.ask(causal.HomeRead{ID: 6, Key: "x"}); len(got) > 0 {
@@ -461,17 +469,54 @@ func TestWhatIsShownWaitsForAWriteUnderWay(t *testing.T) {
 	}
 }
 
-// Two data centers may write a key with the same HLC.
+// PROTOCOL HOS-3: two data centers may write a key with the same HLC, and the one of the greater origin is the newer
+// write. A sidecar of a version before does not name the origin.
 func TestAConditionOnAWriteDoesNotIncludeOneOfTheSameHLC(t *testing.T) {
-	h := newHomeHarness(t)
-	h.tick(5_000)
-	v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
-	h.show(causal.HomeRead{ID: 5, Key: "x", Shown: v.HLC})
-	p := causal.Put{Key: "x", Conditional: true, If: v, From: v.HLC - 1}
-	if h.c.home.isNewest(&p) {
-		t.Error("what was shown beside it is taken for included")
+	for name, tt := range map[string]struct {
+		shown     topology.Origin
+		below, at bool // whether a read is the newest that includes what is below the HLC; and what is at it
+	}{
+		"a greater origin":      {originB, false, false},
+		"one that is not named": {0, false, true},
+	} {
+		for _, broken := range []bool{false, true} {
+			h := newHomeHarness(t, faultIf(broken, causal.HomeComparesTimes)...)
+			h.tick(5_000)
+			v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
+			h.show(causal.HomeRead{ID: 5, Key: "x", Shown: causal.Version{HLC: v.HLC, Origin: tt.shown}})
+			p := causal.Put{Key: "x", Conditional: true, If: v, From: v.HLC - 1}
+			if got := h.c.home.isNewest(&p); got != (tt.below || broken) {
+				t.Errorf("%s, broken %v: a read that includes what is below it is the newest: %v", name, broken, got)
+			}
+			p.From = v.HLC
+			if got := h.c.home.isNewest(&p); got != (tt.at || broken) {
+				t.Errorf("%s, broken %v: a read that includes what is at it is the newest: %v", name, broken, got)
+			}
+		}
 	}
-	if p.From = v.HLC; !h.c.home.isNewest(&p) {
-		t.Error("a read that includes both is refused")
+}
+
+// PROTOCOL HOS-3.
+func TestWhatIsShownWaitsForAWriteOfTheSameHLC(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHomeHarness(t, faultIf(broken, causal.HomeComparesTimes)...)
+		h.tick(5_000)
+		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
+		put := causal.Put{Seq: 2, Key: "x", Value: valueOf("2"), Conditional: true, If: v}
+		h.step(put.Message(app, h.cfg.Self))
+		for i, shown := range []causal.Version{fromElsewhere(v.HLC), {HLC: v.HLC}} {
+			if waits := len(h.ask(causal.HomeRead{ID: uint64(5 + i), Key: "x", Shown: shown})) == 0; waits == broken {
+				t.Errorf("broken %v: what is shown of %v waits: %v", broken, shown, waits)
+			}
+		}
+		if got := h.top("other"); !got.Shown.IsZero() {
+			t.Errorf("of another key it says that %v was shown", got.Shown)
+		}
+		h.sync()
+		h.c.Take(nil)
+		got := h.top("x")
+		if string(got.Record.Value.Data) != "2" || got.From != v.HLC || got.Shown.IsZero() != broken {
+			t.Errorf("broken %v: then it says %+v", broken, got)
+		}
 	}
 }

@@ -29,8 +29,8 @@ type homeRead struct {
 	retryAt  int64 // monotonic; causal.Never: nothing is asked
 	answered bool
 	reply    causal.HomeReply
-	apart    WaitsFor   // why its answers could not be used; WaitsForReader: they could
-	shown    causal.HLC // the home is told that this is shown; 0: nothing
+	apart    WaitsFor       // why its answers could not be used; WaitsForReader: they could
+	shown    causal.Version // the home is told that this is shown; zero: nothing
 
 	found *causal.GetReply // elsewhere; nil: nothing yet
 	from  causal.HLC       // what was asked for elsewhere includes everything at or below it
@@ -128,9 +128,9 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c, WaitsForForeign) // another session, which has not seen it, may write the key meanwhile
-	case found.Status == causal.Stable && v.HLC > h.reply.From && // also that it was deleted at or below that
+	case found.Status == causal.Stable && !h.reply.Knows(v) && // also that it was deleted at or below that
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
-		h.shown = v.HLC
+		h.shown = v
 		s.askHome(now, c)
 	default:
 		s.finishGet(now, c, found)

@@ -113,12 +113,41 @@ func TestTheHomeHearsOfWhatIsShownFromElsewhereFirst(t *testing.T) {
 	r.replyGet(elsewhere, causal.GetReply{Record: record(foreign), Status: causal.Stable, Ring: near})
 	r.mustBeUnfinished(id)
 	tells, _ := r.asked()
-	if tells == nil || tells.HomeRead().Shown != foreign.HLC {
+	if tells == nil || tells.HomeRead().Shown != foreign {
 		t.Fatalf("the home is told %v", tells)
 	}
 	r.replyHome(tells, causal.HomeReply{From: foreign.HLC})
 	if res := r.mustResult(id); res.Record.Version != foreign || res.From < foreign.HLC {
 		t.Errorf("the answer is %+v", res)
+	}
+}
+
+// PROTOCOL HOS-3: From has the HLC of what was found because of another write, which is older or newer than that.
+func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
+	r := newLocalRig(t)
+	found := causal.Version{HLC: at(900), Origin: version(1).Origin}
+	for name, tt := range map[string]struct {
+		reply causal.HomeReply
+		tells bool
+	}{
+		"an older one was shown": {causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900),
+			Origin: found.Origin - 1}}, true},
+		"it was shown":              {causal.HomeReply{From: at(900), Shown: found}, false},
+		"all up to it is forgotten": {causal.HomeReply{From: at(900)}, false},
+		"a newer one was shown": {causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900),
+			Origin: found.Origin + 1}}, false},
+		"what is above it was shown": {causal.HomeReply{From: at(901), Shown: version(901)}, false},
+	} {
+		if tt.reply.Knows(found) == tt.tells {
+			t.Errorf("%s: the home is taken to know it: %v", name, !tt.tells)
+		}
+	}
+	r.startGet("x")
+	home, elsewhere := r.asked()
+	r.replyHome(home, causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900), Origin: found.Origin - 1}})
+	r.replyGet(elsewhere, causal.GetReply{Record: record(found), Status: causal.Stable, Ring: near})
+	if tells, _ := r.asked(); tells == nil || tells.HomeRead().Shown != found {
+		t.Errorf("the home is told %v", tells)
 	}
 }
 

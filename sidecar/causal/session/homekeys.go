@@ -116,7 +116,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
-	case h.showing && s.isNews(c.mget, i) && r.From < c.mget.toldOf(i): // a home of before has not read the field
+	case h.showing && s.isNews(c.mget, i) && r.From < c.mget.toldOf(i).HLC: // a home of before has not read the field
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
 		home := s.homeOf(topology.SlotOf(c.op.Keys[i]))
@@ -156,7 +156,7 @@ func (s *Sidecar) startAgainLater(now causal.Now, c *call, why WaitsFor) {
 }
 
 // toldOf returns what the home was told to be shown of a key.
-func (m *mget) toldOf(i int) causal.HLC { return m.replies[i].record.Version.HLC }
+func (m *mget) toldOf(i int) causal.Version { return m.replies[i].record.Version }
 
 // takeOverKeys adds what the home has of the keys to the past of the session, so that what is read elsewhere includes
 // all that it follows, and all that the home has forgotten.
@@ -174,10 +174,11 @@ func (s *Sidecar) takeOverKeys(now causal.Now, c *call) bool {
 }
 
 // hasChanged reports whether a home has something of a key that it had not when it was asked first: it has published
-// it, or has published and forgotten it since.
+// it, or was told of it, or has published and forgotten it since.
 func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
-	return m.atHome.replies[i].Record.Version.Less(r.Record.Version) ||
-		r.From > max(m.fromOf(i), m.toldOf(i))
+	before, told := &m.atHome.replies[i], m.toldOf(i)
+	return before.Record.Version.Less(r.Record.Version) || before.Shown.Less(r.Shown) && told.Less(r.Shown) ||
+		r.From > max(m.fromOf(i), told.HLC)
 }
 
 // isBehind reports whether an MGET has found a write of the data center elsewhere that its home had not published when
@@ -185,7 +186,7 @@ func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
 func (s *Sidecar) isBehind(m *mget) bool {
 	for i := range m.replies {
 		v, r := m.replies[i].record.Version, &m.atHome.replies[i]
-		if v.Written() && v.HLC > r.From && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
+		if v.Written() && !r.Knows(v) && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
 			return true
 		}
 	}
@@ -226,7 +227,7 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 				shown = m.replies[i].record.Version
 			}
 			if tell.ID == 0 {
-				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown.HLC
+				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown
 			} else {
 				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
 			}
@@ -256,7 +257,7 @@ func (s *Sidecar) hasNews(m *mget) bool {
 func (s *Sidecar) isNews(m *mget, i int) bool {
 	found, r := &m.replies[i], &m.atHome.replies[i]
 	v := found.record.Version
-	return s.shownStatus(m, found) == causal.Stable && v.HLC > r.From &&
+	return s.shownStatus(m, found) == causal.Stable && !r.Knows(v) &&
 		keystate.Newer(&found.record, &r.Record)
 }
 

@@ -27,7 +27,7 @@ func TestAnMGetThatFindsWhatTheHomeHadNotPublishedStartsAgain(t *testing.T) {
 	r.replyGet(elsewhere[1], stable(at(950)))
 	r.mustBeUnfinished(id)
 	r.tick(homeBusy)
-	if home, _ := r.askedForAll(); len(home) != 1 || home[0].HomeRead().Shown != 0 {
+	if home, _ := r.askedForAll(); len(home) != 1 || home[0].HomeRead().Shown.HLC != 0 {
 		t.Errorf("it asks %v", home)
 	}
 }
@@ -35,8 +35,9 @@ func TestAnMGetThatFindsWhatTheHomeHadNotPublishedStartsAgain(t *testing.T) {
 // PROTOCOL HOK-2: what is shown of y was not so at one time with what the home had of x.
 func TestAnMGetThatTellsTheHomeStartsAgainIfAnyKeyHasChanged(t *testing.T) {
 	for what, reply := range map[string]causal.HomeReply{
-		"a newer write":                   {Record: record(homeVersion(1300))},
-		"one that the home has forgotten": {From: at(1300)},
+		"a newer write":                      {Record: record(homeVersion(1300))},
+		"one that the home has forgotten":    {From: at(1300)},
+		"one of the same HLC that was shown": {From: at(950), Shown: causal.Version{HLC: at(950), Origin: 1 << 20}},
 	} {
 		r := newLocalRig(t)
 		id, elsewhere := r.startMGetAtHome()
@@ -49,7 +50,7 @@ func TestAnMGetThatTellsTheHomeStartsAgainIfAnyKeyHasChanged(t *testing.T) {
 		r.replyHomeOfAll(home[0], at(900), map[string]causal.HomeReply{"x": reply})
 		r.mustBeUnfinished(id)
 		r.tick(homeBusy)
-		if home, _ := r.askedForAll(); len(home) != 1 || home[0].HomeRead().Shown != 0 {
+		if home, _ := r.askedForAll(); len(home) != 1 || home[0].HomeRead().Shown.HLC != 0 {
 			t.Errorf("%s: it asks %v", what, home)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // replyHomeOfAll answers a request to the home for several keys, each with what it has of it; from is the least of all.
 func (r *rig) replyHomeOfAll(request *causal.Message, from causal.HLC, tops map[string]causal.HomeReply) {
 	read := request.HomeRead()
-	keys := []causal.Moved{{Key: read.Key, Record: causal.Record{Version: causal.Version{HLC: read.Shown}}}}
+	keys := []causal.Moved{{Key: read.Key, Record: causal.Record{Version: read.Shown}}}
 	for i, k := range append(keys, read.More...) {
 		reply := tops[k.Key]
 		reply.ID, reply.Key, reply.From = read.ID+uint64(i), k.Key, max(reply.From, from, k.Record.Version.HLC)
@@ -79,7 +79,7 @@ func TestPipelinedGetsAskTheHomeInOneRequest(t *testing.T) {
 		t.Fatalf("the home is told in %d messages", len(home))
 	}
 	tell := home[0].HomeRead()
-	if tell.Key != "x" || tell.Shown != at(950) || len(tell.More) != 2 || tell.More[0].Record.Version.HLC != 0 ||
+	if tell.Key != "x" || tell.Shown.HLC != at(950) || len(tell.More) != 2 || tell.More[0].Record.Version.HLC != 0 ||
 		tell.More[1].Key != "z" || tell.More[1].Record.Version.HLC != at(952) { // it is asked for y again
 		t.Errorf("the home is told %+v", tell)
 	}
@@ -107,7 +107,7 @@ func TestAHomeThatDoesNotReadWhatIsShownOfFurtherKeysIsToldOfEach(t *testing.T) 
 	r.step(causal.HomeReply{ID: tell.ID, Key: "x", From: at(950)}.Message(home[0].To, home[0].From))
 	r.step(causal.HomeReply{ID: tell.ID + 1, Key: "y", From: at(900)}.Message(home[0].To, home[0].From))
 	home, _ = r.askedForAll()
-	if len(home) != 1 || home[0].HomeRead().Key != "y" || home[0].HomeRead().Shown != at(950) {
+	if len(home) != 1 || home[0].HomeRead().Key != "y" || home[0].HomeRead().Shown.HLC != at(950) {
 		t.Fatalf("the home is told %v", home)
 	}
 	r.mustBeUnfinished(ids[1])

@@ -78,7 +78,7 @@ func TestTheHomeHearsOfADeleteThatIsShown(t *testing.T) {
 	r.replyHome(home, causal.HomeReply{From: at(500)})
 	r.replyGet(elsewhere, causal.GetReply{Record: causal.Missing(at(900)), Status: causal.Stable})
 	r.mustBeUnfinished(id)
-	if home, _ = r.asked(); home == nil || home.HomeRead().Shown != at(900) {
+	if home, _ = r.asked(); home == nil || home.HomeRead().Shown.HLC != at(900) {
 		t.Errorf("the home hears %+v", home)
 	}
 }
@@ -94,7 +94,7 @@ func TestTheHomeHearsOfADeleteThatAnMGetShows(t *testing.T) {
 	}
 	r.mustBeUnfinished(id)
 	home, _ = r.askedForAll()
-	if len(home) != 1 || home[0].HomeRead().Shown != at(900) {
+	if len(home) != 1 || home[0].HomeRead().Shown.HLC != at(900) {
 		t.Errorf("the home hears %+v", home)
 	}
 }
