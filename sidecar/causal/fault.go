@@ -229,6 +229,7 @@ const (
 	SalvageNewestPart
 	CommitReadsUnheld
 	HomeComparesTimes
+	HomeSettlesEarly
 	faultEnd
 )
 

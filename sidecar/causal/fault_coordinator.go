@@ -92,6 +92,8 @@ var coordinatorFaults = []SeededFault{
 	{HomeComparesTimes, "home-compares-times", "home",
 		"of two writes with the same timestamp, one that is shown from elsewhere is not taken for the newer one",
 		"HOS-3", "homes"},
+	{HomeSettlesEarly, "home-settles-early", "home",
+		"what reads elsewhere must include counts as complete", "HOS-4", "homes"},
 	{CommitReadsUnheld, "commit-reads-unheld", "home",
 		"what is shown from elsewhere does not wait for a commit that has read its key", "HOS-2", "homes"},
 	{CommitReadsUnchecked, "commit-reads-unchecked", "home",

@@ -65,11 +65,13 @@ type HomeReply struct {
 	// write of another origin in its past.
 	Deps []Dep
 	Past HLC
-	// From: what is read elsewhere must include everything at or below it. If From is the HLC of Shown, the home has
-	// been told of that write, and need not know others of this HLC.
-	From  HLC
+	// From: what is read elsewhere must include everything at or below it.
+	From HLC
+	// Shown is the newest write of another origin that a client was shown, as long as the home knows it.
 	Shown Version
-	Err   ErrCode
+	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of before.
+	Settled HLC
+	Err     ErrCode
 	// Commits says that the home knows HomeCommit.
 	Commits bool
 }
@@ -82,9 +84,17 @@ func (r HomeReply) Message(from, to topology.Node) Message {
 // HomeReply returns the content of a message of KindHomeReply.
 func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
 
-// Knows reports whether the home need not be told of a write that was found elsewhere: it knows it, or one that is
-// newer; or every read elsewhere must include it, and those that writes of its key go by do.
+// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it, or
+// a newer one; or all that writes of the key go by includes it.
 func (r *HomeReply) Knows(v Version) bool {
+	if r.Settled == 0 {
+		return v.HLC <= r.From
+	}
+	return v.HLC <= r.Settled || !r.Shown.Less(v)
+}
+
+// Includes reports whether a write of the home may be one that it has forgotten.
+func (r *HomeReply) Includes(v Version) bool {
 	if v.HLC == r.From && r.Shown.HLC == r.From {
 		return !r.Shown.Less(v)
 	}
@@ -106,5 +116,6 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 7, Name: "from", rule: anything}, &r.From)
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
 	v.Version(BodyField{Number: 9, Name: "shown", rule: anything}, &r.Shown)
+	v.Time(BodyField{Number: 10, Name: "settled", rule: anything}, &r.Settled)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 }

@@ -20,8 +20,11 @@ type home struct {
 	enabled bool
 	keys    map[string]*homeKey
 	// from is what reads elsewhere must include: of everything at or below it nothing is kept here.
-	from  causal.HLC
-	bytes int // of keys and complete
+	from causal.HLC
+	// settled is what is complete, and included in all that is accepted with a condition. It is from, unless that is
+	// ahead of what is complete.
+	settled causal.HLC
+	bytes   int // of keys and complete
 	// complete are those that may be forgotten when from has passed them, in the order in which they became so.
 	complete []homeEntry
 	// newest is the greatest HLC of a write that was accepted, published of one that was published.
@@ -65,8 +68,9 @@ type homeWait struct {
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
 type homeEntry struct {
-	key string
-	hlc causal.HLC
+	key   string
+	hlc   causal.HLC
+	shown bool // from elsewhere
 }
 
 const (
@@ -266,24 +270,24 @@ func (h *home) done(w *write) {
 		return
 	}
 	k.w = nil
-	h.mayForget(w.key, w.rec.Version.HLC)
+	h.mayForget(homeEntry{w.key, w.rec.Version.HLC, false})
 	h.forget()
 }
 
 // mayForget notes that something of a key may be forgotten once from has passed it.
-func (h *home) mayForget(key string, hlc causal.HLC) {
-	h.complete = append(h.complete, homeEntry{key, hlc})
+func (h *home) mayForget(e homeEntry) {
+	h.complete = append(h.complete, e)
 	h.bytes += homeEntryBytes
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
 func (h *home) show(k *homeKey, v causal.Version) {
-	if v = h.comparable(v); v.HLC <= h.from || !k.shown.Less(v) {
+	if v = h.comparable(v); v.HLC <= h.settled || !k.shown.Less(v) {
 		return
 	}
 	h.clock.Raise(v.HLC)
 	k.shown = v
-	h.mayForget(k.key, v.HLC)
+	h.mayForget(homeEntry{k.key, v.HLC, true})
 }
 
 // showAll notes what a reader is about to show of the keys that it names.
@@ -300,20 +304,19 @@ func (h *home) showAll(r *causal.HomeRead) {
 
 // forget forgets what reads find elsewhere.
 func (h *home) forget() {
-	sv := h.known.MinSV()
-	if lag := causal.HLCAt(homeLag.Milliseconds()); sv > lag && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
-		h.from = max(h.from, sv-lag)
+	if !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
+		h.settle()
 	}
 	limit := h.cfg.MaxBytes / maxHomeShare
 	n := 0
 	for n < len(h.complete) {
 		e := &h.complete[n]
-		if e.hlc > h.from && !h.isOutdated(e) {
+		if !h.isPassed(e) && !h.isOutdated(e) {
 			if h.bytes <= limit && !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
 				break
 			}
 			if !h.cfg.Broken.Has(causal.HomeForgetsEarly) {
-				h.from = e.hlc // what is read elsewhere may bind its readers until the cut has passed it
+				h.raiseFrom(e.hlc) // what is read elsewhere may bind its readers until the cut has passed it
 			}
 		}
 		h.forgetEntry(e)
@@ -334,7 +337,7 @@ func (h *home) forgetEntry(e *homeEntry) {
 	if k == nil {
 		return
 	}
-	if k.shown.HLC <= e.hlc {
+	if k.shown.HLC <= e.hlc && (e.shown || k.shown.HLC <= h.settled || k.shown.Less(k.top.Version)) {
 		k.shown = causal.Version{}
 	}
 	if k.top.Version.HLC <= e.hlc && k.w == nil {
@@ -467,7 +470,8 @@ func (h *home) answer(to topology.Node, r *causal.HomeRead) {
 
 func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
 	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k), Commits: true}
+	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
+		Settled: h.settledAsTold(), Commits: true}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {

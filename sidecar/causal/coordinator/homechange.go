@@ -210,9 +210,24 @@ func (h *homeChange) collectVotes(now causal.Now) {
 // shown. Reads elsewhere are to include it, so it is not needlessly in the future, where the clock may be after a start.
 func (h *homeChange) bound(now causal.Now) causal.HLC {
 	if !h.isHome() { // it was told nothing
-		return max(h.home.newest, h.home.published, h.log.durable.LostUpTo)
+		return max(h.home.newest, h.home.published, h.log.durable.LostUpTo, h.log.durable.Homes.UpTo)
 	}
 	return max(h.clock.Peek(now), h.home.from, h.home.newest)
+}
+
+// leave makes this coordinator the home of nothing when it starts at another scope of sessions: all coordinators take
+// writes of all keys then. Its log says so before any of these. The leader goes on counting its decisions.
+func (h *homeChange) leave(now causal.Now) {
+	is := &h.log.pending.Homes
+	if h.home.enabled || is.Count == 0 && is.Next == 0 {
+		return
+	}
+	left := Homes{UpTo: max(is.UpTo, h.log.durable.Ceiling)}
+	if h.isLeader() {
+		left.Number = is.Number
+	}
+	*is = left
+	h.host.writeCheckpoint(now)
 }
 
 // decide makes a number of homes durable. It is announced once it is.

@@ -183,3 +183,31 @@ func TestAVoteIsNotBeyondWhatWasAcceptedOrShown(t *testing.T) {
 		t.Errorf("after its log was given up: %v, want 7", got)
 	}
 }
+
+// At another scope every coordinator takes writes of all keys, so what homes know counts for nothing afterwards.
+func TestACoordinatorThatHasServedAnotherScopeIsNoHomeUntilThatIsDecided(t *testing.T) {
+	h := newHomesHarness(t)
+	slot := topology.Slot(0)
+	for h.c.homeChange.homeOf(slot, 2) != h.cfg.Self {
+		slot++
+	}
+	if !h.c.home.isOf(slot) {
+		t.Fatal("it is no home at first")
+	}
+	ceiling := h.c.log.durable.Ceiling
+	h.cfg.Home = false
+	h.restart(h.now)
+	h.sync()
+	h.cfg.Home = true
+	h.restart(h.now)
+	is := h.c.log.durable.Homes
+	if is.Number != 1 || is.Count != 0 || is.UpTo < ceiling {
+		t.Errorf("it knows %+v", is)
+	}
+	if h.c.home.isOf(slot) {
+		t.Error("it is the home of a slot again at once")
+	}
+	if h.c.homeChange.bound(h.now) < ceiling {
+		t.Error("reads need not include what was shown before")
+	}
+}

@@ -29,7 +29,7 @@ func (h *home) letGo(w *write) {
 // noteBefore notes what of a key was shown so far, unless something is under way that goes by it already.
 func (h *home) noteBefore(k *homeKey) {
 	if k.isQuiet() && k.readers == 0 {
-		k.before = shownBefore{h.from, k.shown}
+		k.before = shownBefore{h.settled, k.shown}
 	}
 }
 

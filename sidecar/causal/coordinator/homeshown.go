@@ -9,10 +9,10 @@ import (
 // with the same HLC, and the one of the greater origin is the newer write. What reads elsewhere must include is an HLC:
 // it stands for all writes up to there, of all origins (PROTOCOL HOS-3).
 
-// shownBefore is what a write that is under way may have gone by: everything up to from, and shown.
+// shownBefore is what a write that is under way has gone by: everything up to settled, and shown.
 type shownBefore struct {
-	from  causal.HLC
-	shown causal.Version
+	settled causal.HLC
+	shown   causal.Version
 }
 
 // anyOrigin stands for one that is not named: the sidecar is of a version before, or what it shows is that the key was
@@ -31,15 +31,15 @@ func (h *home) comparable(shown causal.Version) causal.Version {
 }
 
 // isNews reports whether a read may show what nobody had seen when the oldest write was accepted that is under way: the
-// write that it names, one that was shown since, or what was forgotten since.
+// write that it names, one that was shown since, or one that need not be told any more.
 func (h *home) isNews(k *homeKey, shown causal.Version) bool {
 	top, before := k.top.Version, &k.before
 	for _, v := range [...]causal.Version{h.comparable(shown), k.shown} {
-		if v.HLC > before.from && before.shown.Less(v) && top.Less(v) {
+		if v.HLC > before.settled && before.shown.Less(v) && top.Less(v) {
 			return true
 		}
 	}
-	return h.from > before.from && h.from >= top.HLC
+	return h.settled > before.settled && h.settled >= top.HLC
 }
 
 // lacksShown reports whether what a session has read of a key lacks what was shown of it.
@@ -50,10 +50,50 @@ func (h *home) lacksShown(k *homeKey, p *causal.Put) bool {
 	return p.If.Less(k.shown)
 }
 
-// toldOf returns what the home was told to be shown of a key, if that is above all that it has forgotten.
+// toldOf returns what the home was told to be shown of a key, if that is not settled.
 func (h *home) toldOf(k *homeKey) causal.Version {
-	if k == nil || k.shown.HLC <= h.from || h.cfg.Broken.Has(causal.HomeComparesTimes) {
+	if k == nil || k.shown.HLC <= h.settled || h.cfg.Broken.Has(causal.HomeComparesTimes) {
 		return causal.Version{}
 	}
 	return k.shown
+}
+
+// settledAsTold returns what sidecars are told to be settled. It is not 0, as a home of before has it.
+func (h *home) settledAsTold() causal.HLC {
+	if h.cfg.Broken.Has(causal.HomeSettlesEarly) {
+		return max(h.from, 1)
+	}
+	return max(h.settled, 1)
+}
+
+// settle raises what is settled, and from with it (PROTOCOL HOS-4). If from is ahead of what is complete, what was read
+// includes everything up to from that was complete then, and not what is complete since. So from rises each time as
+// well, and with it what conditions have to include. That makes puts begin again, so it is done once for each homeLag.
+func (h *home) settle() {
+	lag := causal.HLCAt(homeLag.Milliseconds())
+	settled := h.known.MinSV()
+	if settled <= lag {
+		return
+	}
+	switch settled -= lag; {
+	case settled >= h.from:
+		h.from, h.settled = settled, settled
+	case settled >= h.settled+lag:
+		h.settled = settled
+		h.raiseFrom(0)
+	}
+}
+
+// raiseFrom makes what reads elsewhere must include, and conditions, include more than before, at least up to hlc.
+func (h *home) raiseFrom(hlc causal.HLC) {
+	h.from = max(h.from+1, hlc)
+	h.clock.Raise(h.from)
+}
+
+// isPassed reports whether something of a key may be forgotten: what is accepted by conditions includes it.
+func (h *home) isPassed(e *homeEntry) bool {
+	if e.shown {
+		return e.hlc <= h.settled
+	}
+	return e.hlc <= h.from
 }

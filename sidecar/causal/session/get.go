@@ -299,7 +299,7 @@ func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
 	}
 	from := causal.HLC(0)
 	if c.home != nil {
-		from = c.home.from
+		from = max(c.home.reply.From, min(c.home.from, c.home.complete))
 	}
 	s.finish(c,
 		Result{Record: rec, From: from, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r),

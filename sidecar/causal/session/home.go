@@ -33,8 +33,10 @@ type homeRead struct {
 	shown    causal.Version // the home is told that this is shown; zero: nothing
 
 	found *causal.GetReply // elsewhere; nil: nothing yet
-	from  causal.HLC       // what was asked for elsewhere includes everything at or below it
-	must  causal.HLC       // and must include this
+	// complete was known to be complete when it was asked for.
+	complete causal.HLC
+	from     causal.HLC // what was asked for elsewhere includes everything at or below it
+	must     causal.HLC // and must include this
 }
 
 // startAtHome starts a get at the home, and elsewhere.
@@ -128,13 +130,22 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
 		s.lookAgainLater(now, c, WaitsForForeign) // another session, which has not seen it, may write the key meanwhile
-	case found.Status == causal.Stable && !h.reply.Knows(v) && // also that it was deleted at or below that
+	case found.Status == causal.Stable && h.shown != v && // also that it was deleted at or below that
+		!s.homeKnows(c.slot, &h.reply, v) &&
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
 		h.shown = v
 		s.askHome(now, c)
 	default:
 		s.finishGet(now, c, found)
 	}
+}
+
+// homeKnows reports whether the home of a slot need not be told of a write that was found elsewhere.
+func (s *Sidecar) homeKnows(slot topology.Slot, r *causal.HomeReply, v causal.Version) bool {
+	if v.Origin == s.cfg.Topology.OriginOf(s.homeOf(slot)) {
+		return r.Includes(v)
+	}
+	return r.Knows(v)
 }
 
 // lookAgain reads elsewhere again.

@@ -122,7 +122,7 @@ func TestTheHomeHearsOfWhatIsShownFromElsewhereFirst(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOS-3: From has the HLC of what was found because of another write, which is older or newer than that.
+// PROTOCOL HOS-3, HOS-4: From has the HLC of what was found because of another write, which is older or newer than that.
 func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
 	r := newLocalRig(t)
 	found := causal.Version{HLC: at(900), Origin: version(1).Origin}
@@ -130,13 +130,15 @@ func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
 		reply causal.HomeReply
 		tells bool
 	}{
-		"an older one was shown": {causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900),
+		"an older one was shown": {causal.HomeReply{From: at(900), Settled: at(800), Shown: causal.Version{HLC: at(900),
 			Origin: found.Origin - 1}}, true},
-		"it was shown":              {causal.HomeReply{From: at(900), Shown: found}, false},
-		"all up to it is forgotten": {causal.HomeReply{From: at(900)}, false},
-		"a newer one was shown": {causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900),
+		"it was shown": {causal.HomeReply{From: at(900), Settled: at(800), Shown: found}, false},
+		"a home of before has forgotten all up to it": {causal.HomeReply{From: at(900)}, false},
+		"all up to it is settled":                     {causal.HomeReply{From: at(950), Settled: at(900)}, false},
+		"all up to it is included, and not settled":   {causal.HomeReply{From: at(950), Settled: at(800)}, true},
+		"a newer one was shown": {causal.HomeReply{From: at(900), Settled: at(800), Shown: causal.Version{HLC: at(900),
 			Origin: found.Origin + 1}}, false},
-		"what is above it was shown": {causal.HomeReply{From: at(901), Shown: version(901)}, false},
+		"what is above it was shown": {causal.HomeReply{From: at(901), Settled: at(800), Shown: causal.Version{HLC: at(901), Origin: 1}}, false},
 	} {
 		if tt.reply.Knows(found) == tt.tells {
 			t.Errorf("%s: the home is taken to know it: %v", name, !tt.tells)
@@ -144,10 +146,29 @@ func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
 	}
 	r.startGet("x")
 	home, elsewhere := r.asked()
-	r.replyHome(home, causal.HomeReply{From: at(900), Shown: causal.Version{HLC: at(900), Origin: found.Origin - 1}})
+	r.replyHome(home, causal.HomeReply{From: at(900), Settled: at(800),
+		Shown: causal.Version{HLC: at(900), Origin: found.Origin - 1}})
 	r.replyGet(elsewhere, causal.GetReply{Record: record(found), Status: causal.Stable, Ring: near})
 	if tells, _ := r.asked(); tells == nil || tells.HomeRead().Shown != found {
 		t.Errorf("the home is told %v", tells)
+	}
+}
+
+// PROTOCOL HOS-4: the base is above what is complete, since the session has seen more.
+func TestAGetIncludesNoMoreThanWasComplete(t *testing.T) {
+	r := newLocalRig(t)
+	r.readAtHome("y", causal.HomeReply{Record: record(homeVersion(1600)), Past: at(1500)})
+	for _, from := range []int64{900, 1200} {
+		id := r.startGet("x")
+		home, elsewhere := r.asked()
+		if elsewhere == nil || elsewhere.Get().Base < at(1500) {
+			t.Fatalf("it asks elsewhere with %+v", elsewhere)
+		}
+		r.replyHome(home, causal.HomeReply{From: at(from), Settled: at(900)})
+		r.replyGet(elsewhere, stable(at(800)))
+		if res := r.mustResult(id); res.From != max(at(from), at(1000)) {
+			t.Errorf("with From %d the answer includes all up to %d", from, res.From.WallMs())
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
 func (s *Sidecar) isBehind(m *mget) bool {
 	for i := range m.replies {
 		v, r := m.replies[i].record.Version, &m.atHome.replies[i]
-		if v.Written() && !r.Knows(v) && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
+		if v.Written() && !r.Includes(v) && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
 			return true
 		}
 	}
@@ -257,7 +257,7 @@ func (s *Sidecar) hasNews(m *mget) bool {
 func (s *Sidecar) isNews(m *mget, i int) bool {
 	found, r := &m.replies[i], &m.atHome.replies[i]
 	v := found.record.Version
-	return s.shownStatus(m, found) == causal.Stable && !r.Knows(v) &&
+	return s.shownStatus(m, found) == causal.Stable && !s.homeKnows(m.slots[i], r, v) &&
 		keystate.Newer(&found.record, &r.Record)
 }
 

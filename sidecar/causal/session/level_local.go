@@ -15,8 +15,9 @@ func (local) asksHome() bool { return true }
 func (l local) get(s *Sidecar, now causal.Now, c *call) (g causal.Get, near causal.HLC) {
 	g, near = l.snapshot.get(s, now, c)
 	h := c.home
+	h.complete = s.stability.MinSV()
 	if !g.Snapshot { // the newest version: all that is complete by now
-		h.from = max(s.stability.MinSV(), h.must)
+		h.from = max(h.complete, h.must)
 		return g, near
 	}
 	if h.from = includedBy(&g); h.must > h.from {
