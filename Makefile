@@ -12,7 +12,7 @@ BENCHFLAGS ?= --quick
 # The whole evaluation with its report: make bench PAPERFLAGS='--report docs/benchmarks --json docs/benchmarks/paper.json'
 PAPERFLAGS ?= $(BENCHFLAGS)
 TESTFLAGS  ?=
-TESTLIMIT  ?= 15m
+TESTLIMIT  ?= 20m
 PACKAGES   ?= ./...
 
 # Without cgo the tests use what was compiled for the binary. The race detector needs cgo and with it a C compiler; Go says whether it

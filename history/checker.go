@@ -139,9 +139,9 @@ func (c *Checker) Check(h History, opts Options) Report {
 
 func (c *Checker) reset(h History) {
 	var updates int
-	var plain History
-	plain, c.places = withoutCommits(h)
-	c.h, updates = withoutUpdates(plain)
+	plain, places := withoutCommits(h)
+	c.h, c.places, updates = withoutUpdates(plain)
+	c.places = inPlaces(c.places, places)
 	c.names.reset()
 	c.ops = sized(c.ops, len(c.h))
 	c.elems, c.procs, c.keys = c.elems[:0], c.procs[:0], c.keys[:0]

@@ -35,7 +35,7 @@ type PromiseReport struct {
 
 func (p *PromiseReport) add(kind Kind, o DataCenterOptions, text string, ops ...int) {
 	if p.Total++; len(p.Violations) < o.MaxViolations {
-		p.Violations = append(p.Violations, Violation{kind, text, ops})
+		p.Violations = append(p.Violations, Violation{Kind: kind, Text: text, Ops: ops})
 	}
 }
 

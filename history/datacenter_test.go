@@ -255,3 +255,32 @@ func TestCausalityIsCheckedOfKeysWithoutUpdates(t *testing.T) {
 		t.Error(r)
 	}
 }
+
+// An update of a key of which all has versions is a read of what it has found, and a write.
+func TestCausalityIsCheckedOfUpdatesWithVersions(t *testing.T) {
+	const before = "s1 put x=1@5.1; s1 do n=1@6.1 INCR; s2 do n=3@7.1 INCRBY 2"
+	for text, want := range map[string]Kind{
+		"s3 get n=3@7.1; s3 get x=1@5.1":                               "",
+		"s3 get n=3@7.1; s3 get x=-":                                   MissingRead,
+		"s2 get x=-":                                                   MissingRead,
+		"s2 put y=1@8.1; s3 get y=1@8.1; s3 get n=1@6.1":               StaleRead,
+		"s2 put y=1@8.1; s3 mget y=1@8.1 n=1@6.1":                      Snapshot,
+		"s4 do n=9@9.2 INCR ?; s3 get n=3@7.1; s3 get x=-":             "", // nobody knows what s2 has found
+		"s3 get n=4@9.2; s3 get x=1@5.1":                               ThinAir,
+		"s4 do n=4 INCR ?; s3 get n=4@9.2; s3 get x=-":                 "",
+		"s3 do n=1@4.2 INCR; s4 get n=3@7.1; s4 get x=-":               "", // there are two 1
+		"s4 do n=0 SETNX 7; s3 do z=1@9.1 DEL; s3 get x=-; s3 get y=-": "",
+		// EXPIRE writes a version of its own, if there is a value.
+		"s2 do n=1@8.1 EXPIRE 9; s3 get n=3@8.1; s3 get x=1@5.1":                     "",
+		"s1 do n=1@8.1 EXPIRE 9; s3 get n=3@8.1; s3 get x=-":                         MissingRead,
+		"s2 do n=1@8.1 EXPIRE 9; s2 put y=1@9.1; s3 get y=1@9.1; s3 get n=3@7.1":     StaleRead,
+		"s2 do n=0@8.1 EXPIRE 9; s3 get n=3@8.1":                                     ThinAir,
+		"s2 do n=1@8.1 EXISTS; s3 get n=3@8.1":                                       ThinAir,
+		"s4 do n=1@8.1 EXPIRE 9; s5 do n=4@9.1 INCR; s6 get n=4@9.1; s6 get x=1@5.1": "", // which 3 s5 has found
+	} {
+		r := Check(parse(t, before+"; "+text), Options{})
+		if want == "" && !r.OK() || want != "" && !r.Has(want) {
+			t.Errorf("%s: %s", text, r)
+		}
+	}
+}

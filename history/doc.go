@@ -53,7 +53,8 @@
 //   - level is that of a get or mget, if the session has named one: it says what the read promises. Without it, and at
 //     every level that there is, that is causal+.
 //   - update is a command that reads its key and may write it in one step. Its command has no key, and value is the
-//     reply, or missing if that is nil. Causal+ is not checked of keys with updates, since their values are not unique.
+//     reply, or missing if that is nil. The values of keys with updates are not unique, so causal+ is
+//     checked only of those where all that was read and written has versions.
 //   - commit is a step that writes the keys of writes, after it has read those of reads, all at one time among the
 //     clients of its data center. A write that is missing is a delete. Writes have consecutive versions, in their
 //     order, and version is that of the last one. For causal+ it is an mget and single writes.

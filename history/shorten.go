@@ -14,17 +14,29 @@ const shortenBudget = 4 << 20
 // returned it, with a delete the reads that it may explain, with a token its resumption. The violation must be from a
 // report on h.
 //
+// Updates are gets and puts in it, as they are checked: without one of two updates with the same reply it would not be
+// true any more that nobody knows what a third one has found.
+//
 // A history with values that merge is returned as it is: the reads that a removed write leaves behind would lack it.
 func Shorten(h History, v Violation) History {
 	if slices.ContainsFunc(h, func(op Op) bool { return op.Kind == Add }) {
 		return h
 	}
+	ops := v.Ops
+	if plain, places, _ := withoutUpdates(h); places != nil {
+		h, ops = plain, nil
+		for i, at := range places {
+			if slices.Contains(v.Ops, at) {
+				ops = append(ops, i)
+			}
+		}
+	}
 	s := shortener{kind: v.Kind, budget: shortenBudget}
 	best := h
 	// The chain of the explanation usually suffices, together with the deletes that could have explained its reads.
-	chain := slices.Clone(v.Ops)
+	chain := slices.Clone(ops)
 	keys := make(map[string]bool)
-	for _, i := range v.Ops {
+	for _, i := range ops {
 		keys[h[i].Key] = true
 		for _, r := range slices.Concat(h[i].Reads, h[i].Writes) {
 			keys[r.Key] = true

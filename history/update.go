@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,6 +53,8 @@ type command struct {
 	present func(reply *command) bool
 	text    string // of set and appendTo
 	delta   int64  // of add
+	// rewrites: it writes what it has found once more, if it has found something. That is a version of its own.
+	rewrites bool
 	// alwaysWrites: it writes a delete also where it has found nothing.
 	alwaysWrites bool
 	// answered: the outcome is known; reply or isNil is the answer.
@@ -101,6 +102,7 @@ func parseCommand(words []string) (command, error) {
 		c.asks = whole
 	case "EXISTS", "EXPIRE", "PEXPIRE": // a time to live that ends within the history cannot be judged
 		c.asks, c.present, arguments = presence, replyIsNotZero, len(args)
+		c.rewrites = name != "EXISTS"
 	case "STRLEN":
 		c.asks = length
 	case "SET":
@@ -284,32 +286,4 @@ func (o *Op) showUpdate(b *strings.Builder) {
 		b.WriteString(": " + shown(o.Value))
 	}
 	showVersion(b, o.Version)
-}
-
-// withoutUpdates returns a history without what concerns keys that have updates, of which causal+ is not checked: their
-// values are not unique. The other operations keep their places. It also returns how many operations that is.
-func withoutUpdates(h History) (plain History, left int) {
-	updated := map[string]bool{}
-	for i := range h {
-		if h[i].Kind == Update {
-			updated[h[i].Key] = true
-		}
-	}
-	if len(updated) == 0 {
-		return h, 0
-	}
-	plain = slices.Clone(h)
-	for i := range plain {
-		op := &plain[i]
-		switch {
-		case op.Kind == MGet:
-			op.Reads = slices.DeleteFunc(slices.Clone(op.Reads), func(r Read) bool { return updated[r.Key] })
-		case updated[op.Key] && op.Kind != Token && op.Kind != Resume:
-			left++
-			// as an operation that failed, it keeps its place in its process
-			*op = Op{Session: op.Session, Process: op.Process, Kind: Get, Key: op.Key, Start: op.Start, End: op.End,
-				Final: op.Final}
-		}
-	}
-	return plain, left
 }

@@ -32,6 +32,40 @@ func TestAnEarlierVersionIsUpgradedUnderLoad(t *testing.T) {
 	t.Run("in the opposite order", func(t *testing.T) { upgrade(t, earlier, opposite) })
 }
 
+// With scope DataCenter, the homes and the sidecars of an earlier version, which may not know of operations that homes
+// execute, are upgraded one by one while clients count at all of them. What is answered is what one Redis in each data
+// center would answer.
+func TestTheSidecarsOfADataCenterAreOneRedisWhileAnEarlierVersionIsUpgraded(t *testing.T) {
+	earlier := os.Getenv(earlierProgram)
+	if earlier == "" {
+		t.Skip(earlierProgram + " names no program of an earlier version")
+	}
+	order := []string{"a-coordinator", "c-coordinator", "a-sidecar", "c-sidecar-2", "a-sidecar-2", "c-sidecar"}
+	opposite := slices.Clone(order)
+	slices.Reverse(opposite)
+	for name, order := range map[string][]string{"homes first": order, "sidecars first": opposite} {
+		t.Run(name, func(t *testing.T) {
+			d := planDeployment(t, nil, oneRedis)
+			d.addSidecar("a")
+			d.addSidecar("c")
+			for _, p := range d.procs {
+				p.program = earlier
+			}
+			d.startAll()
+			l := d.startOneRedis()
+			for _, name := range order {
+				l.more(t, 100)
+				d.stop(name)
+				d.procs[name].program = ""
+				d.restart(name)
+				d.checkViolations()
+			}
+			l.more(t, 200)
+			l.judge(t)
+		})
+	}
+}
+
 func upgrade(t *testing.T, earlier string, order []string) {
 	certs := newCertificates(t)
 	ours := certs.authority("ours", "example")

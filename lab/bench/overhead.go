@@ -61,7 +61,8 @@ production, once without and once with mutual TLS between them; values then have
 last deployment. With --members 1,2,3 as well, what is compared is how many members hold the log of
 the coordinator, with mutual TLS; more than one need the program etcd. With --near-copies BYTES
 instead, it is the sidecar without and with near copies, with mutual TLS; with
---session-scopes pod,datacenter, sessions of different scopes, with mutual TLS.`,
+--session-scopes pod,datacenter, sessions of different scopes, with mutual TLS, and with both,
+each scope without and with near copies.`,
 		quick:   "measure three rounds of one second each, in less than a minute",
 		quickly: map[string]string{"seconds": "1", "rounds": "3", "profile": "1s"},
 		setup:   &o.Setup, declare: o.declare, measure: measuring(o.Measure),
@@ -92,14 +93,14 @@ func (o *OverheadOptions) declare(f *flags) {
 		"session-scopes")
 	f.must(func() error {
 		alternatives := 0
-		for _, given := range []bool{len(o.Members) > 0, o.NearBytes != 0, len(o.Scopes) > 0} {
+		for _, given := range []bool{len(o.Members) > 0, o.NearBytes != 0 || len(o.Scopes) > 0} {
 			if given {
 				alternatives++
 			}
 		}
 		switch {
 		case alternatives > 1:
-			return errors.New("--members, --near-copies and --session-scopes: give one of them")
+			return errors.New("--members; --near-copies and --session-scopes: give one or the other")
 		case o.Processes:
 			if f.Lookup("profile").Changed { // --quick has another default
 				return f.unlessGiven("value-bytes", "1024")
@@ -123,13 +124,20 @@ func (o *OverheadOptions) ways() (ways []way) {
 	switch {
 	case !o.Processes:
 		return []way{{wayLocal, startLocal}}
-	case o.NearBytes > 0:
-		return secured(processSpec{}, o.NearBytes)
 	case len(o.Scopes) > 0:
 		for _, scope := range o.Scopes {
-			ways = append(ways, throughParts("scope "+scope, processSpec{tls: true, scope: contract.Scope(scope)}))
+			for _, w := range secured(processSpec{scope: contract.Scope(scope)}, o.NearBytes) {
+				if w.name == wayNear {
+					w.name = "scope " + scope + ", near copies"
+				} else {
+					w.name = "scope " + scope
+				}
+				ways = append(ways, w)
+			}
 		}
 		return ways
+	case o.NearBytes > 0:
+		return secured(processSpec{}, o.NearBytes)
 	case len(o.Members) == 0:
 		return append([]way{throughParts(wayProcesses, processSpec{})}, secured(processSpec{}, 0)...)
 	}

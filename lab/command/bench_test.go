@@ -38,7 +38,7 @@ func TestBenchRefusesInvalidFlagsBeforeItMeasures(t *testing.T) {
 		"overhead --processes --near-copies 1":                  "--near-copies 1",
 		"overhead --session-scopes pod":                         "--processes",
 		"overhead --processes --session-scopes x":               "--session-scopes",
-		"overhead --processes --members 1 --session-scopes pod": "give one of them",
+		"overhead --processes --members 1 --session-scopes pod": "give one or the other",
 		"overhead --cases del":                                  "--cases",
 		"workloads --seconds 0":                                 "--seconds",
 		"workloads --reads newest":                              "--reads",

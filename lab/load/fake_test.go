@@ -224,8 +224,11 @@ func (s *fakeServer) execute(args []string, last *string) string {
 		put(args[1], fakeValue{value: s.store.values[args[1]].value + args[2]})
 		return fmt.Sprintf(":%d\r\n", len(s.store.values[args[1]].value))
 	case "EXPIRE":
-		get(args[1])
-		return cond(exists(args[1]), ":1\r\n", ":0\r\n")
+		if get(args[1]); !exists(args[1]) {
+			return ":0\r\n"
+		}
+		put(args[1], s.store.values[args[1]]) // it is a write, of the same value
+		return ":1\r\n"
 	case "INCR", "INCRBY":
 		n, err := strconv.Atoi(cmp.Or(s.store.values[args[1]].value, "0"))
 		if err != nil {

@@ -67,6 +67,12 @@ var scripted = map[causal.Fault]string{
 	causal.HomeForgetsCeiling: "homes.txt",
 	causal.LocalOneRound:      "homes.txt", // random seeds find it rarely
 	causal.LocalMixesTimes:    "homes.txt",
+	causal.CommitReadsUnheld:  "homes.txt", // one of a thousand seeds finds it
+	causal.HomeSettlesEarly:   "homes.txt",
+
+	causal.HomeLeaseIgnored:     "near_homes.txt",
+	causal.HomeLeasesForgotten:  "near_homes.txt",
+	causal.LocalNearFromReceipt: "near_homes.txt",
 
 	// they no longer find it: it takes a foreign write that is long in flight
 	causal.LocalCoveredElsewhere: "homes.txt",

@@ -106,6 +106,7 @@ var injections = [injectedFaultEnd]func(c *faultInjector, duration int64){
 	Exclude:      (*faultInjector).excludeDC, DamagedTwice: (*faultInjector).damageShards,
 	FullStorage: (*faultInjector).fillStorage, GoneStorage: (*faultInjector).refuseStorage,
 	LossFound: (*faultInjector).findLoss, FullLog: (*faultInjector).fillLog,
+	HomeCut: (*faultInjector).homeCut, HomeGrant: (*faultInjector).homeGrant,
 }
 
 func (c *faultInjector) anyDC() topology.DC { return topology.DC(c.w.rng.IntN(len(c.w.topo.DCs))) }

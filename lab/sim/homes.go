@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // homes draws deployments whose coordinators are the homes of the keys.
@@ -62,21 +63,38 @@ type update struct {
 	start   int64
 	tries   int
 	writing bool
+	shipped bool // the home is asked to do all of it
 	value   string
 }
 
 // maxUpdateTries is how often a client tries an update before it gives it up, having written nothing.
 const maxUpdateTries = 50
 
-// startUpdate counts a key up by one.
+// startUpdate counts a key up.
 func (p *client) startUpdate(key string) {
 	p.busy = true
 	p.update = &update{key: key, start: p.load.world.now}
-	p.readForUpdate()
+	p.shipUpdate()
+}
+
+// shipUpdate asks the home of the key to do the update.
+func (p *client) shipUpdate() {
+	p.update.writing, p.update.shipped = true, true
+	o := operation.Operation{Kind: operation.Add, Number: p.increment()}
+	p.issueStep(session.Op{Kind: session.OpPut, Key: p.update.key, Value: o.Value(false)})
+}
+
+// increment is by how much a client counts up: another number in each data center, so that the sums mostly tell what
+// an update has found.
+func (p *client) increment() int64 {
+	if p.scripted {
+		return 1
+	}
+	return [...]int64{1, 1000, 1_000_000}[p.sidecar.DC%3]
 }
 
 func (p *client) readForUpdate() {
-	p.update.writing = false
+	p.update.writing, p.update.shipped = false, false
 	p.update.tries++
 	p.issueStep(session.Op{Kind: session.OpGet, Key: p.update.key, ForUpdate: true})
 }
@@ -93,19 +111,24 @@ func (p *client) issueStep(op session.Op) {
 func (p *client) continueUpdate(r *session.Result) {
 	u := p.update
 	switch {
+	case u.shipped && r.Err == causal.ErrConflict:
+		p.readForUpdate()
+		return
+	case u.shipped && r.Err == causal.OK:
+		u.value = string(r.Record.Value.Data)
 	case !u.writing && r.Err == causal.OK:
 		n, _ := strconv.Atoi(string(r.Record.Value.Data))
-		u.writing, u.value = true, strconv.Itoa(n+1)
+		u.writing, u.value = true, strconv.Itoa(n+int(p.increment()))
 		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: causal.Value{Data: []byte(u.value)},
 			Conditional: true, If: r.Record.Version, From: r.From})
 		return
 	case u.writing && r.Err == causal.ErrConflict && u.tries < maxUpdateTries && p.load.issuing:
-		p.readForUpdate()
+		p.shipUpdate()
 		return
 	}
 	p.update = nil
 	op := p.operation(history.Update, u.key, u.start)
-	op.Command, op.End = []string{"INCR"}, p.load.world.now
+	op.Command, op.End = []string{"INCRBY", strconv.FormatInt(p.increment(), 10)}, p.load.world.now
 	op.OK, op.Unknown = u.writing && r.Err == causal.OK, u.writing && r.Err == causal.ErrUnknown
 	if op.OK {
 		op.Value, op.Version = u.value, r.Record.Version

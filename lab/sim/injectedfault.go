@@ -85,6 +85,8 @@ const (
 	GoneStorage  // the storage of a member of a shard refuses, or fails, everything for seconds
 	LossFound    // the storage of a member of a shard has lost data, and says so while it is used
 	FullLog      // the disk, or the log, of members of a group has no room for seconds
+	HomeCut      // a sidecar and a home are partitioned
+	HomeGrant    // what a home sends to a sidecar arrives late, and nothing after it
 	injectedFaultEnd
 )
 
@@ -98,7 +100,7 @@ var injectedFaultNames = [injectedFaultEnd]string{"link-break", "link-loss", "li
 	"hung-storage", "log-given-up", "shard-lost", "old-storage", "silence", "members-lost", "volume-returned",
 	"near-cut", "near-lag",
 	"near-grant", "cache-restart", "exclude", "divide", "damaged-twice", "put-loss", "full-storage", "gone-storage",
-	"loss-found", "full-log"}
+	"loss-found", "full-log", "home-cut", "home-grant"}
 
 func (h InjectedFault) String() string { return injectedFaultNames[h] }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -10,6 +11,11 @@ import (
 
 // nearPair draws a sidecar and a cache of its data center.
 func (c *faultInjector) nearPair() (sidecar, cache *node, ok bool) {
+	return c.sidecarAnd(topology.Cache)
+}
+
+// sidecarAnd draws a sidecar and another part of its data center.
+func (c *faultInjector) sidecarAnd(part topology.Part) (sidecar, other *node, ok bool) {
 	var sidecars []*node
 	for _, n := range c.w.order {
 		if n.id.Part == topology.Sidecar {
@@ -20,33 +26,56 @@ func (c *faultInjector) nearPair() (sidecar, cache *node, ok bool) {
 		return nil, nil, false
 	}
 	sidecar = c.anyOf(sidecars)
-	var caches []*node
-	for _, n := range c.byPart[topology.Cache] {
+	var others []*node
+	for _, n := range c.byPart[part] {
 		if n.id.DC == sidecar.id.DC {
-			caches = append(caches, n)
+			others = append(others, n)
 		}
 	}
-	if len(caches) == 0 {
+	if len(others) == 0 {
 		return nil, nil, false
 	}
-	return sidecar, c.anyOf(caches), true
+	return sidecar, c.anyOf(others), true
 }
 
 // nearCut partitions a sidecar from a cache, sometimes in one direction only.
 func (c *faultInjector) nearCut(duration int64) {
-	sidecar, cache, ok := c.nearPair()
+	if sidecar, cache, ok := c.nearPair(); ok {
+		c.w.countFault(NearCut)
+		c.cutSomehow(sidecar, cache, duration)
+	}
+}
+
+func (c *faultInjector) cutSomehow(sidecar, other *node, duration int64) {
+	switch c.w.rng.IntN(3) {
+	case 0:
+		c.cutDirection(other, sidecar, duration)
+	case 1:
+		c.cutDirection(sidecar, other, duration)
+	default:
+		c.cutPair(other, sidecar, duration)
+	}
+}
+
+// homeCut is nearCut for a sidecar and a home.
+func (c *faultInjector) homeCut(duration int64) {
+	if sidecar, home, ok := c.sidecarAnd(topology.Coordinator); ok {
+		c.w.countFault(HomeCut)
+		c.cutSomehow(sidecar, home, duration)
+	}
+}
+
+// homeGrant delays what a home sends to a sidecar, and then partitions them.
+func (c *faultInjector) homeGrant(int64) {
+	sidecar, home, ok := c.sidecarAnd(topology.Coordinator)
 	if !ok {
 		return
 	}
-	c.w.countFault(NearCut)
-	switch c.w.rng.IntN(3) {
-	case 0:
-		c.cutDirection(cache, sidecar, duration)
-	case 1:
-		c.cutDirection(sidecar, cache, duration)
-	default:
-		c.cutPair(cache, sidecar, duration)
-	}
+	c.w.countFault(HomeGrant)
+	lease := int64(coordinator.HomeLease)
+	duration := lease/4 + c.w.rng.Int64N(lease/2)
+	c.lagPair(home, sidecar, lease/5+c.w.rng.Int64N(lease/3), duration)
+	c.later(duration, func() { c.cutDirection(home, sidecar, 2*lease) })
 }
 
 func (c *faultInjector) cutDirection(from, to *node, duration int64) {

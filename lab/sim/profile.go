@@ -135,6 +135,9 @@ var profiles = []Profile{
 		"several sidecars in each data center write and count up the same keys, which are to be as in one " +
 			"Redis there, " +
 			"while nodes crash, members fail over and messages are late", homes, nil},
+	{"near-homes",
+		"the same with near copies of keys that are read often and written now and then; what homes and caches send " +
+			"to sidecars is late or lost", nearHomes, nil},
 	{"home-changes", "the same, while the number of homes changes", homeChanges, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +

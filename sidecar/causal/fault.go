@@ -208,6 +208,12 @@ const (
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast
+	HomeExecutesOnPublished
+	HomeExecutesTwice
+	HomeExecutesOnForgotten
+	HomeExecutesWithoutPast
+	HomeAnswersEarly
+	HomeForgetsExecuted
 	LocalFromMemory
 	LocalUnregistered
 	LocalGetsApart
@@ -230,6 +236,14 @@ const (
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
+	HomeLeaseIgnored
+	HomeLeaseBusy
+	HomeLeasesForgotten
+	LocalNearKept
+	LocalNearFromReceipt
+	LocalNearUnheard
+	LocalNearOlder
+	LocalNearBound
 	faultEnd
 )
 

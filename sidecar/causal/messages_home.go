@@ -20,6 +20,11 @@ type HomeRead struct {
 	Shown Version
 	// ForUpdate asks to wait until no write of Key, or of any in More, is under way.
 	ForUpdate bool
+	// Lease asks for leases on the keys (PROTOCOL HON).
+	Lease bool
+	// Withdrawn, if it is not 0, is the withdrawn lease on Key that the sidecar uses no more. The message asks nothing
+	// then.
+	Withdrawn uint64
 }
 
 // Message returns r as a message.
@@ -50,6 +55,8 @@ func (r *HomeRead) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 5, Name: "shown", rule: anything}, &r.Shown.HLC)
 	v.Flag(BodyField{Number: 6, Name: "for_update", rule: anything}, &r.ForUpdate)
 	visitNumber(v, BodyField{Number: 7, Name: "shown_origin", rule: anything}, &r.Shown.Origin)
+	v.Flag(BodyField{Number: 40, Name: "lease", rule: anything}, &r.Lease)
+	visitNumber(v, BodyField{Number: 41, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 }
 
 // HomeReply answers a HomeRead for one key.
@@ -69,11 +76,19 @@ type HomeReply struct {
 	From HLC
 	// Shown is the newest write of another origin that a client was shown, as long as the home knows it.
 	Shown Version
-	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of before.
+	// Settled: everything at or below it is complete, and no write of the key goes by less. It is 0 from a home of
+	// before.
 	Settled HLC
 	Err     ErrCode
 	// Commits says that the home knows HomeCommit.
 	Commits bool
+	// LeaseMs, if it is not 0, is how long a lease on the key lasts, in ms, and Grant is its id (PROTOCOL HON).
+	LeaseMs, Grant uint64
+	// Withdrawn, if it is not 0, is the lease on Key that the sidecar is to use no more, as all with lower ids. The
+	// message answers nothing then.
+	Withdrawn uint64
+	// Executes says that the home knows operations.
+	Executes bool
 }
 
 // Message returns r as a message.
@@ -84,8 +99,8 @@ func (r HomeReply) Message(from, to topology.Node) Message {
 // HomeReply returns the content of a message of KindHomeReply.
 func (m *Message) HomeReply() HomeReply { return bodyOf[HomeReply](m) }
 
-// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it, or
-// a newer one; or all that writes of the key go by includes it.
+// Knows reports whether the home need not be told of a write of another origin that was found elsewhere: it knows it,
+// or a newer one; or all that writes of the key go by includes it.
 func (r *HomeReply) Knows(v Version) bool {
 	if r.Settled == 0 {
 		return v.HLC <= r.From
@@ -117,5 +132,9 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
 	v.Version(BodyField{Number: 9, Name: "shown", rule: anything}, &r.Shown)
 	v.Time(BodyField{Number: 10, Name: "settled", rule: anything}, &r.Settled)
+	visitNumber(v, BodyField{Number: 40, Name: "lease_ms", rule: anything}, &r.LeaseMs)
+	visitNumber(v, BodyField{Number: 41, Name: "grant", rule: anything}, &r.Grant)
+	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
+	v.Flag(BodyField{Number: 61, Name: "executes", rule: anything}, &r.Executes)
 }

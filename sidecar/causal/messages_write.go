@@ -2,7 +2,8 @@ package causal
 
 import "github.com/causalstore/causalstore/topology"
 
-// Put asks a coordinator to accept a write.
+// Put asks a coordinator to accept a write, or to execute an operation: then the value is of the type Operation. The
+// operation is executed only on a value that includes everything of the key at or below From.
 type Put struct {
 	ID      uint64
 	Session uint64
@@ -61,18 +62,26 @@ type PutReply struct {
 	Err     ErrCode
 	// Repeated says that the put was accepted before this copy of it came, and that this was answered.
 	Repeated bool
+	// Value, of an operation, is what it has written, and Past the greatest HLC of a write of another origin in the
+	// past of that. Deps are of each other home of the data center up to where its past goes. An operation that writes
+	// nothing is answered by a HomeReply.
+	Value Value
+	Past  HLC
+	Deps  []Dep
 }
 
 // Message returns r as a message.
 func (r PutReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPutReply, From: from, To: to,
-		fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version}, Err: r.Err, Clean: r.Repeated}}
+		fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version, Value: r.Value}, Err: r.Err,
+			Clean: r.Repeated, Foreign: r.Past, Deps: r.Deps}}
 }
 
 // PutReply returns the content of a message of KindPutReply.
 func (m *Message) PutReply() PutReply {
 	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err,
-		Repeated: m.fields.Clean}
+		Repeated: m.fields.Clean, Value: m.fields.Record.Value, Past: m.fields.Foreign,
+		Deps: m.fields.Deps}
 }
 
 // Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.

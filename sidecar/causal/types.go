@@ -73,6 +73,10 @@ type TypeID uint8
 // Register is the type whose last version wins: the value that the write with the greatest version has written.
 const Register TypeID = 0
 
+// Operation is the type of what a put carries that asks its coordinator to execute an operation on the value of the key
+// (package operation). Nothing is stored with it.
+const Operation TypeID = 127
+
 // Merges reports whether the writes of a value become one with others, where a register replaces them.
 func (v *Value) Merges() bool { return v.Type != Register }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // Backend creates the sessions of connections.
@@ -55,6 +56,13 @@ type Session interface {
 	// connection; when wait returns nil, it is durable. wait is called once, in the order of the puts, before any other
 	// method except PutAsync. It is not called if a panic ends the connection first.
 	PutAsync(key string, v causal.Value) (wait func() error)
+
+	// ExecuteAsync asks for an operation to be executed in one step with the newest value of key, in an exact session
+	// and outside of Lock and Isolate. When it returns, the operation is ordered after every earlier put of the
+	// connection; with follows it is not executed unless the one before it was. wait is as of PutAsync. It returns
+	// false if the operation was not executed, and nothing written: then Get and Put are the way. With follows it
+	// returns nil, and asks for nothing, if it would have to wait for others.
+	ExecuteAsync(key string, o operation.Operation, follows bool) (wait func() (operation.Outcome, bool, error))
 
 	// Lock waits until no other session of this sidecar writes or holds any of the keys, and holds them until unlock is
 	// called: others may read them, but not write. Keys may be in any order and may repeat. Lock must not deadlock.

@@ -70,6 +70,17 @@ var (
 	coordinatorHomeConflicts = coordinatorFamily.counter("home_conflicts_total",
 		"Writes of read-modify-writes that were refused because the key had been written since it was read; the "+
 			"sidecar starts them again.")
+	coordinatorHomeLeases = coordinatorFamily.gauge("home_leases",
+		"Leases that let sidecars answer reads from near copies without asking the home.")
+	coordinatorHomeLeaseBytes  = coordinatorFamily.gauge("home_lease_bytes", "About what the leases take.")
+	coordinatorHomeLeaseEvents = coordinatorFamily.counter("home_lease_events_total",
+		"Leases that were given (granted), that there was no room for (denied), that were withdrawn because their key "+
+			"was written (withdrawn), and of these, that ended before the sidecar had confirmed it (silent).", "event")
+	coordinatorHomeHeld = coordinatorFamily.counter("home_held_seconds_total",
+		"For how long writes that the log held waited until no lease on their key ran.")
+	coordinatorHomeOperations = coordinatorFamily.counter("home_operations_total",
+		"Read-modify-writes that sidecars have sent to the home, by outcome: executed, with something written, or "+
+			"refused; the sidecar then reads and writes itself.", "outcome")
 	coordinatorHomeKeys  = coordinatorFamily.gauge("home_keys", "Keys that the home has something of.")
 	coordinatorHomeBytes = coordinatorFamily.gauge("home_bytes",
 		"Memory that the home takes beside the write buffer, in bytes.")
@@ -164,6 +175,15 @@ func emitHome(h *coordinator.HomeStats, emit emitFunc) {
 	emit(coordinatorHomeWaiting, float64(h.Waiting))
 	emit(coordinatorHomeShown, float64(h.Shown))
 	emit(coordinatorHomeConflicts, float64(h.Conflicts))
+	emit(coordinatorHomeLeases, float64(h.Leases.Leases))
+	emit(coordinatorHomeLeaseBytes, float64(h.Leases.Bytes))
+	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Granted), "granted")
+	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Denied), "denied")
+	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Withdrawn), "withdrawn")
+	emit(coordinatorHomeLeaseEvents, float64(h.Leases.Silent), "silent")
+	emit(coordinatorHomeHeld, float64(h.Leases.HeldNs)/1e9)
+	emit(coordinatorHomeOperations, float64(h.Executed), "executed")
+	emit(coordinatorHomeOperations, float64(h.Unexecuted), "refused")
 	emit(coordinatorHomeKeys, float64(h.Keys))
 	emit(coordinatorHomeBytes, float64(h.Bytes))
 	emit(coordinatorHomeAhead, float64(h.AheadMs)/1e3)

@@ -58,6 +58,8 @@ type Operation struct {
 	KeepExpireTime bool
 	// ReturnsOld says that the reply has the value that was there before.
 	ReturnsOld bool
+	// Joined says that it stands for several operations, of which none is executed if one would fail.
+	Joined bool
 	// Limit bounds the resulting value of Append and Overlay, in bytes.
 	Limit int
 }

@@ -38,8 +38,8 @@ type Types struct {
 // that merge side by side, so one merging type is all there can be.
 func (ts *Types) With(id causal.TypeID, t Type) (*Types, error) {
 	switch {
-	case id == causal.Register:
-		return nil, fmt.Errorf("type %d is that of registers: give the new one another number", id)
+	case id == causal.Register || id == causal.Operation:
+		return nil, fmt.Errorf("type %d is that of registers or of operations: give the new one another number", id)
 	case ts != nil && ts.merging != nil:
 		return nil,
 			fmt.Errorf(

@@ -34,8 +34,9 @@ type write struct {
 	committedWith bool
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
-	size        int // bytes that it counts for in the write buffer
-	flying      int // and while it is on its way to a shard, which keeps more of its dependencies
+	isOutcome   bool // of an operation: whoever has asked for it is told the value
+	size        int  // bytes that it counts for in the write buffer
+	flying      int  // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep
@@ -169,6 +170,10 @@ func (b *buffer) forgetIdleSessions(now causal.Now) {
 // A put for another leadership is late: its session knows by now that it was refused, or has sent it again
 // (PROTOCOL PUT-15).
 func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put) {
+	if p.Value.Type == causal.Operation {
+		c.handleOperation(now, from, p)
+		return
+	}
 	tail, overtaken, isNew := c.receivePut(now, from, &p)
 	if !isNew {
 		return
@@ -181,7 +186,8 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	}
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	_, logged := c.accept(now, from, &p, v, tail)
-	tail.noteAccepted(p.Seq, v.HLC)
+	tail.noteAccepted(p.Seq, v.HLC, nil)
+	c.home.noteCompared(now, p.Key)
 	c.log.append(LogRecord{Write: logged})
 }
 
@@ -189,7 +195,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 // that were sent before the session has heard of that: it sends all of them again in their order, and if one of them
 // were accepted, those before it would fail.
 func (c *Coordinator) refuseInOrder(tail *sessionTail, p *causal.Put, err causal.ErrCode) causal.ErrCode {
-	if !c.home.enabled {
+	if !c.home.enabled || err == causal.ErrUnknown { // it may have been accepted
 		return err
 	}
 	if tail.refused != 0 && p.Seq > tail.refused && min(p.Unanswered, p.Seq) <= tail.refused {
@@ -213,9 +219,11 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 		return nil, false, false
 	}
 	tail.confirm(min(p.Unanswered, p.Seq))
-	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew)
-	if hlc, found := tail.find(p.Seq); found && !asNew {
-		c.answerAgain(from, p, hlc)
+	asNew := (p.Resent || p.Seq <= tail.seq) && c.cfg.Broken.Has(causal.ResendAsNew) ||
+		p.Value.Type == causal.Operation && (c.cfg.Broken.Has(causal.HomeExecutesTwice) ||
+			p.Resent && c.cfg.Broken.Has(causal.HomeForgetsExecuted))
+	if a, found := tail.find(p.Seq); found && !asNew {
+		c.answerAgain(now, from, p, a)
 		return nil, false, false
 	}
 	overtaken = p.Seq <= tail.seq && !asNew
@@ -237,15 +245,16 @@ func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, 
 	direct := c.directDeps(p.Deps, tail)
 	followsAll := p.Local != 0 && !c.cfg.Broken.Has(causal.HomeSkipsPast)
 	own := c.flattenDeps(w, direct, followsAll)
-	past := p.Foreign
+	past := max(p.Foreign, tail.foreign)
 	if followsAll {
 		past = max(past, c.home.past)
 	}
 	if c.home.enabled { // otherwise no put follows all
 		c.home.accept(w, past)
+		c.home.leases.withdraw(now, w.key)
 		c.noteInLanes(w)
 	}
-	tail.last, tail.slot = v, w.slot
+	tail.last, tail.slot, tail.foreign = v, w.slot, w.foreignPast
 	c.add(w)
 	c.progress = c.progress || c.isQuiet(now) // others are to publish often from now on
 	c.noteOwnActivity(now)

@@ -83,7 +83,7 @@ func (a *activity) notePublished(now causal.Now) (progress bool) {
 
 // NextTick returns when Tick has something to do next, if no input comes before.
 func (c *Coordinator) NextTick(now causal.Now) int64 {
-	if len(c.writes) > 0 || c.past.active || c.cfg.Broken.Any() {
+	if len(c.writes) > 0 || c.home.leases.holdsBack() || c.past.active || c.cfg.Broken.Any() {
 		return now.Mono
 	}
 	next := min(c.nextPublication(now), c.maps.NextPoll(), c.nextCeiling(now))

@@ -18,7 +18,7 @@ const (
 	// answerKept is how long after a put its answer can be asked for once the put is complete: twice as long as a put
 	// may take by default.
 	answerKept = 10 * time.Second
-	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB.
+	// maxAnswers bounds the answers in a checkpoint, to about 200 KiB, and 700 KiB more if all are of operations.
 	maxAnswers = 8192
 )
 
@@ -27,6 +27,8 @@ type Answer struct {
 	Sidecar      topology.Node
 	Session, Seq uint64
 	HLC          causal.HLC
+	// Outcome is what an operation has written; nil: it is not kept here, or the put was no operation.
+	Outcome *Outcome
 }
 
 // sessionTail is the puts of a session that may be sent again, and the newest one: the session's next put is ordered
@@ -41,23 +43,55 @@ type sessionTail struct {
 	accepted   []acceptedPut
 	last       causal.Version
 	slot       topology.Slot
-	usedAt     int64
-	holder     causal.Holder
+	// executed is the number of the last operation that was executed. One that follows another is executed only then.
+	executed uint64
+	// foreign is the greatest HLC of a write of another origin in the past of last.
+	foreign causal.HLC
+	usedAt  int64
+	holder  causal.Holder
 }
 
 type acceptedPut struct {
 	seq uint64
 	hlc causal.HLC
+	// outcome is what an operation has written, or may be if the log has restored the put; nil: it is not kept here.
+	outcome *Outcome
 }
 
-// find returns the timestamp with which a put was accepted.
-func (t *sessionTail) find(seq uint64) (causal.HLC, bool) {
+// maxKeptOutcome bounds the values that are kept as the outcomes of operations, in bytes. Greater ones are found as
+// long as they are incomplete, or the newest of their key.
+const maxKeptOutcome = 64
+
+// Outcome is what an operation has written, for a copy of it that is sent again when the write is complete.
+type Outcome struct {
+	Value causal.Value
+	Past  causal.HLC // the greatest HLC of a write of another origin in the past of the write
+}
+
+// outcomeOf returns the outcome of an operation that has written w; nil if it is too great to be kept.
+func outcomeOf(w *write) *Outcome {
+	if len(w.rec.Value.Data) > maxKeptOutcome {
+		return nil
+	}
+	return &Outcome{w.rec.Value, w.foreignPast}
+}
+
+// at returns the index of a put in accepted; -1: it is not there.
+func (t *sessionTail) at(seq uint64) int {
 	for i := len(t.accepted) - 1; i >= 0; i-- {
 		if t.accepted[i].seq == seq {
-			return t.accepted[i].hlc, true
+			return i
 		}
 	}
-	return 0, false
+	return -1
+}
+
+// find returns what is known of a put that was accepted.
+func (t *sessionTail) find(seq uint64) (a acceptedPut, found bool) {
+	if i := t.at(seq); i >= 0 {
+		return t.accepted[i], true
+	}
+	return a, false
 }
 
 // confirm drops the puts below a number: the session has their answers.
@@ -86,9 +120,9 @@ func (t *sessionTail) drop(n int) {
 }
 
 // noteAccepted notes a put that was accepted.
-func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC) {
+func (t *sessionTail) noteAccepted(seq uint64, hlc causal.HLC, o *Outcome) {
 	t.seq = max(t.seq, seq)
-	t.accepted = append(t.accepted, acceptedPut{seq, hlc})
+	t.accepted = append(t.accepted, acceptedPut{seq, hlc, o})
 }
 
 // restoreAnswer notes a put of which the log or a checkpoint says that it was accepted, if the session may ask for it.
@@ -97,18 +131,27 @@ func (b *buffer) restoreAnswer(now causal.Now, a Answer, unanswered uint64) {
 	t := b.restoredSession(now, sessionKey{a.Sidecar, a.Session})
 	t.confirm(unanswered)
 	if a.Seq >= t.unanswered && a.Seq > t.seq {
-		t.noteAccepted(a.Seq, a.HLC)
+		t.noteAccepted(a.Seq, a.HLC, a.Outcome)
+	} else if i := t.at(a.Seq); i >= 0 && t.accepted[i].outcome == nil {
+		t.accepted[i].outcome = a.Outcome // the checkpoint is of an earlier version, which has none
 	}
 }
 
 // answerAgain answers a put that was accepted before: at once, or when it is durable.
-func (c *Coordinator) answerAgain(from topology.Node, p *causal.Put, hlc causal.HLC) {
-	if w := c.incomplete[hlc]; w != nil && !w.durable {
+func (c *Coordinator) answerAgain(now causal.Now, from topology.Node, p *causal.Put, a acceptedPut) {
+	w := c.incomplete[a.hlc]
+	if w != nil && !w.durable {
 		w.putID = p.ID
 		return
 	}
-	v := causal.Version{HLC: hlc, Origin: c.origin}
-	c.Send(causal.PutReply{ID: p.ID, Session: p.Session, Version: v, Repeated: true}.Message(c.cfg.Self, from))
+	reply := causal.PutReply{ID: p.ID, Session: p.Session, Version: causal.Version{HLC: a.hlc, Origin: c.origin},
+		Repeated: true}
+	if p.Value.Type == causal.Operation {
+		c.answerOutcome(&reply, p.Key, w, a.outcome)
+	}
+	if m := reply.Message(c.cfg.Self, from); !c.home.leases.owe(now, m) {
+		c.Send(m)
+	}
 }
 
 // isDecidable reports whether a put was certainly not accepted if it is not among the accepted ones: everything that
@@ -135,7 +178,8 @@ func (c *Coordinator) collectAnswers(now causal.Now) []Answer {
 	var answers []Answer
 	for key, t := range c.sessions {
 		for _, a := range t.accepted {
-			answers = append(answers, Answer{Sidecar: key.sidecar, Session: key.session, Seq: a.seq, HLC: a.hlc})
+			answers = append(answers, Answer{Sidecar: key.sidecar, Session: key.session, Seq: a.seq, HLC: a.hlc,
+				Outcome: a.outcome})
 		}
 	}
 	slices.SortFunc(answers, func(a, b Answer) int { return cmp.Compare(a.HLC, b.HLC) })

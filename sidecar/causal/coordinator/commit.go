@@ -46,6 +46,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		if i < len(puts)-1 {
 			puts[i+1].Foreign = w.foreignPast
 		}
+		c.home.noteCompared(now, puts[i].Key)
 		if c.cfg.Broken.Has(causal.CommitInRecords) {
 			c.log.append(LogRecord{Write: logged})
 			continue
@@ -54,7 +55,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	}
 	c.home.goBy(last, conditions)
 	if !c.cfg.Broken.Has(causal.CommitForgotten) {
-		tail.noteAccepted(m.Seq, v.HLC)
+		tail.noteAccepted(m.Seq, v.HLC, nil)
 	}
 	if len(record.Commit) > 0 {
 		c.log.append(record)

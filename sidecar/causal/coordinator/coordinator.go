@@ -131,7 +131,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 		log: logState{nextIndex: nextIndex, durableIndex: nextIndex - 1},
 	}
 	c.buffer, c.laneTable = newBuffer(&c.shared), newLaneTable(&c.shared)
-	c.home = newHome(&c.shared)
+	c.home = newHome(&c.shared, &c.log, now)
 	c.activity = activity{periods: &c.cfg, publishAt: now.Mono}
 	for r := range c.cfg.Topology.Rings {
 		c.makeLanes(topology.RingID(r))
@@ -182,7 +182,7 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
 	case causal.KindScan:
-		c.handleScan(m.From, m.Scan())
+		c.handleScan(now, m.From, m.Scan())
 	case causal.KindPutAck:
 		c.handlePutAck(now, m.From, m.PutAck())
 	case causal.KindVectors:
@@ -234,6 +234,8 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.homeChange.tick(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()
+	c.publishHeld(now)
+	c.noteLeases(now)
 	if c.leader != nil {
 		c.adopter.tick(now, c.log.isEstablished())
 	}

@@ -10,7 +10,9 @@ import (
 
 // applyExclusions applies the exclusions in the newest durable checkpoint.
 func (c *Coordinator) applyExclusions(now causal.Now) {
-	c.exclusion.activateDurable()
+	if c.exclusion.activateDurable() {
+		c.home.leases.reopen(now) // near copies of before may be of what the excluded shards hold
+	}
 	for _, l := range c.laneOrder {
 		if !c.log.durable.isExcluded(l.mm) || l.excluded {
 			continue

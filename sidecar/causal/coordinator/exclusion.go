@@ -128,11 +128,14 @@ func (e *exclusion) setActive(x causal.Exclusions) {
 	e.host.announce(x)
 }
 
-// activateDurable applies the exclusions in the newest durable checkpoint.
-func (e *exclusion) activateDurable() {
-	if x := e.log.durable.Exclusions; !e.active.Covers(x) {
-		e.setActive(e.active.With(x))
+// activateDurable applies the exclusions in the newest durable checkpoint. It returns false if it has before.
+func (e *exclusion) activateDurable() bool {
+	x := e.log.durable.Exclusions
+	if e.active.Covers(x) {
+		return false
 	}
+	e.setActive(e.active.With(x))
+	return true
 }
 
 // isExcluded reports whether writes are completed without the shard of a slot in a ring.

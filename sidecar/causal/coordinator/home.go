@@ -37,6 +37,7 @@ type home struct {
 	// scanPlaces are where scans continue here.
 	scanPlaces causal.ScanPlaces
 	change     *homeChange
+	leases     homeLeases
 	stats      HomeStats
 	// unpublished are parts of commits that are published a tick later, for the fault CommitPublishedApart.
 	unpublished []*write
@@ -57,13 +58,20 @@ type homeKey struct {
 	// shown is the greatest complete write of another origin that a client was shown.
 	shown   causal.Version
 	waiting []homeWait
+	// under is the newest write that was accepted, while it is not published.
+	under *write
+	// comparedAt is when what was accepted of the key was last no operation: its session has read elsewhere, too.
+	comparedAt int64
 }
 
-// homeWait is a read that waits until no write of its key is under way.
+// homeWait is a read that waits until no write of its key is under way, or an operation that writes nothing and waits
+// until what it was executed on is published.
 type homeWait struct {
 	read   causal.HomeRead
 	from   topology.Node
 	holder causal.Holder
+	since  int64 // monotonic
+	on     base  // what an operation was executed on, which the answer has; zero: the read is answered by the top
 }
 
 // homeEntry is something of a key that may be forgotten once from has passed it.
@@ -88,8 +96,8 @@ const (
 	maxHomeWaits = 1 << 14
 )
 
-func newHome(s *shared) home {
-	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
+func newHome(s *shared, log *logState, now causal.Now) home {
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
@@ -123,7 +131,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
 	h.noteBefore(k)
-	k.accepted = w.rec.Version
+	k.accepted, k.under = w.rec.Version, w
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {
 		h.publish(w)
@@ -196,6 +204,9 @@ func (h *home) publish(w *write) {
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
+	if k.under == w {
+		k.under = nil
+	}
 	h.letGo(w)
 }
 
@@ -209,29 +220,32 @@ func (h *home) publishRest() {
 	h.unpublished = nil
 }
 
-// answerQuiet answers the reads that wait for the key of a write that was published, or for one that its commit has
-// read, unless another write of it is under way. It is called when all that becomes visible in one step is published.
-func (h *home) answerQuiet(w *write) {
-	h.answerQuietKey(w.key)
+// answerQuiet answers what waits for the key of a write that was published, or for one that its commit has read, and
+// need not wait any more. It is called when all that becomes visible in one step is published.
+func (h *home) answerQuiet(now causal.Now, w *write) {
+	h.answerQuietKey(now, w.key)
 	for _, key := range w.reads {
-		h.answerQuietKey(key)
+		h.answerQuietKey(now, key)
 	}
 	w.reads = nil
 }
 
-func (h *home) answerQuietKey(key string) {
+func (h *home) answerQuietKey(now causal.Now, key string) {
 	k := h.keys[key]
 	if k == nil {
 		return
 	}
-	if len(k.waiting) > 0 && k.isQuiet() {
-		h.answerWaiting(k)
+	if len(k.waiting) > 0 {
+		h.answerWaiting(now, k)
 	}
 	h.dropEmpty(k)
 }
 
 // isQuiet reports whether no write of a key is under way.
 func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+
+// isForgotten reports whether the home keeps no write of a key, and none is under way.
+func (k *homeKey) isForgotten() bool { return k.top.Version.IsZero() && k.accepted.IsZero() }
 
 // underWay returns a key of a read of which a write is under way that the read has to wait for, or nil. The read waits
 // for one key after the other, and holds none, so no two reads wait for each other.
@@ -405,99 +419,3 @@ func (h *home) restore(complete, ceiling causal.HLC) {
 
 // noteForgotten notes that what was accepted or shown up to an HLC may not be known here any more.
 func (h *home) noteForgotten(hlc causal.HLC) { h.from = max(h.from, hlc) }
-
-// handleHomeRead answers what a reader of the data center asks of the home of some keys.
-func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causal.HomeRead) {
-	h := &c.home
-	if err := c.admitsHomeRead(now, &r); err != causal.OK {
-		h.stats.Refused++
-		c.homeChange.tell(from)
-		for i := range 1 + len(r.More) {
-			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
-		}
-		return
-	}
-	if !c.cfg.Broken.Has(causal.HomeForgetsShown) {
-		h.showAll(&r)
-	}
-	h.forget()
-	if k := h.underWay(&r); k != nil {
-		holder, ok := h.waits.Take(from)
-		if !ok {
-			h.stats.Busy++
-			for i := range 1 + len(r.More) {
-				c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: causal.ErrBusy}.Message(c.cfg.Self, from))
-			}
-			return
-		}
-		h.stats.Waited++
-		k.waiting = append(k.waiting, homeWait{r, from, holder})
-		return
-	}
-	h.answer(from, &r)
-}
-
-// admitsHomeRead returns why a read cannot be answered.
-func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.ErrCode {
-	switch {
-	case !c.home.enabled, c.Membership() != Serving, !c.home.isOfAll(r):
-		return causal.ErrUnavailable
-	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
-		return causal.ErrTooLarge
-	case r.GreatestShown() > c.sessionLimit(now):
-		return causal.ErrClock
-	case !c.home.has(r.Seen):
-		return causal.ErrUnavailable
-	case r.GreatestShown() > c.log.durable.Ceiling && !c.cfg.Broken.Has(causal.HomeForgetsCeiling):
-		c.clock.Raise(r.GreatestShown()) // which renews the ceiling
-		return causal.ErrUnavailable     // until it is durable
-	}
-	return causal.OK
-}
-
-// has reports whether everything that a session may have seen of this home up to an HLC is known here, or complete.
-func (h *home) has(seen causal.HLC) bool {
-	return seen <= h.published || seen <= h.known.Settled(h.origin)
-}
-
-// answer answers a read.
-func (h *home) answer(to topology.Node, r *causal.HomeRead) {
-	h.answerKey(to, r.ID, r.Key, r.Shown.HLC)
-	for i := range r.More {
-		h.answerKey(to, r.ID+1+uint64(i), r.More[i].Key, r.More[i].Record.Version.HLC)
-	}
-}
-
-func (h *home) answerKey(to topology.Node, id uint64, key string, shown causal.HLC) {
-	k := h.keys[key]
-	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
-		Settled: h.settledAsTold(), Commits: true}
-	if k == nil || k.top.Version.IsZero() {
-		h.stats.Elsewhere++
-	} else {
-		h.stats.Answered++
-		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
-		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
-			reply.Deps = h.depsOf(k.w)
-		}
-		if h.cfg.Broken.Has(causal.HomeWithoutPast) {
-			reply.Past = 0
-		}
-	}
-	h.Send(reply.Message(h.cfg.Self, to))
-}
-
-// answerWaiting answers the reads that wait for a key.
-func (h *home) answerWaiting(k *homeKey) {
-	waiting := k.waiting
-	k.waiting = nil
-	for i := range waiting {
-		w := &waiting[i]
-		if other := h.underWay(&w.read); other != nil {
-			other.waiting = append(other.waiting, *w)
-			continue
-		}
-		h.waits.Release(w.holder, 1)
-		h.answer(w.from, &w.read)
-	}
-}

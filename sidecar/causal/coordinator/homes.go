@@ -13,6 +13,11 @@ func (h *home) hasOthers() bool { return h.change.hasOthers() }
 // isOf reports whether this is the home of a slot.
 func (h *home) isOf(slot topology.Slot) bool { return h.change.isHomeOf(slot) }
 
+// homeOf returns the home of a slot.
+func (h *home) homeOf(slot topology.Slot) topology.Node {
+	return h.change.homeOf(slot, h.change.count())
+}
+
 // isOfAll reports whether this is the home of all keys of a read.
 func (h *home) isOfAll(r *causal.HomeRead) bool {
 	if !h.isOf(topology.SlotOf(r.Key)) {
@@ -43,6 +48,11 @@ func (h *home) hasAll(p *causal.Put) bool {
 	return h.has(p.Local)
 }
 
+// isOfHome reports whether a write is of the home of its key, this one or another one of the data center.
+func (h *home) isOfHome(d causal.Dep) bool {
+	return h.cfg.Topology.OriginOf(h.homeOf(d.Slot)) == d.Version.Origin
+}
+
 // joinHomes leaves of the writes of each other home the newest one. A reader need not know more of them: its puts name
 // what it has read here, and a ring that has this has them (PROTOCOL HOM-10).
 func (h *home) joinHomes(deps []causal.Dep) []causal.Dep {
@@ -52,7 +62,7 @@ func (h *home) joinHomes(deps []causal.Dep) []causal.Dep {
 	joined := make([]causal.Dep, 0, len(deps))
 	place := [topology.MaxCoordinators]int{} // in joined, counted from 1
 	for _, d := range deps {
-		home := h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot, h.change.count())
+		home := h.homeOf(d.Slot)
 		at := &place[home.Index]
 		switch {
 		case h.cfg.Topology.OriginOf(home) != d.Version.Origin:

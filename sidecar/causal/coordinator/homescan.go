@@ -33,7 +33,7 @@ func parseHomePlace(s string) (p homePlace, ok bool) {
 }
 
 // handleScan names keys of incomplete writes.
-func (c *Coordinator) handleScan(from topology.Node, s causal.Scan) {
+func (c *Coordinator) handleScan(now causal.Now, from topology.Node, s causal.Scan) {
 	reply := causal.ScanReply{ID: s.ID}
 	place, known := homePlace{until: c.buffer.newest}, true
 	if s.Place != 0 {
@@ -43,7 +43,7 @@ func (c *Coordinator) handleScan(from topology.Node, s causal.Scan) {
 		place, known = parseHomePlace(s.After)
 	}
 	switch {
-	case !c.home.enabled, c.Membership() != Serving, !c.home.has(s.Seen):
+	case !c.home.enabled, c.Membership() != Serving, !c.home.leases.isOpen(now), !c.home.has(s.Seen):
 		reply.Err = causal.ErrUnavailable
 	case s.Homes != 0 && int(s.Homes) != c.homeChange.count(): // it would miss the keys of a home
 		c.homeChange.tell(from)

@@ -12,8 +12,12 @@ type HomeStats struct {
 	Shown uint64
 	// Conflicts counts conditional puts that were refused.
 	Conflicts uint64
+	// Executed counts operations that were executed and have written something, Unexecuted those that were refused.
+	Executed, Unexecuted uint64
 	// Keys and Bytes are what the home keeps.
 	Keys, Bytes int
+	// Leases says what it does about leases.
+	Leases LeaseStats
 	// AheadMs is how far what reads elsewhere must include is above the cut, in milliseconds: negative if it is below,
 	// which it is unless a data center is silent, or the process has just started.
 	AheadMs int64
@@ -24,6 +28,7 @@ func (c *Coordinator) Home() (HomeStats, bool) {
 	h := &c.home
 	s := h.stats
 	s.Waiting, s.Keys, s.Bytes = h.waits.Held(), len(h.keys), h.bytes
+	s.Leases = c.Leases()
 	s.AheadMs = h.from.WallMs() - c.known.MinSV().WallMs()
 	return s, h.enabled
 }

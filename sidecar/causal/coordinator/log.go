@@ -83,6 +83,7 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		c.log.durable.Terms = Terms{}
 	}
 	c.home.restore(complete, c.log.durable.Ceiling)
+	c.home.leases.restore(now)
 	c.log.pending, c.log.replayed, c.log.needed = c.log.durable, len(c.writes) > 0, c.log.checkpointIndex
 	if len(c.writes) > 0 {
 		c.log.needed = c.writes[0].index
@@ -104,8 +105,11 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		return
 	}
 	if isLast { // the put, or the commit, is answered with it
-		c.restoreAnswer(now, Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC},
-			r.Unanswered)
+		a := Answer{Sidecar: r.Sidecar, Session: r.Session, Seq: r.Seq, HLC: r.Record.Version.HLC}
+		if c.home.enabled {
+			a.Outcome = outcomeOf(&write{rec: r.Record, foreignPast: r.Record.Version.HLC - 1})
+		}
+		c.restoreAnswer(now, a, r.Unanswered)
 	}
 	if r.Record.Version.HLC <= complete {
 		return
@@ -127,7 +131,7 @@ func (c *Coordinator) restoreWrite(now causal.Now, r *LoggedWrite, index uint64,
 		c.release(w)
 	}
 	tail := c.restoredSession(now, sessionKey{r.Sidecar, r.Session})
-	tail.last, tail.slot = r.Record.Version, w.slot
+	tail.last, tail.slot, tail.foreign = r.Record.Version, w.slot, w.foreignPast
 }
 
 // logWrite returns what the log holds of a write that directly follows own, which are of this origin.
@@ -152,8 +156,10 @@ func (c *Coordinator) Appends(dst []LogRecord) []LogRecord {
 	return dst
 }
 
-// Appended reports that the records up to index are durable: their puts are acknowledged and propagated.
+// Appended reports that the records up to index are durable: their puts are acknowledged and propagated. With a home,
+// that waits until no lease on their keys runs.
 func (c *Coordinator) Appended(now causal.Now, index uint64) {
+	index = c.publishable(now, index)
 	durable := c.writes[c.firstFrom(c.log.durableIndex+1):]
 	durable = durable[:sort.Search(len(durable), func(i int) bool { return durable[i].index > index })]
 	for _, w := range durable {
@@ -165,7 +171,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		c.home.publish(w)
 	}
 	for _, w := range durable {
-		c.home.answerQuiet(w)
+		c.home.answerQuiet(now, w)
 		if w.recovered {
 			continue // nobody waits for it, and releaseRecovered sends it
 		}
@@ -175,7 +181,7 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			}
 			continue // the last one is answered
 		}
-		c.Send(causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}.Message(c.cfg.Self, w.sidecar))
+		c.answerPut(w)
 		if !w.released {
 			c.release(w)
 		}
@@ -192,6 +198,15 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 	for _, lane := range c.laneOrder {
 		c.pump(now, lane)
 	}
+}
+
+// answerPut acknowledges a put.
+func (c *Coordinator) answerPut(w *write) {
+	reply := causal.PutReply{ID: w.putID, Session: w.session, Version: w.rec.Version}
+	if w.isOutcome {
+		c.home.addOutcome(&reply, w)
+	}
+	c.Send(reply.Message(c.cfg.Self, w.sidecar))
 }
 
 // handleLogGet serves the value of an own write that no longer fits into the session's memory.

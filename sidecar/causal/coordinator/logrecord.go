@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -88,6 +89,8 @@ type State struct {
 	Exclusions causal.Exclusions
 	// ShardExclusions are the shards that writes are, or were, completed without. The list is never changed in place.
 	ShardExclusions []ShardExclusion
+	// Leases says that sidecars may have leases of this home (PROTOCOL HON).
+	Leases bool
 	// Homes says which coordinators of the data center are homes.
 	Homes Homes
 }
@@ -114,25 +117,33 @@ const (
 	recordTypedWrite        // of a value that is no register: the type follows
 	recordFollowingWrite    // with FollowsAll; the type follows
 	recordCommit            // of several writes, each with FollowsAll and the type before it
-	recordCheckpointOfHomes // as recordCheckpointOfReach, with Homes
+	// recordCheckpointOfOutcomes is recordCheckpointOfReach, with the outcomes of answers.
+	recordCheckpointOfOutcomes
+)
+
+// Added to the kind of a checkpoint: recordOfLeases if it has Leases, and recordOfHomes if it has Homes.
+const (
+	recordOfLeases byte = 1 << 6
+	recordOfHomes  byte = 1 << 5
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo, Reaches and Homes are last, and there are kinds of checkpoints with and without them.
-// There is also a kind for writes of values that are no registers, which begins with the type. HLCs
+// of their declaration. LostUpTo, Reaches, the outcomes of answers and Homes are last, and there are kinds of checkpoints
+// with and without them. There is also a kind for writes of values that are no registers, which begins with the type. HLCs
 // take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
-		switch {
-		case c.Homes != (Homes{}):
-			kind = recordCheckpointOfHomes
-		case len(c.Reaches) > 0:
+		if slices.ContainsFunc(c.Answers, func(a Answer) bool { return a.Outcome != nil }) {
+			kind = recordCheckpointOfOutcomes
+		} else if len(c.Reaches) > 0 {
 			kind = recordCheckpointOfReach
-		case c.LostUpTo != 0:
+		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
 		}
-		dst = append(dst, logFormat, kind)
+		hasHomes := c.Homes != (Homes{})
+		dst = append(dst, logFormat,
+			kind|byte(boolBit(c.Leases))*recordOfLeases|byte(boolBit(hasHomes))*recordOfHomes)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -160,10 +171,13 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		if kind != recordCheckpoint {
 			dst = appendHLC(dst, c.LostUpTo)
 		}
-		if kind == recordCheckpointOfReach || kind == recordCheckpointOfHomes {
+		if kind == recordCheckpointOfReach || kind == recordCheckpointOfOutcomes {
 			dst = appendReaches(dst, c.Reaches)
 		}
-		if kind == recordCheckpointOfHomes {
+		if kind == recordCheckpointOfOutcomes {
+			dst = appendOutcomes(dst, c.Answers)
+		}
+		if hasHomes {
 			for _, n := range [...]uint64{c.Homes.Number, c.Homes.Count, c.Homes.Next, uint64(c.Homes.UpTo)} {
 				dst = binary.AppendUvarint(dst, n)
 			}
@@ -190,12 +204,28 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	return appendWrite(dst, w)
 }
 
+// appendOutcomes appends the outcomes that answers have: of each answer whether it has one, and then that.
+func appendOutcomes(dst []byte, answers []Answer) []byte {
+	for i := range answers {
+		o := answers[i].Outcome
+		if dst = append(dst, byte(boolBit(o != nil))); o != nil {
+			dst = appendHLC(appendValue(dst, &o.Value), o.Past)
+		}
+	}
+	return dst
+}
+
+// appendValue appends a value, but for its type.
+func appendValue(dst []byte, v *causal.Value) []byte {
+	dst = binary.AppendVarint(append(dst, byte(boolBit(v.Tombstone))), v.ExpireAtMs)
+	return append(binary.AppendUvarint(dst, uint64(len(v.Data))), v.Data...)
+}
+
 // appendWrite appends the fields of a write, but for what the kind of the record says.
 func appendWrite(dst []byte, w *LoggedWrite) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(w.Key))), w.Key...)
 	dst = appendVersion(dst, w.Record.Version)
-	dst = binary.AppendVarint(append(dst, byte(boolBit(w.Record.Value.Tombstone))), w.Record.Value.ExpireAtMs)
-	dst = append(binary.AppendUvarint(dst, uint64(len(w.Record.Value.Data))), w.Record.Value.Data...)
+	dst = appendValue(dst, &w.Record.Value)
 	dst = binary.AppendUvarint(appendPutName(dst, w.Sidecar, w.Session, w.Seq), w.Seq-w.Unanswered)
 	return binary.AppendUvarint(appendDeps(appendDeps(dst, w.Deps), w.OwnDeps), w.Salvaged)
 }
@@ -275,7 +305,8 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	switch b[1] {
+	kind := b[1] &^ (recordOfLeases | recordOfHomes)
+	switch kind {
 	case recordWrite:
 		r.Write = d.write()
 	case recordFollowingWrite:
@@ -292,15 +323,19 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		if r.Commit = d.commit(); len(r.Commit) == 0 {
 			return LogRecord{}, errLogRecord
 		}
-	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach, recordCheckpointOfHomes:
+	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach, recordCheckpointOfOutcomes:
 		r.Checkpoint = d.checkpoint()
-		if b[1] != recordCheckpoint {
+		r.Checkpoint.Leases = b[1]&recordOfLeases != 0
+		if kind != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
-		if b[1] == recordCheckpointOfReach || b[1] == recordCheckpointOfHomes {
+		if kind == recordCheckpointOfReach || kind == recordCheckpointOfOutcomes {
 			r.Checkpoint.Reaches = d.reaches()
 		}
-		if b[1] == recordCheckpointOfHomes {
+		if kind == recordCheckpointOfOutcomes {
+			d.outcomes(r.Checkpoint.Answers)
+		}
+		if b[1]&recordOfHomes != 0 {
 			r.Checkpoint.Homes = Homes{Number: d.Uvarint(), Count: d.Uvarint(), Next: d.Uvarint(),
 				UpTo: causal.HLC(d.Uvarint())}
 		}
@@ -308,7 +343,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+
 			"nothing; start that version, or one after it, with this dataDir", b[1])
 	}
-	if d.Failed() || d.Left() != 0 {
+	if d.Failed() || d.Left() != 0 || r.Checkpoint == nil && b[1] != kind {
 		return LogRecord{}, errLogRecord
 	}
 	return r, nil
@@ -372,16 +407,29 @@ func (d *recordReader) commit() (ws []LoggedWrite) {
 func (d *recordReader) write() (w LoggedWrite) {
 	w.Key = string(d.Take(d.Uvarint()))
 	w.Record.Version = d.version()
-	w.Record.Value.Tombstone = d.byte() != 0
-	w.Record.Value.ExpireAtMs = d.Varint()
-	if data := d.Take(d.Uvarint()); len(data) > 0 {
-		w.Record.Value.Data = append([]byte(nil), data...)
-	}
+	w.Record.Value = d.value()
 	w.Sidecar, w.Session, w.Seq = d.putName()
 	w.Unanswered = w.Seq - min(d.Uvarint(), w.Seq)
 	w.Deps, w.OwnDeps = d.deps(), d.deps()
 	w.Salvaged = d.Uvarint()
 	return w
+}
+
+func (d *recordReader) value() (v causal.Value) {
+	v.Tombstone = d.byte() != 0
+	v.ExpireAtMs = d.Varint()
+	if data := d.Take(d.Uvarint()); len(data) > 0 {
+		v.Data = append([]byte(nil), data...)
+	}
+	return v
+}
+
+func (d *recordReader) outcomes(answers []Answer) {
+	for i := range answers {
+		if d.byte() != 0 {
+			answers[i].Outcome = &Outcome{Value: d.value(), Past: d.hlc()}
+		}
+	}
 }
 
 func (d *recordReader) putName() (sidecar topology.Node, session, seq uint64) {

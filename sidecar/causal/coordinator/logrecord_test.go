@@ -19,13 +19,17 @@ func drawRecord(t *rapid.T) LogRecord {
 	if rapid.Bool().Draw(t, "checkpoint") {
 		c := &Checkpoint{Complete: hlc.Draw(t, "complete")}
 		for range rapid.IntRange(0, 3).Draw(t, "answers") {
-			c.Answers = append(c.Answers,
-				Answer{Sidecar: topology.Node{Part: topology.Sidecar, DC: 2, Index: rapid.Uint64().Draw(t, "index")},
-					Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"),
-					HLC: hlc.Draw(t, "answer")})
+			a := Answer{Sidecar: topology.Node{Part: topology.Sidecar, DC: 2, Index: rapid.Uint64().Draw(t, "index")},
+				Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"),
+				HLC: hlc.Draw(t, "answer")}
+			if rapid.Bool().Draw(t, "operation") {
+				a.Outcome = &Outcome{Value: drawValue(t), Past: hlc.Draw(t, "past")}
+			}
+			c.Answers = append(c.Answers, a)
 		}
 		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"),
 			MembershipTerm(rapid.Uint64().Draw(t, "term"))
+		c.Leases = rapid.Bool().Draw(t, "leases")
 		c.LostUpTo = causal.HLC(rapid.Uint64Range(0, 3).Draw(t, "lost"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
@@ -68,13 +72,17 @@ func drawWrite(t *rapid.T, version func() causal.Version, deps func() []causal.D
 		Session: rapid.Uint64().Draw(t, "session"), Seq: rapid.Uint64().Draw(t, "seq"), Deps: deps(), OwnDeps: deps()}
 	w.Unanswered = rapid.Uint64Max(w.Seq).Draw(t, "unanswered")
 	w.Record.Version = version()
-	w.Record.Value.Tombstone, w.Record.Value.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"),
-		rapid.Int64().Draw(t, "expire")
+	w.Record.Value = drawValue(t)
 	w.Record.Value.Type = causal.TypeID(rapid.Uint8Max(2).Draw(t, "type"))
-	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
-		w.Record.Value.Data = data
-	}
 	return w
+}
+
+func drawValue(t *rapid.T) (v causal.Value) {
+	v.Tombstone, v.ExpireAtMs = rapid.Bool().Draw(t, "tombstone"), rapid.Int64().Draw(t, "expire")
+	if data := rapid.SliceOf(rapid.Byte()).Draw(t, "data"); len(data) > 0 {
+		v.Data = data
+	}
+	return v
 }
 
 func TestALogRecordIsReadAsItWasWritten(t *testing.T) {

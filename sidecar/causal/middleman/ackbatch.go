@@ -10,9 +10,9 @@ type ackBatches struct {
 	versions map[topology.Node][]causal.Version
 	order    []topology.Node
 	usual    int // how many the last batch had, at most maxAckRoom
-	// sent are the newest that were sent to each coordinator since its link came up. A coordinator that has just started
-	// reaches this shard before this shard reaches it: what was acknowledged in between is lost, and the coordinator
-	// would miss it for as long as it waits until it sends a put again.
+	// sent are the newest that were sent to each coordinator since its link came up. A coordinator that has just
+	// started reaches this shard before this shard reaches it: what was acknowledged in between is lost, and the
+	// coordinator would miss it for as long as it waits until it sends a put again.
 	sent map[topology.Node][]causal.Version
 }
 

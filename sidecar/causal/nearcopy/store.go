@@ -28,7 +28,7 @@ type Config struct {
 
 const (
 	// entryOverhead is what a copy costs beside its key and value, in bytes.
-	entryOverhead = 230
+	entryOverhead = 280
 	// largestShare is the part of MaxBytes that a single copy may take.
 	largestShare = 32
 	// maxNearMax bounds a single copy, in bytes.
@@ -55,6 +55,7 @@ type Store struct {
 
 	reads       [hotCounters]uint8
 	windowFrom  int64
+	endedAt     [endedBuckets]int64 // monotonic: when leases of homes were last withdrawn, by hash of their key
 	faultCopies []faultDrop
 }
 
@@ -81,6 +82,7 @@ type entry struct {
 	key       string
 	from      *stream
 	touchedAt int64
+	lease     homeLease
 }
 
 func (e *entry) size() int { return len(e.key) + e.Record.Value.Size() + entryOverhead }
@@ -113,7 +115,15 @@ func (s *Store) Find(now causal.Now, key []byte, hash uint64, cut causal.HLC) (*
 		return nil, false
 	}
 	e, _ := s.entries.Peek(hash)
-	if e == nil || e.key != string(key) || !e.from.isLeased(now) || !s.isCurrent(e, cut) {
+	if e == nil || e.key != string(key) {
+		return nil, false
+	}
+	return s.find(now, e, hash, cut)
+}
+
+// find returns a copy if it may be read at a cut.
+func (s *Store) find(now causal.Now, e *entry, hash uint64, cut causal.HLC) (*causal.Record, bool) {
+	if !e.from.isLeased(now) || !s.isCurrent(e, cut) {
 		return nil, false
 	}
 	s.stats.Hits++
@@ -161,17 +171,22 @@ func (s *Store) Wanted(now causal.Now, key string) uint64 {
 
 // count counts a read of a key, and returns how many there were of late.
 func (s *Store) count(now causal.Now, hash uint64) uint8 {
+	s.decay(now)
+	n := &s.reads[hash%hotCounters]
+	if *n < 255 {
+		*n++
+	}
+	return *n
+}
+
+// decay makes reads of earlier windows count less.
+func (s *Store) decay(now causal.Now) {
 	if windows := (now.Mono - s.windowFrom) / int64(s.cfg.HotWindow); windows > 0 {
 		s.windowFrom += windows * int64(s.cfg.HotWindow)
 		for i := range s.reads {
 			s.reads[i] >>= min(windows, 8)
 		}
 	}
-	n := &s.reads[hash%hotCounters]
-	if *n < 255 {
-		*n++
-	}
-	return *n
 }
 
 // Step takes a message of a cache, and reports whether it was for the store only. A GetReply is, beside, the answer to
@@ -209,6 +224,9 @@ func (s *Store) keep(now causal.Now, st *stream, r causal.GetReply, limit causal
 	if old, _ := s.entries.Peek(hash); old != nil {
 		if old.key == r.Key && old.from.isLeased(now) && !e.Follow(&old.Copy) {
 			return // from another stream, or for a reader at an older cut
+		}
+		if old.key == r.Key {
+			e.lease = old.lease
 		}
 		s.bytes -= old.size()
 	}

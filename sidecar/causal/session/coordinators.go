@@ -28,14 +28,15 @@ type coordinatorStates struct {
 	down         map[topology.Node]bool  // its link is down
 	toldHomes    map[topology.Node]int64 // monotonic: when it has last said how many homes there are
 	allowances   map[topology.Node]*copyAllowance
-	inUse        uint64 // a bit for each coordinator of the own data center that is in use; 0: not known yet
+	executes     map[topology.Node]bool // it is known to execute operations
+	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
 }
 
 func newCoordinatorStates() coordinatorStates {
 	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
 		toldHomes:  map[topology.Node]int64{},
-		allowances: map[topology.Node]*copyAllowance{}}
+		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
@@ -44,6 +45,7 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
+	maps.DeleteFunc(cs.executes, func(n topology.Node, _ bool) bool { return removed(n) })
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
@@ -126,6 +128,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		if node.DC == s.cfg.Self.DC {
 			s.homeCommits = false // it may be another version
 		}
+		delete(s.coordinators.executes, node)
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
 	}

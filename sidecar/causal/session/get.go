@@ -300,6 +300,7 @@ func (s *Sidecar) finishGet(now causal.Now, c *call, r *causal.GetReply) {
 	from := causal.HLC(0)
 	if c.home != nil {
 		from = max(c.home.reply.From, min(c.home.from, c.home.complete))
+		s.keepLease(now, c.home.askedAt, &c.home.reply)
 	}
 	s.finish(c,
 		Result{Record: rec, From: from, Outcome: Outcome{Version: rec.Version, Source: s.sourceOfGet(c, r),

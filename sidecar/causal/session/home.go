@@ -26,6 +26,7 @@ const homeKeyRequest = 1 << 30
 // homeRead is what a get asks of the home of its key, and finds elsewhere.
 type homeRead struct {
 	request  uint64
+	askedAt  int64 // monotonic: when the request was sent
 	retryAt  int64 // monotonic; causal.Never: nothing is asked
 	answered bool
 	reply    causal.HomeReply
@@ -55,15 +56,14 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 	s.requests.drop(h.request)
 	h.answered = false
 	h.request = s.requests.add(c, homeKeyRequest)
-	h.retryAt = now.Mono + int64(homeRetry)
+	h.askedAt, h.retryAt = now.Mono, now.Mono+int64(homeRetry)
 	home := s.homeOf(c.slot)
 	s.Send(causal.HomeRead{ID: h.request, Key: c.op.Key, Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)),
-		Shown: h.shown, ForUpdate: c.op.ForUpdate}.Message(s.cfg.Self, home))
+		Shown: h.shown, ForUpdate: c.op.ForUpdate, Lease: s.wantsLease(now, &c.op, c.op.Key)}.Message(s.cfg.Self, home))
 }
 
 // handleHomeReply takes what the home says of the key of a get.
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
-	s.noteHome(&r)
 	h := c.home
 	switch {
 	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
@@ -87,9 +87,9 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 }
 
 // noteHome notes what the home knows to do.
-func (s *Sidecar) noteHome(r *causal.HomeReply) {
+func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 	if r.Err == causal.OK {
-		s.homeCommits = r.Commits
+		s.homeCommits, s.coordinators.executes[home] = r.Commits, r.Executes
 	}
 }
 
@@ -173,6 +173,7 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 		return
 	}
 	s.stats.HomeReads++
+	s.keepLease(now, h.askedAt, &h.reply)
 	status := causal.InFlight
 	if h.reply.Complete {
 		status = causal.Stable

@@ -122,7 +122,8 @@ func TestTheHomeHearsOfWhatIsShownFromElsewhereFirst(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOS-3, HOS-4: From has the HLC of what was found because of another write, which is older or newer than that.
+// PROTOCOL HOS-3, HOS-4: From has the HLC of what was found because of another write, which is older or newer than
+// that.
 func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
 	r := newLocalRig(t)
 	found := causal.Version{HLC: at(900), Origin: version(1).Origin}
@@ -138,7 +139,8 @@ func TestTheHomeHearsOfAWriteOfTheSameHLC(t *testing.T) {
 		"all up to it is included, and not settled":   {causal.HomeReply{From: at(950), Settled: at(800)}, true},
 		"a newer one was shown": {causal.HomeReply{From: at(900), Settled: at(800), Shown: causal.Version{HLC: at(900),
 			Origin: found.Origin + 1}}, false},
-		"what is above it was shown": {causal.HomeReply{From: at(901), Settled: at(800), Shown: causal.Version{HLC: at(901), Origin: 1}}, false},
+		"what is above it was shown": {causal.HomeReply{From: at(901), Settled: at(800),
+			Shown: causal.Version{HLC: at(901), Origin: 1}}, false},
 	} {
 		if tt.reply.Knows(found) == tt.tells {
 			t.Errorf("%s: the home is taken to know it: %v", name, !tt.tells)

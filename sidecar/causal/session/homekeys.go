@@ -16,6 +16,7 @@ type homeKeys struct {
 	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
 	pending  int      // requests without a reply
+	askedAt  int64    // monotonic: when the requests were sent
 	retryAt  int64    // monotonic: when the MGET starts again; 0: never
 	failed   WaitsFor // why the replies cannot be used; WaitsForReader: they can
 	showing  bool     // the requests in flight tell what is shown
@@ -43,7 +44,7 @@ func (s *Sidecar) askHomeOfKeys(now causal.Now, c *call) {
 // askHomes asks each home for those of the keys of an MGET that are its own.
 func (s *Sidecar) askHomes(now causal.Now, c *call) {
 	h := &c.mget.atHome
-	h.pending, h.retryAt = len(c.op.Keys), now.Mono+int64(homeRetry)
+	h.pending, h.askedAt, h.retryAt = len(c.op.Keys), now.Mono, now.Mono+int64(homeRetry)
 	s.dropRequests(h.requests)
 	for _, home := range h.homes {
 		read := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home)), ForUpdate: c.op.ForUpdate}
@@ -52,6 +53,7 @@ func (s *Sidecar) askHomes(now causal.Now, c *call) {
 				continue
 			}
 			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
+			read.Lease = read.Lease || c.window != nil && s.wantsLease(now, &c.op, key)
 			if read.ID == 0 {
 				read.ID, read.Key = h.requests[i], key
 			} else {
@@ -103,7 +105,6 @@ func (s *Sidecar) saidBefore(c *call) bool {
 
 // handleKeyAtHome takes what the home says of a key of an MGET.
 func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeReply) {
-	s.noteHome(&r)
 	h := &c.mget.atHome
 	h.requests[i] = 0
 	h.pending--

@@ -273,6 +273,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 		}
 		r.Outcome.Source = max(r.Outcome.Source, o.Source)
 		if c.window != nil {
+			if c.level.asksHome() {
+				s.keepLease(now, m.atHome.askedAt, &m.atHome.replies[i])
+			}
 			o.Version = r.Records[i].Version
 			c.window.outcomes[i] = o
 		}

@@ -114,6 +114,9 @@ func (s *Sidecar) requestKey(now causal.Now, c *call, i int, g causal.Get, mayUs
 	}
 	c.retryAt, c.wait = max(c.retryAt, now.Mono+int64(timeout)), max(c.wait, int64(timeout))
 	g.ID = s.requests.add(c, i)
+	if c.window != nil && target.Part == topology.Cache && !g.VersionOnly {
+		g.NearMax = s.near.Wanted(now, g.Key)
+	}
 	m.round.requests[i], m.round.targets[i] = g.ID, target
 	s.Send(g.Message(s.cfg.Self, target))
 }

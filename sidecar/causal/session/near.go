@@ -9,25 +9,34 @@ import (
 // starts no operation, and does not allocate. If it returns false, Do is to be called. of is Op.Level. The record is
 // valid until the machine gets an input, and its value for ever; neither may be changed.
 func (s *Sidecar) GetNear(now causal.Now, id uint64, key []byte, of causal.Level) (*causal.Record, bool) {
+	rec, _, ok := s.getNear(now, id, key, of)
+	return rec, ok
+}
+
+// getNear is GetNear, and says at level Local up to which HLC everything was included.
+func (s *Sidecar) getNear(now causal.Now, id uint64, key []byte, of causal.Level) (rec *causal.Record, from causal.HLC,
+	ok bool) {
 	ss, l := s.sessions[id], s.levelOf(of)
-	if ss == nil || l.asksHome() || s.cfg.MaxNearBytes == 0 || ss.own.newest[string(key)] != nil ||
-		s.lateReplies != nil {
-		return nil, false
+	if ss == nil || s.cfg.MaxNearBytes == 0 || ss.own.newest[string(key)] != nil || s.lateReplies != nil {
+		return nil, 0, false
 	}
-	s.leaveHome(now, ss)
-	if _, copies := l.sources(s, ss); !copies && !s.cfg.Broken.Has(causal.NearBound) {
-		return nil, false
+	if l.asksHome() {
+		rec, from, ok = s.getNearAtHome(now, ss, key, l)
+	} else {
+		s.leaveHome(now, ss)
+		if _, copies := l.sources(s, ss); copies || s.cfg.Broken.Has(causal.NearBound) {
+			rec, ok = s.findNear(now, key, l.nearCut(s, now, ss, key))
+		}
 	}
-	rec, ok := s.findNear(now, key, l.nearCut(s, now, ss, key))
 	if !ok {
-		return nil, false
+		return nil, 0, false
 	}
 	ss.opCount++
 	s.stats.Gets++
 	s.stats.NearHits++
 	// a stable version binds nobody, so its slot does not matter
 	l.observe(s, now, ss, foundValue{record: *rec, status: causal.Stable, ring: topology.NoRing})
-	return rec, true
+	return rec, from, true
 }
 
 // findNear returns the near copy of a key that is current at a cut. There is none while the cache that holds the key
@@ -42,10 +51,14 @@ func (s *Sidecar) findNear(now causal.Now, key []byte, cut causal.HLC) (*causal.
 
 // answerNear answers a get at once if a near copy can.
 func (s *Sidecar) answerNear(now causal.Now, op *Op) bool {
+	if op.ForUpdate {
+		return false
+	}
 	s.keyBytes = append(s.keyBytes[:0], op.Key...)
-	rec, ok := s.GetNear(now, op.Session, s.keyBytes, op.Level)
+	rec, from, ok := s.getNear(now, op.Session, s.keyBytes, op.Level)
 	if ok {
-		s.results = append(s.results, Result{ID: op.ID, Record: *rec, Outcome: NearOutcome(rec.Version)})
+		s.results = append(s.results,
+			Result{ID: op.ID, Record: *rec, From: from, Outcome: NearOutcome(rec.Version)})
 	}
 	return ok
 }

@@ -34,7 +34,9 @@ type Op struct {
 	Timeout time.Duration
 	Key     string
 	Keys    []string
-	Value   causal.Value
+	// Value of a put. One of the type causal.Operation asks the home of the key to execute an operation: the put fails
+	// with ErrConflict if the home is not certain of the newest value.
+	Value causal.Value
 	// Token is what OpToken has returned at another sidecar. The caller has authenticated it (package token).
 	Token string
 	// Ring is the ring that OpWait waits for. With topology.NoRing it waits until the put is complete: in all rings,
@@ -67,7 +69,8 @@ type Result struct {
 	ID uint64
 	// Err is causal.OK, or says why the operation failed:
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
-	//   - ErrConflict (conditional puts): the key was written meanwhile. Nothing was written.
+	//   - ErrConflict (conditional puts, operations): the key was written meanwhile, or may have been. Nothing was
+	//     written.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
@@ -78,9 +81,11 @@ type Result struct {
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
 	//     home has restarted, or has forgotten the place of the cursor.
 	Err causal.ErrCode
-	// Record is the value that OpGet read. For OpPut it holds the new version without the value. A missing key has a
-	// Tombstone for a value.
+	// Record is the value that OpGet read. For OpPut it holds the new version without the value, but for what an
+	// operation has written. A missing key has a Tombstone for a value.
 	Record causal.Record
+	// Unwritten says that an operation has written nothing. It was executed on Record.
+	Unwritten bool
 	// From, of a get at a level that asks the home, is for a conditional put: the answer includes everything at or
 	// below it.
 	From causal.HLC

@@ -18,6 +18,10 @@ type putPipeline struct {
 	// those of the unanswered that a coordinator refused, or that were not sent: they go to another one, or to another
 	// home
 	refused []*call
+	// unstarted says that the newest operation was not started, and unexecuted that the last one that was, or should
+	// have been, sent was not executed: those that follow it are not, either. Operations that follow one another are
+	// started one after the other, so they are sent one after the other, whatever waits before them.
+	unstarted, unexecuted bool
 	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 	heldBackAt int64
 }
@@ -88,11 +92,16 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 		s.finish(c, Result{Err: causal.ErrTooLarge})
 		return
 	}
-	if !s.cfg.Types.Knows(c.op.Value.Type) {
+	c.slot = topology.SlotOf(c.op.Key)
+	if c.isOperation() {
+		if !s.startOperation(now, c) {
+			s.finish(c, Result{Err: causal.ErrConflict})
+			return
+		}
+	} else if !s.cfg.Types.Knows(c.op.Value.Type) {
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}
-	c.slot = topology.SlotOf(c.op.Key)
 	if c.op.Commit != nil {
 		c.slot = topology.SlotOf(c.op.Commit[0].Key) // all keys have the same home
 	}
@@ -133,6 +142,10 @@ func (s *Sidecar) takes(coordinator topology.Node, c *call) bool {
 // sendPut sends a put to the session's coordinator for the first time.
 func (s *Sidecar) sendPut(now causal.Now, c *call) {
 	p := &c.session.pipeline
+	if c.isOperation() && !p.follow(c) {
+		s.fail(c, causal.ErrConflict)
+		return
+	}
 	p.seq++
 	c.target = p.coordinator
 	c.put = putState{seq: p.seq, since: s.stability.SV(s.cfg.Topology.OriginOf(c.target))}
@@ -160,6 +173,9 @@ func (s *Sidecar) sendCopy(c *call) {
 		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps,
 		Local: s.localOf(ss, c.target), Foreign: ss.seen,
 		Conditional: c.op.Conditional, If: c.op.If, From: c.op.From}
+	if c.isOperation() {
+		put.From = ss.past.greatest([]string{c.op.Key})
+	}
 	if s.cfg.Broken.Has(causal.LocalPastDropped) {
 		put.Local = 0
 	}
@@ -214,7 +230,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	}
 	switch r.Err {
 	case causal.OK:
-		if r.Version.HLC > s.timeLimit(now) {
+		if max(r.Version.HLC, r.Past) > s.timeLimit(now) {
 			// After it, the session could not write through a coordinator whose clock is right. It may take effect:
 			// unknown.
 			s.stats.ClockRefused++
@@ -223,18 +239,27 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			break
 		}
 		c.session.pipeline.remove(c)
-		if c.op.Commit != nil {
+		if c.op.Conditional {
+			delete(s.unshipped, c.op.Key) // the home goes on from it
+		}
+		switch {
+		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
-		} else {
+		case c.isOperation():
+			s.acknowledgeOperation(c, &r)
+		default:
 			c.level.acknowledge(s, c, r.Version)
 		}
-		s.finish(c, Result{Record: causal.Record{Version: r.Version},
+		s.finish(c, Result{Record: causal.Record{Version: r.Version, Value: r.Value},
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
 		// The coordinator joins or leaves, and has done nothing.
 		s.refusedByHome(now, c)
 		s.deferPut(now, c)
 		return
+	case causal.ErrConflict:
+		s.noteUnexecuted(now, c)
+		s.fail(c, r.Err)
 	case causal.ErrStale:
 		err := r.Err
 		if s.coordinators.serving[c.target].IsZero() {
@@ -294,4 +319,5 @@ func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	for _, c := range puts {
 		s.sendPut(now, c)
 	}
+	s.resendRefused(now, ss) // if none of them was sent
 }

@@ -32,6 +32,8 @@ type Sidecar struct {
 	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
 	homeCommits   bool          // the home is known to take commits
 	homes         causal.Homes  // the newest number of homes that a coordinator has told
+	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
+	unshipped map[string]int64
 
 	coordinators coordinatorStates
 	readers      readers
@@ -67,7 +69,7 @@ func New(cfg Config) *Sidecar {
 		cfg: cfg, maps: maps, readable: cfg.Binding.Rings(cfg.Topology, cfg.Self.DC),
 		stability: causal.NewStability(cfg.Topology),
 		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
-		requests:     requestTable{byID: map[uint64]request{}},
+		requests: requestTable{byID: map[uint64]request{}}, unshipped: map[string]int64{},
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,
@@ -127,6 +129,10 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 	if s.near.Step(now, m, s.timeLimit(now)) {
 		return
 	}
+	if m.Kind == causal.KindHomeReply && m.From.Part == topology.Coordinator && m.HomeReply().Withdrawn != 0 {
+		s.handleWithdrawal(now, m.From, m.HomeReply())
+		return
+	}
 	switch m.Kind {
 	case causal.KindGetReply, causal.KindLogReply, causal.KindPutReply, causal.KindCountReply, causal.KindScanReply,
 		causal.KindHomeReply:
@@ -155,12 +161,17 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 		}
 		return
 	}
+	if m.Kind == causal.KindHomeReply {
+		s.noteHome(m.From, m.HomeReply())
+	}
 	switch {
 	case r.call.finished:
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpGet && r.key == homeKeyRequest:
 		s.handleHomeReply(now, r.call, m.HomeReply())
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpMGet && r.key >= homeKeyRequest:
 		s.handleKeyAtHome(now, r.call, r.key-homeKeyRequest, m.HomeReply())
+	case m.Kind == causal.KindHomeReply && r.call.isOperation():
+		s.handleUnwritten(now, r.call, m.HomeReply())
 	case r.key >= homeKeyRequest || m.Kind == causal.KindHomeReply:
 	case r.call.op.Kind == OpGet && m.Kind == causal.KindGetReply:
 		reply := m.GetReply()

@@ -26,7 +26,9 @@ func genericError(message string) *Error { return &Error{Code: "ERR", Message: m
 
 // Errors without parameters. All but errStopping are word for word those of Redis.
 var (
-	errSyntax         = genericError("syntax error")
+	errSyntax    = genericError("syntax error")
+	errOvertaken = &Error{Code: "CONFLICT", Message: "a later command of the pipeline was executed before; " +
+		"nothing was written, try again"}
 	errNotInteger     = genericError("value is not an integer or out of range")
 	errNotFloat       = genericError("value is not a valid float")
 	errNaNOrInfinity  = genericError("increment would produce NaN or Infinity")

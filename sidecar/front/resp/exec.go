@@ -21,7 +21,7 @@ func execTransaction(c *connection, _ [][]byte) error {
 	defer func() { c.held.queue = 0 }()
 	keys := t.keys(c.database)
 	if len(keys) == 0 {
-		c.executeQueue(t.queue)
+		_ = c.executeQueue(t.queue) // each command has its error
 		return nil
 	}
 	if err := c.ensureSession(); err != nil {
@@ -63,7 +63,7 @@ func (c *connection) executeIsolated(t *transaction, keys []string) error {
 			return nil
 		}
 	}
-	c.executeQueue(t.queue)
+	_ = c.executeQueue(t.queue) // each command has its error
 	return nil
 }
 
@@ -75,8 +75,9 @@ func watchedNames(watched []watchedKey) []string {
 	return names
 }
 
-// executeQueue executes commands and writes their replies as one array.
-func (c *connection) executeQueue(queue []queuedCommand) {
+// executeQueue executes commands and writes their replies as one array. It returns why the last of them were not
+// executed, if so.
+func (c *connection) executeQueue(queue []queuedCommand) (refused *Error) {
 	c.out.writeArrayHeader(len(queue))
 	until := time.Now().Add(maxTransactionTime)
 	for _, q := range queue {
@@ -84,17 +85,18 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 			c.awaitWrites()
 		}
 		c.counters.commands++
-		var refused *Error
+		var why *Error
 		switch {
 		case time.Now().After(until):
-			refused = errTransactionSlow
+			why = errTransactionSlow
 		case len(c.out.buf) > c.server.options.Limits.MaxCommandBytes || c.client.IsEvicted():
-			refused = errTransactionReply
+			why = errTransactionReply
 		}
-		failed := refused != nil
+		failed := why != nil
 		if failed {
 			c.awaitWrites()
-			c.out.writeError(refused)
+			c.out.writeError(why)
+			refused = why
 		} else {
 			failed = c.run(q.cmd, q.args)
 		}
@@ -104,6 +106,7 @@ func (c *connection) executeQueue(queue []queuedCommand) {
 		c.account()
 	}
 	c.awaitWrites()
+	return refused
 }
 
 // keys returns the names under which the keys of the queued commands, and the watched keys, are stored.

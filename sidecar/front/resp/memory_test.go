@@ -10,6 +10,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // memory is a Backend whose store is a map.
@@ -168,6 +169,11 @@ func (s *memorySession) Lock(keys ...string) func() {
 			lock.Unlock()
 		}
 	}
+}
+
+// ExecuteAsync implements front.Session: nothing is executed.
+func (s *memorySession) ExecuteAsync(string, operation.Operation, bool) func() (operation.Outcome, bool, error) {
+	return func() (operation.Outcome, bool, error) { return operation.Outcome{}, false, nil }
 }
 
 // IsExact implements front.Session.

@@ -19,6 +19,7 @@ type overlay struct {
 	writes        []front.Write
 	bytes         int // of the writes
 	maxBytes      int
+	refused       *Error // a write of a command: then nothing is written
 }
 
 // newOverlay reads the keys of a transaction.
@@ -101,7 +102,8 @@ func (o *overlay) Put(_ context.Context, key string, v causal.Value) error {
 		size = v.Size() - o.writes[i].Value.Size()
 	}
 	if o.bytes+size > o.maxBytes {
-		return Errorf("ERR", "the transaction writes more than %d bytes; split it", o.maxBytes)
+		o.refused = Errorf("ERR", "the transaction writes more than %d bytes; split it", o.maxBytes)
+		return o.refused
 	}
 	o.bytes += size
 	if !has {
@@ -131,6 +133,9 @@ func (o *overlay) Commit(ctx context.Context, puts []front.Write, _ []string) er
 
 // finish commits what the commands have written.
 func (o *overlay) finish(ctx context.Context) error {
+	if o.refused != nil {
+		return Errorf("EXECABORT", "Transaction discarded because of: %s", o.refused.Message)
+	}
 	if len(o.writes) == 0 {
 		return nil // what was read was so at one time
 	}
@@ -172,6 +177,8 @@ func (c *connection) executeOnOverlay(t *transaction, keys []string) error {
 		o.depend(w.stored)
 	}
 	c.session.Session = o
-	c.executeQueue(t.queue)
+	if why := c.executeQueue(t.queue); why != nil {
+		return c.abortExec(why) // all or nothing
+	}
 	return o.finish(c.server.context)
 }

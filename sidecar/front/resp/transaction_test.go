@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
 )
 
@@ -52,7 +53,8 @@ func randomTransactionCommand(r *rand.Rand) []string {
 	text := func() string { return pick(r, "0", "1", "abc", "\r\n\x00", strings.Repeat("x", r.IntN(100))) }
 	switch name := pick(r, "MULTI", "MULTI", "EXEC", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SET", "SET", "GET", "GET",
 		"MGET", "INCR", "APPEND", "DEL", "EXISTS",
-		"SETNX", "RENAME", "RENAMENX", "COPY", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH", "PING"); name {
+		"SETNX", "RENAME", "RENAMENX", "COPY", "MSET", "MSETNX", "SETRANGE", "GETDEL", "SELECT", "NOSUCH",
+		"PING"); name {
 	case "GET", "INCR", "GETDEL":
 		if r.IntN(20) == 0 {
 			return []string{name}
@@ -301,4 +303,38 @@ func TestATransactionLocksTheKeysOfTheDatabasesThatItSelects(t *testing.T) {
 		storageKey(2, "d")}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// In an exact session a transaction is written as a whole, or nothing of it.
+func TestATransactionOfAnExactSessionThatTakesTooMuchWritesNothing(t *testing.T) {
+	store := newMemory()
+	store.exact = true
+	_, address := serve(t, Options{Backend: store, Limits: Limits{MaxCommandBytes: 100_000}})
+	p := dial(t, address)
+	p.do("SET", "k", strings.Repeat("x", 60_000))
+	p.do("MULTI")
+	p.do("SET", "early", "1")
+	for range 3 {
+		p.do("GET", "k")
+	}
+	p.do("SET", "late", "1")
+	if got := p.do("EXEC"); !strings.HasPrefix(got,
+		"-EXECABORT Transaction discarded because of: the replies of the transaction take too much memory") {
+		t.Errorf("replies: got %.100q", got)
+	}
+	p.expect(":0\r\n", "EXISTS", "early", "late")
+
+	_, address = serve(t, Options{Backend: store})
+	p = dial(t, address)
+	half := strings.Repeat("x", causal.MaxCommitBytes/2)
+	p.do("MULTI")
+	p.do("SET", "early", half)
+	p.do("MSET", "late", half)
+	p.do("INCR", "n")
+	if got := p.do("EXEC"); !strings.HasPrefix(got, fmt.Sprintf(
+		"-EXECABORT Transaction discarded because of: the transaction writes more than %d bytes",
+		causal.MaxCommitBytes)) {
+		t.Errorf("writes: got %.100q", got)
+	}
+	p.expect(":0\r\n", "EXISTS", "early", "late", "n")
 }

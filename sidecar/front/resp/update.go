@@ -13,7 +13,7 @@ import (
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
 // in a pipeline are executed together: their keys are locked and read at once, then the commands are executed one after
 // the other on what was read, and what they write is put at once. Consecutive ones of the same key put their last value
-// only.
+// only. In an exact session the home of the key executes them, if it can (updateathome.go).
 
 const (
 	// maxPendingUpdates and maxUpdateRuns bound the updates that are executed together: their number, and that of runs
@@ -58,6 +58,9 @@ type pendingUpdates struct {
 	all   []update
 	runs  int
 	bytes int
+	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused,
+	// mostly because the home has forgotten the key, and those that follow it with it.
+	here int
 }
 
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
@@ -97,7 +100,7 @@ func (c *connection) awaitUpdates() {
 	p := &c.updates
 	for left := p.all; len(left) > 0; {
 		done := left[:c.executeRound(left)]
-		left = left[len(done):]
+		left, p.here = left[len(done):], max(p.here-len(done), 0)
 		for i := range done {
 			// after the locks were released: a client that does not read its replies must not hold them
 			u := &done[i]
@@ -114,7 +117,7 @@ func (c *connection) awaitUpdates() {
 		}
 		clear(done)
 	}
-	p.all, p.runs, p.bytes = p.all[:0], 0, 0
+	p.all, p.runs, p.bytes, p.here = p.all[:0], 0, 0, 0
 }
 
 // updateRound executes updates of some keys together.
@@ -143,7 +146,8 @@ type writeInRound struct {
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
 //
-// In an exact session, those of the first key are executed together, and again while others write the key meanwhile.
+// In an exact session, operations are executed at the home of their key if it can. Otherwise those of the first key are
+// executed here together, and again while others write the key meanwhile.
 func (c *connection) executeRound(us []update) int {
 	if !c.session.Session.IsExact() {
 		return c.executeOnce(us)
@@ -152,8 +156,15 @@ func (c *connection) executeRound(us []update) int {
 	for n < len(us) && us[n].name == us[0].name {
 		n++
 	}
-	done := 0
+	done, again := 0, false
 	_ = c.retryConflicts(func() error {
+		if again || c.updates.here == 0 {
+			if done = c.executeAtHome(us); done > 0 {
+				return nil
+			}
+			c.updates.here = len(us)
+		}
+		again = true
 		done = c.executeOnce(us[:n])
 		for i := range us[:done] {
 			if isConflict(us[i].err) {

@@ -1,0 +1,71 @@
+package operation
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// A put carries an operation in place of a value, as the data of a value of the type causal.Operation. A part that does
+// not know the type, or the operation, refuses the put, and the sidecar executes the operation itself.
+
+const (
+	flagKeepExpireTime = 1 << iota
+	flagFollows
+	flagJoined
+)
+
+// Value returns what a put carries to have the operation executed. follows says that it may be executed only if the put
+// before it in the session was.
+func (o *Operation) Value(follows bool) causal.Value {
+	var flags byte
+	if o.KeepExpireTime {
+		flags |= flagKeepExpireTime
+	}
+	if follows {
+		flags |= flagFollows
+	}
+	if o.Joined {
+		flags |= flagJoined
+	}
+	const fixed = 3 + 3*binary.MaxVarintLen64
+	b := append(make([]byte, 0, fixed+len(o.Data)), byte(o.Kind), byte(o.Conditions), flags)
+	b = binary.AppendVarint(binary.AppendVarint(b, o.Number), o.ExpireAtMs)
+	b = binary.AppendUvarint(b, uint64(o.Limit))
+	return causal.Value{Type: causal.Operation, Data: append(b, o.Data...)}
+}
+
+// Parse returns the operation that a put carries. ok is false if there is something in it that is not known here. The
+// data of the operation is that of the value.
+func Parse(v causal.Value) (o Operation, follows, ok bool) {
+	r := causal.NewFieldReader(v.Data)
+	head := r.Take(3)
+	if head == nil {
+		return o, false, false
+	}
+	flags := head[2]
+	o = Operation{Kind: Kind(head[0]), Conditions: Condition(head[1]), KeepExpireTime: flags&flagKeepExpireTime != 0,
+		Joined: flags&flagJoined != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
+	limit := r.Uvarint()
+	ok = v.Type == causal.Operation && !r.Failed() && o.Kind > Read && o.Kind <= lastKind && limit <= math.MaxInt32 &&
+		flags&^(flagKeepExpireTime|flagFollows|flagJoined) == 0 && o.Conditions&^allConditions == 0
+	if !ok {
+		return Operation{}, false, false
+	}
+	o.Limit, o.Data = int(limit), r.Take(uint64(r.Left()))
+	return o, flags&flagFollows != 0, true
+}
+
+// Follows reports whether the operation that a put carries is executed only if the put before it was.
+func Follows(v causal.Value) bool { return len(v.Data) > 2 && v.Data[2]&flagFollows != 0 }
+
+// Alone returns what a put carries to have the operation executed whatever has become of the put before it.
+func Alone(v causal.Value) causal.Value {
+	if Follows(v) {
+		v.Data = bytes.Clone(v.Data)
+		v.Data[2] &^= flagFollows
+	}
+	return v
+}
