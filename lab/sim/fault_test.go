@@ -70,6 +70,10 @@ var scripted = map[causal.Fault]string{
 	causal.CommitReadsUnheld:  "homes.txt", // one of a thousand seeds finds it
 	causal.HomeSettlesEarly:   "homes.txt",
 
+	causal.HomeGivesLeased:     "home_changes.txt",
+	causal.HomeRefusesExecuted: "home_changes.txt",
+	causal.HomeChangeUnasked:   "home_changes.txt",
+
 	causal.HomeLeaseIgnored:     "near_homes.txt",
 	causal.HomeLeasesForgotten:  "near_homes.txt",
 	causal.LocalNearFromReceipt: "near_homes.txt",

@@ -54,6 +54,11 @@ func homeChanges(p *runPlan, rng *rand.Rand) {
 		p.faults, p.set.FaultsPerMillion, p.set.PutLossPercent = faultWeights{}, 0, 0
 		p.set.OpTimeout, p.maxWait = 30*time.Second, 10*time.Second
 	}
+	if rng.IntN(3) == 0 { // homes give leases, which have to be over
+		p.set.Cache, p.set.NearBytes, p.set.NearReads = true, 16<<10, 1+rng.IntN(2)
+		p.keys, p.mix.put, p.mix.update, p.mix.commit = 3+rng.IntN(8), 1+rng.IntN(3), rng.IntN(3), rng.IntN(2)
+		p.thinkTime, p.shape.rttMs = ms(2, 20, rng), intRange{1, 40}
+	}
 }
 
 // update is a read-modify-write of a counter in progress: a get, and a put that is accepted only if nothing was written

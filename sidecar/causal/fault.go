@@ -205,6 +205,8 @@ const (
 	HomeChangeUnasked
 	HomeTakesUnread
 	HomeGivesIncomplete
+	HomeGivesLeased
+	HomeRefusesExecuted
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast

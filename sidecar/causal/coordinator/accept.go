@@ -223,6 +223,10 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 		p.Value.Type == causal.Operation && (c.cfg.Broken.Has(causal.HomeExecutesTwice) ||
 			p.Resent && c.cfg.Broken.Has(causal.HomeForgetsExecuted))
 	if a, found := tail.find(p.Seq); found && !asNew {
+		if c.cfg.Broken.Has(causal.HomeRefusesExecuted) && !c.home.isOf(topology.SlotOf(p.Key)) {
+			c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrUnavailable}.Message(c.cfg.Self, from))
+			return nil, false, false
+		}
 		c.answerAgain(now, from, p, a)
 		return nil, false, false
 	}

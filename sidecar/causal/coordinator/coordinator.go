@@ -141,8 +141,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	}
 	c.host(now)
 	c.restore(now, replay)
-	c.home.noteForgotten(c.log.durable.Homes.UpTo)
-	c.homeChange.leave(now)
+	c.homeChange.restore(now)
 	c.applyExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1

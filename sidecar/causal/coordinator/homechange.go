@@ -30,9 +30,13 @@ type homeChange struct {
 	askAt     int64
 	retryAt   int64  // when it may propose one again
 	told      uint64 // the last change that the sidecars were told
-	// Of a coordinator that has given up slots: from is the leader to answer, and accepted the newest write of then.
-	proposed causal.HomeChange
-	accepted causal.HLC
+	// Of a coordinator that gives up slots: what the leader has proposed, the newest write that was accepted before, and
+	// when no lease of before runs any more (monotonic).
+	proposed   causal.HomeChange
+	accepted   causal.HLC
+	leasesOver int64
+	// before is above what was accepted before this start, of a coordinator that is the home of nothing.
+	before causal.HLC
 }
 
 // homeChangeHost is what a homeChange asks of its coordinator.
@@ -93,17 +97,25 @@ func (h *homeChange) tick(now causal.Now) {
 	if !h.home.enabled || !h.log.isEstablished() || h.log.pending.Homes != h.log.durable.Homes {
 		return
 	}
-	if h.isLeader() {
+	switch {
+	case h.isLeader():
 		h.lead(now)
+	case h.knowsNothing() && now.Mono >= h.askAt: // the leader may go by what this one knew before
+		h.askAt = now.Mono + int64(homeChangeInterval)
+		h.reply(now)
 	}
 }
+
+// knowsNothing reports whether this coordinator knows no decision: it has joined, its log was given up, or it has served
+// another scope of sessions.
+func (h *homeChange) knowsNothing() bool { return h.log.durable.Homes.Number == 0 && h.log.isInUse() }
 
 // nextTick returns when tick has something to do next.
 func (h *homeChange) nextTick() int64 {
 	switch {
-	case !h.home.enabled, !h.log.isEstablished():
+	case !h.home.enabled, !h.log.isEstablished(), h.log.pending.Homes != h.log.durable.Homes:
 		return causal.Never
-	case h.isLeader() && !h.isSettled():
+	case h.isLeader() && !h.isSettled(), !h.isLeader() && h.knowsNothing():
 		return h.askAt
 	}
 	return causal.Never
@@ -146,17 +158,25 @@ func (h *homeChange) lead(now causal.Now) {
 	case h.isSettled(), now.Mono < h.askAt:
 	default:
 		h.askAt = now.Mono + int64(homeChangeInterval)
-		ready := true
+		ready, unknown := true, causal.HLC(0)
 		for i := 1; i < topology.MaxCoordinators; i++ {
 			if !h.isInUse(i) {
 				ready = ready && i >= h.wanted() // it has not joined yet, or has left
 				continue
 			}
 			n := h.node(i)
-			if a := h.answers[n]; a.Number < d.Number || int(d.Count) != h.wanted() {
+			a := h.answers[n]
+			if a.Number < d.Number || int(d.Count) != h.wanted() {
 				h.Send(causal.HomeChange{Number: d.Number, Count: d.Count, UpTo: d.UpTo}.Message(h.cfg.Self, n))
 			}
-			ready = ready && h.answers[n].Number >= d.Number && h.answers[n].Ready
+			if a.Number == 0 {
+				unknown = max(unknown, a.UpTo)
+			}
+			ready = ready && a.Number >= d.Number && a.Ready
+		}
+		if d.Count != 0 && unknown > d.UpTo { // homes do not know yet what was accepted up to there
+			h.decide(now, d.Count, unknown)
+			return
 		}
 		if ready && int(d.Count) != h.wanted() && now.Mono >= h.retryAt && h.isReady(now) {
 			h.propose(now)
@@ -183,7 +203,7 @@ func (h *homeChange) collectVotes(now causal.Now) {
 		return
 	}
 	h.askAt = now.Mono + int64(homeChangeInterval)
-	upTo, all := h.bound(now), h.hasGivenUp()
+	upTo, all := h.bound(now), h.hasGivenUp(now)
 	for i := 1; i < topology.MaxCoordinators; i++ {
 		if !h.isInUse(i) {
 			all = all && i >= int(d.Next)
@@ -210,16 +230,21 @@ func (h *homeChange) collectVotes(now causal.Now) {
 // shown. Reads elsewhere are to include it, so it is not needlessly in the future, where the clock may be after a start.
 func (h *homeChange) bound(now causal.Now) causal.HLC {
 	if !h.isHome() { // it was told nothing
-		return max(h.home.newest, h.home.published, h.log.durable.LostUpTo, h.log.durable.Homes.UpTo)
+		return max(h.home.newest, h.home.published, h.before, h.log.durable.LostUpTo, h.log.durable.Homes.UpTo)
 	}
 	return max(h.clock.Peek(now), h.home.from, h.home.newest)
 }
 
-// leave makes this coordinator the home of nothing when it starts at another scope of sessions: all coordinators take
-// writes of all keys then. Its log says so before any of these. The leader goes on counting its decisions.
-func (h *homeChange) leave(now causal.Now) {
+// restore goes on from what the log says. At another scope of sessions all coordinators take writes of all keys: one
+// that starts at that is the home of nothing, and its log says so before any of these. The leader goes on counting its
+// decisions.
+func (h *homeChange) restore(now causal.Now) {
 	is := &h.log.pending.Homes
-	if h.home.enabled || is.Count == 0 && is.Next == 0 {
+	h.home.noteForgotten(is.UpTo)
+	if is.Count == 0 { // the log may have dropped what was complete
+		h.before = h.log.durable.Ceiling
+	}
+	if h.home.enabled || is.Number == 0 && is.Count == 0 && is.Next == 0 {
 		return
 	}
 	left := Homes{UpTo: max(is.UpTo, h.log.durable.Ceiling)}
@@ -239,6 +264,7 @@ func (h *homeChange) decide(now causal.Now, count uint64, upTo causal.HLC) {
 // settle takes a number of homes that was decided.
 func (h *homeChange) settle(now causal.Now, homes Homes) {
 	h.proposed = causal.HomeChange{}
+	homes.UpTo = max(homes.UpTo, h.log.durable.Homes.UpTo)
 	h.clock.Raise(homes.UpTo)
 	if !h.cfg.Broken.Has(causal.HomeTakesUnread) {
 		h.home.noteForgotten(homes.UpTo)
@@ -254,29 +280,42 @@ func (h *homeChange) take(now causal.Now, c causal.HomeChange) {
 		return
 	}
 	switch {
+	case c.Next == 0 && d.Number == 0 && c.Count != 0 && !(h.hasCompleted() && c.UpTo >= h.bound(now)):
+		h.reply(now) // the leader decides again, so that all homes include what was accepted here
 	case c.Next == 0 && c.Number > d.Number && c.Count <= topology.MaxCoordinators && c.UpTo <= h.limit.At(now):
 		h.settle(now, Homes{Number: c.Number, Count: c.Count, UpTo: c.UpTo})
 	case c.Next == 0:
 		h.reply(now)
 	case c.Number == d.Number && c.Next <= topology.MaxCoordinators && d.Next == 0:
-		h.accepted, h.proposed = h.home.newest, c
+		h.giveUp(now, c)
 		h.log.pending.Homes.Next = c.Next
 		h.host.writeCheckpoint(now)
 	case c.Number == d.Number && c.Next == d.Next:
 		if h.proposed.Next == 0 { // this process has started since
-			h.accepted, h.proposed = h.home.newest, c
+			h.giveUp(now, c)
 		}
 		h.reply(now)
 	}
 }
 
-// hasGivenUp reports whether everything is complete that this home had accepted when it gave up the slots that it
-// loses, and that it has given them up is durable.
-func (h *homeChange) hasGivenUp() bool {
+// giveUp notes what has to end before the slots are given up that this coordinator loses with a change.
+func (h *homeChange) giveUp(now causal.Now, c causal.HomeChange) {
+	h.proposed, h.accepted, h.leasesOver = c, h.home.newest, h.home.leases.endOfAll(now)
+	if h.cfg.Broken.Has(causal.HomeGivesLeased) {
+		h.leasesOver = now.Mono
+	}
+}
+
+// hasGivenUp reports whether the slots are given up that this home loses: that is durable, everything is complete that
+// it had accepted, and no sidecar has a lease of before.
+func (h *homeChange) hasGivenUp(now causal.Now) bool {
 	oldest := h.host.oldestIncomplete()
-	return h.log.durable.Homes.Next != 0 && (oldest == 0 || oldest > h.accepted ||
+	return h.log.durable.Homes.Next != 0 && now.Mono >= h.leasesOver && (oldest == 0 || oldest > h.accepted ||
 		h.cfg.Broken.Has(causal.HomeGivesIncomplete))
 }
+
+// hasCompleted reports whether nothing is incomplete.
+func (h *homeChange) hasCompleted() bool { return h.host.oldestIncomplete() == 0 }
 
 // reply tells the leader what this coordinator knows, and, once it has given up the slots that it loses, that.
 func (h *homeChange) reply(now causal.Now) {
@@ -284,7 +323,10 @@ func (h *homeChange) reply(now causal.Now) {
 		return
 	}
 	v := causal.HomeVote{Number: h.log.durable.Homes.Number, Ready: h.isReady(now)}
-	if h.log.durable.Homes.Next != 0 && h.proposed.Next != 0 && h.hasGivenUp() {
+	if h.log.durable.Homes.Next == 0 && h.knowsNothing() && h.hasCompleted() {
+		v.UpTo = h.bound(now)
+	}
+	if h.log.durable.Homes.Next != 0 && h.proposed.Next != 0 && h.hasGivenUp(now) {
 		v.Next, v.UpTo = h.log.durable.Homes.Next, h.bound(now)
 	}
 	h.Send(v.Message(h.cfg.Self, h.cfg.Topology.Leader(h.cfg.Self.DC)))

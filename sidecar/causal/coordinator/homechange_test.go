@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -209,5 +210,114 @@ func TestACoordinatorThatHasServedAnotherScopeIsNoHomeUntilThatIsDecided(t *test
 	}
 	if h.c.homeChange.bound(h.now) < ceiling {
 		t.Error("reads need not include what was shown before")
+	}
+}
+
+// PROTOCOL HOC-5
+func TestSlotsAreGivenUpWhenNoLeaseOfBeforeRuns(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newLeaderOfTwo(t, faultIf(broken, causal.HomeGivesLeased)...)
+		key := h.keyOf(1)
+		h.lease(holder, key)
+		h.sync()
+		if h.lease(holder, key).Grant == 0 {
+			t.Fatal("no lease is given")
+		}
+		h.vote(causal.HomeVote{Number: 1, Ready: true})
+		h.vote(causal.HomeVote{Number: 1, Next: 2, UpTo: 1})
+		if n := h.c.homeChange.count(); (n == 2) != broken {
+			t.Errorf("broken %v: while a lease runs there are %d homes", broken, n)
+		}
+		h.tick(500)
+		if h.tick(60); h.c.homeChange.count() != 2 {
+			t.Errorf("broken %v: when it is over, the change is not decided", broken)
+		}
+	}
+}
+
+// PROTOCOL HOC-6
+func TestAnOperationIsAnsweredThoughItsSlotWasGivenUp(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		h := newHarness(t, 2, 0, faultIf(broken, causal.HomeRefusesExecuted)...)
+		h.cfg.Home = true
+		h.restart(h.now)
+		h.haveHomes(1)
+		key := h.keyOf(1)
+		h.write(causal.Put{Seq: 1, Key: key, Value: valueOf("1")})
+		o := operation.Operation{Kind: operation.Add, Number: 1}
+		add := o.Value(false)
+		v := h.write(causal.Put{Seq: 2, Key: key, Value: add})
+		h.haveHomes(2)
+		again := h.step(causal.Put{ID: 9, Seq: 2, Key: key, Value: add}.Message(app, h.cfg.Self))
+		replies := ofKind(again, causal.KindPutReply)
+		if len(replies) != 1 {
+			t.Fatalf("sent again, it gets %+v", again)
+		}
+		if r := replies[0].PutReply(); (r.Version == v && string(r.Value.Data) == "2") == broken {
+			t.Errorf("broken %v: sent again, it gets %+v", broken, r)
+		}
+		if err := h.refusal(causal.Put{Seq: 3, Key: key, Value: add}); err != causal.ErrUnavailable {
+			t.Errorf("the next one gets %s", err)
+		}
+	}
+}
+
+// PROTOCOL HOC-4: it alone was started at another scope, and back.
+func TestACoordinatorThatHasServedAnotherScopeTakesOnlyADecisionThatIncludesIt(t *testing.T) {
+	h := newHarness(t, 2, 1)
+	h.cfg.Home = true
+	h.restart(h.now)
+	h.c.log.pending.Term = 1
+	h.haveHomes(2)
+	h.cfg.Home = false
+	h.restart(h.now)
+	h.sync()
+	v := h.write(causal.Put{Seq: 1, Key: h.keyOf(0)})
+	h.cfg.Home = true
+	h.restart(h.now)
+	leader := topology.Node{Part: topology.Coordinator}
+	hear := func(c causal.HomeChange) (votes []causal.HomeVote) {
+		ms := append(h.step(c.Message(leader, h.cfg.Self)), h.tick(60)...)
+		for _, m := range ofKind(ms, causal.KindHomeVote) {
+			votes = append(votes, m.HomeVote())
+		}
+		h.sync()
+		return votes
+	}
+	old := causal.HomeChange{Number: 1, Count: 2, UpTo: v.HLC - 1}
+	for _, vote := range hear(old) {
+		if vote.UpTo != 0 {
+			t.Errorf("with an incomplete write it votes %+v", vote)
+		}
+	}
+	h.ack(shardsA, v)
+	h.ack(shardsB, v)
+	votes := hear(old)
+	if len(votes) == 0 || votes[0].Number != 0 || votes[0].UpTo < v.HLC || h.c.homeChange.count() != 0 {
+		t.Fatalf("of the old decision it says %+v, and there are %d homes", votes, h.c.homeChange.count())
+	}
+	hear(causal.HomeChange{Number: 2, Count: 2, UpTo: votes[0].UpTo})
+	if h.c.homeChange.count() != 2 {
+		t.Error("it does not take one that includes what it has accepted")
+	}
+}
+
+// PROTOCOL HOC-4
+func TestALeaderDecidesAgainForACoordinatorThatKnowsNoDecision(t *testing.T) {
+	h := newHarness(t, 2, 0)
+	h.cfg.Home = true
+	h.restart(h.now)
+	h.c.log.pending.Terms[1] = 1
+	h.haveHomes(2)
+	if h.vote(causal.HomeVote{Number: 1, Ready: true}); !h.c.homeChange.isSettled() {
+		t.Fatal("it is not settled at first")
+	}
+	upTo := causal.HLCAt(h.now.WallMs)
+	got := h.vote(causal.HomeVote{Ready: true, UpTo: upTo})
+	if want := (causal.HomeChange{Number: 2, Count: 2, UpTo: upTo}); len(got) == 0 || got[len(got)-1] != want {
+		t.Errorf("it says %+v, want %+v", got, want)
+	}
+	if r := h.top(h.keyOf(0)); r.From < upTo {
+		t.Errorf("reads elsewhere must include up to %d, and the other one has accepted up to %d", r.From, upTo)
 	}
 }
