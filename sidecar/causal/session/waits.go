@@ -63,10 +63,11 @@ func (s *Sidecar) waitOf(now causal.Now, c *call) (WaitsFor, topology.Node) {
 	case OpPut:
 		return s.waitOfPut(now, c)
 	case OpGet:
-		if h := c.home; h != nil && !h.answered {
-			if h.apart != WaitsForReader {
-				return h.apart, topology.Node{}
-			}
+		switch h := c.home; {
+		case h == nil:
+		case h.apart != WaitsForReader: // it has read again since
+			return h.apart, topology.Node{}
+		case !h.answered:
 			return WaitsForHome, s.homeOf(c.slot)
 		}
 	case OpMGet:
@@ -91,10 +92,10 @@ func (s *Sidecar) waitOf(now causal.Now, c *call) (WaitsFor, topology.Node) {
 func (s *Sidecar) waitOfKeys(c *call) (WaitsFor, topology.Node) {
 	h := &c.mget.atHome
 	switch {
+	case c.mget.apart != WaitsForReader: // it has read again since
+		return c.mget.apart, topology.Node{}
 	case h.pending == 0 && h.retryAt == 0:
 		return WaitsForReader, topology.Node{}
-	case c.mget.apart != WaitsForReader:
-		return c.mget.apart, topology.Node{}
 	}
 	for i, id := range h.requests {
 		if _, asked := s.requests.byID[id]; asked {
