@@ -167,6 +167,36 @@ func TestPutsThatWereSentBeforeARefusalWasHeardAreRefusedToo(t *testing.T) {
 	}
 }
 
+// The same of operations, which are puts. The sidecar is told how many homes there are.
+func TestOperationsThatWereSentBeforeARefusalWasHeardAreRefusedToo(t *testing.T) {
+	h := newHomesHarness(t)
+	h.write(causal.Put{Seq: 1, Unanswered: 1, Key: h.keyOf(0), Value: valueOf("1")})
+	o := operation.Operation{Kind: operation.Add, Number: 1}
+	put := func(seq, unanswered uint64, home uint64, v causal.Value) (err causal.ErrCode, told int) {
+		ms := h.step(causal.Put{Seq: seq, Unanswered: unanswered, Key: h.keyOf(home), Value: v}.Message(app, h.cfg.Self))
+		for _, m := range ofKind(ms, causal.KindPutReply) {
+			err = m.PutReply().Err
+		}
+		return err, len(ofKind(ms, causal.KindHomes))
+	}
+	for i, tt := range []struct {
+		seq, unanswered, home uint64
+		value                 causal.Value
+		want                  causal.ErrCode
+	}{{2, 2, 1, o.Value(false), causal.ErrUnavailable}, {3, 2, 0, o.Value(false), causal.ErrUnavailable},
+		{4, 2, 0, o.Value(true), causal.ErrUnavailable}, {5, 2, 0, valueOf("9"), causal.ErrUnavailable},
+		{6, 6, 0, o.Value(false), causal.OK}} {
+		got, told := put(tt.seq, tt.unanswered, tt.home, tt.value)
+		if got != tt.want || (told > 0) != (tt.want == causal.ErrUnavailable) {
+			t.Errorf("the %dth gets %s, and is told %d times; want %s", i, got, told, tt.want)
+		}
+	}
+	h.sync()
+	if top := h.top(h.keyOf(0)); string(top.Record.Value.Data) != "2" {
+		t.Errorf("the key is %q", top.Record.Value.Data)
+	}
+}
+
 // The clock of a coordinator that has just started may be in the future: reads of all keys would wait for it.
 func TestAVoteIsNotBeyondWhatWasAcceptedOrShown(t *testing.T) {
 	h := newHomeHarness(t)
