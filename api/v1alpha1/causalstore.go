@@ -131,7 +131,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
 	// NearCopies makes sidecars and fronts keep copies of hot keys, so that reads of these do not leave the pod. By
-	// default there are none.
+	// default they do with scope DataCenter, up to 8Mi, and not with the other scopes.
 	//
 	// +optional
 	NearCopies *NearCopies `json:"nearCopies,omitempty"`
@@ -244,11 +244,11 @@ type Session struct {
 // NearCopies configures the copies of hot keys that sidecars and fronts keep.
 type NearCopies struct {
 	// MaxBytes bounds the memory of the copies of each sidecar and front: 64Ki to 64Mi, a quarter of the memory limit
-	// of a sidecar. A copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars when their pods
-	// restart.
+	// of a sidecar, or 0 for no copies. A copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars
+	// when their pods restart.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0 || quantity(self).compareTo(quantity('0')) == 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or 0 for no near copies"
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) <= 0",message="nearCopies.maxBytes: must be at most 64Mi, a quarter of the memory of a sidecar; use less"
 	MaxBytes Size `json:"maxBytes"`
 }

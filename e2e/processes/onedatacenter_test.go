@@ -134,7 +134,7 @@ func (d *deployment) addHome(dc string) {
 
 func oneRedis(c *contract.Config) {
 	c.Session = contract.Session{Scope: contract.ScopeDataCenter}
-	c.NearCopies.MaxBytes = 1 << 20
+	c.NearCopies.MaxBytes = new(contract.Bytes(1 << 20))
 	waitLong(c)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/contract"
@@ -42,6 +43,7 @@ type localFlags struct {
 	binding       string
 	cache, wan    bool
 	nearBytes     int
+	near          *pflag.Flag // --near-copies
 	members       int
 	sidecars      int
 	etcd          []string
@@ -55,8 +57,10 @@ type localFlags struct {
 }
 
 // NewLocalCommand returns `causalstore local`.
-func NewLocalCommand() *cobra.Command {
-	var f localFlags
+func NewLocalCommand() *cobra.Command { return new(localFlags).command() }
+
+// command returns the command that sets the flags and runs with them.
+func (f *localFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
@@ -97,7 +101,10 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 	fs.StringSliceVar(&f.without, "without", nil,
 		"for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
-	fs.IntVar(&f.nearBytes, "near-copies", 0, "bytes of copies of hot keys that each sidecar keeps; 0 is none")
+	fs.IntVar(&f.nearBytes, "near-copies", 0, fmt.Sprintf(
+		"bytes of copies of hot keys that each sidecar keeps; 0 is none (default %d with --session-scope datacenter "+
+			"and caches, and else none)", contract.DefaultNearBytes))
+	f.near = fs.Lookup("near-copies")
 	fs.IntVar(&f.members, "members", 0,
 		"members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the "+
 			"topology says, or 1)")
@@ -146,6 +153,9 @@ func (f *localFlags) options() (local.Options, error) {
 	}
 	if o.Scope == node.ScopeDataCenter && o.Level != causal.Snapshot {
 		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give snapshot", f.reads)
+	}
+	if !f.near.Changed && o.Scope == node.ScopeDataCenter && o.Cache {
+		o.NearBytes = contract.DefaultNearBytes
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
 		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,
