@@ -138,7 +138,8 @@ var profiles = []Profile{
 	{"near-homes",
 		"the same with near copies of keys that are read often and written now and then; what homes and caches send " +
 			"to sidecars is late or lost", nearHomes, nil},
-	{"home-changes", "the same, while the number of homes changes", homeChanges, nil},
+	{"home-changes", "the deployments of homes, some of them with near copies, while the number of homes changes",
+		homeChanges, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +
 			"configuration fails", nil, runGroup},

@@ -292,7 +292,7 @@ func TestAnOperationIsAnsweredThoughItsSlotWasGivenUp(t *testing.T) {
 	}
 }
 
-// PROTOCOL HOC-4: it alone was started at another scope, and back.
+// PROTOCOL HOC-3: it alone was started at another scope, and back.
 func TestACoordinatorThatHasServedAnotherScopeTakesOnlyADecisionThatIncludesIt(t *testing.T) {
 	h := newHarness(t, 2, 1)
 	h.cfg.Home = true
@@ -332,7 +332,7 @@ func TestACoordinatorThatHasServedAnotherScopeTakesOnlyADecisionThatIncludesIt(t
 	}
 }
 
-// PROTOCOL HOC-4
+// PROTOCOL HOC-3
 func TestALeaderDecidesAgainForACoordinatorThatKnowsNoDecision(t *testing.T) {
 	h := newHarness(t, 2, 0)
 	h.cfg.Home = true
