@@ -351,3 +351,16 @@ func TestALeaderDecidesAgainForACoordinatorThatKnowsNoDecision(t *testing.T) {
 		t.Errorf("reads elsewhere must include up to %d, and the other one has accepted up to %d", r.From, upTo)
 	}
 }
+
+// PROTOCOL HOC-2: sidecars go by the decision with the greatest number that they have heard of, though the log of the
+// leader that has decided it was lost.
+func TestTheNumberOfADecisionIsGreaterThanThoseOfALostLog(t *testing.T) {
+	h := newLeaderOfTwo(t)
+	log := recoveredLog{generation: uint64(h.now.WallMs), above: h.c.clock.Peek(h.now),
+		homes: causal.Homes{Number: 5, Count: 2}}
+	h.c.beginRecoveredLog(h.now, log)
+	h.sync()
+	if is := h.c.log.durable.Homes; is.Number < log.generation || is.Count != 2 || is.UpTo < log.above {
+		t.Errorf("it begins with %+v", is)
+	}
+}

@@ -21,8 +21,10 @@ func (c *Coordinator) beginRecoveredLog(now causal.Now, log recoveredLog) {
 	c.clock.Raise(log.above)
 	c.home.noteForgotten(log.above)
 	p.Homes = Homes{}
-	if c.isLeader() && log.homes.Number > 0 { // what the lost log may have decided is known to nobody
-		p.Homes = Homes{Number: log.homes.Number + 1, Count: log.homes.Count, UpTo: log.above}
+	if c.isLeader() && c.home.enabled {
+		// What the lost log has decided may be known to sidecars only. The generation is a time: greater than any number
+		// of before.
+		p.Homes = Homes{Number: max(log.homes.Number+1, log.generation), Count: log.homes.Count, UpTo: log.above}
 	}
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: log.sv}}, causal.NoLimit)
 	p.LostUpTo, p.Generation, p.Term = log.above, log.generation, c.past.leaderTerm

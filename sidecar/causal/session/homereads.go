@@ -131,7 +131,7 @@ func (s *Sidecar) handleHomes(now causal.Now, from topology.Node, h causal.Homes
 		case c.finished:
 		case c.home != nil && c.home.retryAt != causal.Never:
 			s.askHome(now, c)
-		case c.mget != nil && c.mget.atHome.pending > 0:
+		case c.mget != nil && len(c.mget.atHome.homes) > 0: // also one that reads elsewhere: it may have to tell others
 			s.askHomeOfKeys(now, c)
 		}
 	}

@@ -204,3 +204,23 @@ func TestAPutAtAnotherHomeWaitsForWhatWasReadAtTheOnlyOne(t *testing.T) {
 		}
 	}
 }
+
+// PROTOCOL HOM-4, HOC-1: the homes of now are told what is shown, and not those that were asked.
+func TestAnMGetStartsAgainWhenTheNumberOfHomesChanges(t *testing.T) {
+	r, keys := newHomesRig(t)
+	first := topology.Node{Part: topology.Coordinator}
+	r.step(causal.Homes{Number: 1, Count: 1}.Message(first, r.s.cfg.Self))
+	id := r.start(Op{Kind: OpMGet, Keys: []string{keys[0], keys[1]}})
+	home, _ := r.askedForAll()
+	r.replyHomeOfAll(home[0], at(900), nil)
+	_, elsewhere := r.askedForAll()
+	r.step(causal.Homes{Number: 2, Count: 2}.Message(first, r.s.cfg.Self))
+	for _, m := range elsewhere {
+		r.replyGet(m, stable(at(950)))
+	}
+	r.mustBeUnfinished(id)
+	homes, _ := r.askedForAll()
+	if len(homes) != 2 || homes[0].HomeRead().Shown.HLC != 0 || homes[1].HomeRead().Shown.HLC != 0 {
+		t.Errorf("it asks %v", homes)
+	}
+}
