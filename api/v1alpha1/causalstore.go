@@ -225,13 +225,13 @@ type Ring struct {
 
 // Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections to a pod's sidecar share one session), Connection (each connection is a session),
-	// or DataCenter (as Pod, and all clients of a data center see at once what any of them has written, and their
-	// read-modify-write commands are exact among each other). Pods without a sidecar always have one session per
-	// connection. With DataCenter, reads are Snapshot.
+	// Scope is DataCenter (all clients of a data center see at once what any of them has written, and their
+	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar share
+	// one session), Pod (the same without what is said of the data center), or Connection (each connection is a session).
+	// Pods without a sidecar always have one session per connection. With DataCenter, reads are Snapshot.
 	//
 	// +optional
-	// +kubebuilder:default=Pod
+	// +kubebuilder:default=DataCenter
 	Scope Scope `json:"scope,omitempty"`
 	// Reads is Latest (reads return the latest version they find, which may bind the session to some rings) or Snapshot
 	// (reads prefer versions that are in every ring).

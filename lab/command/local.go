@@ -80,7 +80,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
   causalstore local --storage redis --data-dir ./data
   causalstore local --members 2                         # each coordinator's log and each shard on two disks
   causalstore local --sidecars 2                        # two Redis ports in each data center
-  causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
+  causalstore local --session-scope pod --binding static --cache=false   # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
@@ -90,12 +90,12 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "",
 		"directory for all data; a later start with it continues there (default a temporary directory)")
-	fs.StringVar(&f.scope, "session-scope", "pod",
+	fs.StringVar(&f.scope, "session-scope", "datacenter",
 		"scope of a session: pod (all connections to a port), connection, or datacenter "+
 			"(as pod, and all ports of a data center see at once what one has written)")
 	fs.StringVar(&f.reads, "reads", "",
-		"latest, or snapshot: prefer complete versions to newer ones that would bind the session (default latest; "+
-			"with --session-scope datacenter snapshot, and nothing else)")
+		"latest, or snapshot: prefer complete versions to newer ones that would bind the session (default snapshot, "+
+			"and nothing else, with --session-scope datacenter, else latest)")
 	fs.StringVar(&f.binding, "binding", "dynamic",
 		"dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil,
@@ -152,7 +152,8 @@ func (f *localFlags) options() (local.Options, error) {
 		return o, err
 	}
 	if o.Scope == node.ScopeDataCenter && o.Level != causal.Snapshot {
-		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give snapshot", f.reads)
+		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give --session-scope pod "+
+			"or connection", f.reads)
 	}
 	if !f.near.Changed && o.Scope == node.ScopeDataCenter && o.Cache {
 		o.NearBytes = contract.DefaultNearBytes

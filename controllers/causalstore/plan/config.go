@@ -77,8 +77,9 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	} else {
 		front.Session.Scope = contract.ScopeConnection
 	}
-	near := nearBytes(b.spec)
-	front.NearCopies.MaxBytes, sidecar.NearCopies.MaxBytes = &near, &near
+	if near := nearBytes(b.spec); near > 0 || b.spec.Session.Scope == v1alpha1.ScopeDataCenter {
+		front.NearCopies.MaxBytes, sidecar.NearCopies.MaxBytes = &near, &near // what the default is depends on the scope
+	}
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc),
 		b.register(dc, topology.Coordinator)

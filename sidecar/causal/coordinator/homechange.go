@@ -207,6 +207,9 @@ func (h *homeChange) collectVotes(now causal.Now) {
 	for i := 1; i < topology.MaxCoordinators; i++ {
 		if !h.isInUse(i) {
 			all = all && i >= int(d.Next)
+			if d.Count == 0 { // it has left at another scope of sessions, with nothing incomplete
+				upTo = max(upTo, h.known.SV(h.cfg.Topology.OriginOf(h.node(i))))
+			}
 			continue
 		}
 		n := h.node(i)

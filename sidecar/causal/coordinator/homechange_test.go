@@ -364,3 +364,18 @@ func TestTheNumberOfADecisionIsGreaterThanThoseOfALostLog(t *testing.T) {
 		t.Errorf("it begins with %+v", is)
 	}
 }
+
+// PROTOCOL HOC-3: a coordinator that has left took writes of all keys at another scope. It does not vote.
+func TestTheFirstDecisionIncludesWhatCoordinatorsThatHaveLeftHaveAccepted(t *testing.T) {
+	h := newHarness(t, 1, 0)
+	h.cfg.Home = true
+	h.restart(h.now)
+	sv := causal.HLCAt(h.now.WallMs + 100)
+	h.c.known.Merge([]causal.VectorEntry{{Origin: h.cfg.Topology.OriginOf(second), SV: sv}}, causal.NoLimit)
+	for range 3 {
+		h.tick(60)
+	}
+	if is := h.c.log.durable.Homes; is.Count != 1 || is.UpTo < sv {
+		t.Errorf("it has decided %+v", is)
+	}
+}
