@@ -108,8 +108,8 @@ func (r *scaler) hasConverged() bool {
 		}
 		switch c.Membership() {
 		case coordinator.Serving:
-			if n.id.Index >= uint64(r.w.topo.DCs[n.id.DC].Coordinators) { // it is the home of keys that it has to give up
-				return false
+			if n.id.Index >= uint64(r.w.topo.DCs[n.id.DC].Coordinators) {
+				return false // it is the home of keys that it has to give up
 			}
 		case coordinator.Left:
 		case coordinator.LogLost:

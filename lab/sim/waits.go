@@ -25,8 +25,8 @@ func (wl *workload) watchWaits(limit time.Duration) {
 				return
 			}
 			wl.late = append(wl.late, is.Op.ID)
-			wl.waits = append(wl.waits, fmt.Sprintf("liveness: at %s, operation %d of %s, of kind %d of key %q, has taken "+
-				"%s, though there are no faults, and waits for %s %s", time.Duration(w.now), is.Op.ID, n.id, is.Op.Kind,
+			wl.waits = append(wl.waits, fmt.Sprintf("liveness: at %s, operation %d of %s, of kind %d of key %q, has "+
+				"taken %s, though there are no faults, and waits for %s %s", time.Duration(w.now), is.Op.ID, n.id, is.Op.Kind,
 				slices.Concat(is.Op.Keys, []string{is.Op.Key}), is.Taken, is.For, is.On))
 		})
 	}

@@ -391,7 +391,9 @@ func TestTheHomeRefusesAReaderWhoHasSeenMoreOfItThanItHas(t *testing.T) {
 			got[0].Err != tt.want || got[1].Err != tt.want || got[0].ID != 3 || got[1].ID != 4 {
 			t.Errorf("a read that has seen %d is answered with %+v", tt.seen, got)
 		}
-		if got := h.refusal(causal.Put{Seq: uint64(2 + i), Unanswered: uint64(2 + i), Session: 2, Key: "y", Local: tt.seen}); got != tt.want {
+		seq := uint64(2 + i)
+		got := h.refusal(causal.Put{Seq: seq, Unanswered: seq, Session: 2, Key: "y", Local: tt.seen})
+		if got != tt.want {
 			t.Errorf("a put that has seen %d is answered with %s", tt.seen, got)
 		}
 	}

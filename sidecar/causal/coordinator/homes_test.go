@@ -96,7 +96,8 @@ func TestAHomeRefusesCommitsOfKeysOfAnother(t *testing.T) {
 	if r := h.commit(causal.HomeCommit{Seq: 1, Keys: puts("1", mine, others)}); r.Err != causal.ErrUnavailable {
 		t.Errorf("it is answered with %s", r.Err)
 	}
-	if r := h.commit(causal.HomeCommit{Seq: 2, Unanswered: 2, Keys: puts("1", mine, "{"+mine+"}")}); r.Err != causal.OK {
+	own := puts("1", mine, "{"+mine+"}")
+	if r := h.commit(causal.HomeCommit{Seq: 2, Unanswered: 2, Keys: own}); r.Err != causal.OK {
 		t.Errorf("one of own keys is answered with %s", r.Err)
 	}
 }

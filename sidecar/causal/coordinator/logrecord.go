@@ -128,9 +128,9 @@ const (
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo, Reaches, the outcomes of answers and Homes are last, and there are kinds of checkpoints
-// with and without them. There is also a kind for writes of values that are no registers, which begins with the type. HLCs
-// take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+// of their declaration. LostUpTo, Reaches, the outcomes of answers and Homes are last, and there are kinds of
+// checkpoints with and without them. There is also a kind for writes of values that are no registers, which begins with
+// the type. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint

@@ -124,7 +124,8 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 func (s *Sidecar) shouldWait(now causal.Now, c *call) bool {
 	ss := c.session
 	p := &ss.pipeline
-	if s.awaitsPast(ss, c.slot) || len(p.refused) > 0 || p.unanswered > 1 && (s.coordinators.down[p.coordinator] || !s.takes(p.coordinator, c)) {
+	if s.awaitsPast(ss, c.slot) || len(p.refused) > 0 ||
+		p.unanswered > 1 && (s.coordinators.down[p.coordinator] || !s.takes(p.coordinator, c)) {
 		return true
 	}
 	if p.unanswered == 1 || !s.coordinators.owes(now, p.coordinator) {

@@ -25,7 +25,8 @@ const (
 )
 
 func (w WaitsFor) String() string {
-	return [...]string{"reader", "home", "coordinator", "leadership", "usable", "earlier", "past", "quiet", "foreign"}[w]
+	return [...]string{"reader", "home", "coordinator", "leadership", "usable", "earlier", "past", "quiet",
+		"foreign"}[w]
 }
 
 // AllWaits are all that operations wait for.
