@@ -12,7 +12,8 @@ import (
 const waitInterval = 250 * time.Millisecond
 
 // watchWaits notes operations that take longer than a limit, in a run without faults, as violations. Those do not count
-// that wait for a write of another data center, before an update: as long as others write the key there, that may be.
+// that have waited for a write of another data center, before an update: as long as others write the key there, that
+// may be.
 func (wl *workload) watchWaits(limit time.Duration) {
 	w := wl.world
 	for _, n := range w.order {
@@ -20,11 +21,14 @@ func (wl *workload) watchWaits(limit time.Duration) {
 		if !ok {
 			continue
 		}
-		s.EachWait(w.clock(n), limit, func(is session.Wait) {
-			if is.For == session.WaitsForForeign || slices.Contains(wl.late, is.Op.ID) {
+		s.EachWait(w.clock(n), waitInterval, func(is session.Wait) {
+			isForeign := is.For == session.WaitsForForeign
+			if !isForeign && is.Taken <= limit || slices.Contains(wl.explained, is.Op.ID) {
 				return
 			}
-			wl.late = append(wl.late, is.Op.ID)
+			if wl.explained = append(wl.explained, is.Op.ID); isForeign {
+				return
+			}
 			wl.waits = append(wl.waits, fmt.Sprintf("liveness: at %s, operation %d of %s, of kind %d of key %q, has "+
 				"taken %s, though there are no faults, and waits for %s %s", time.Duration(w.now), is.Op.ID, n.id, is.Op.Kind,
 				slices.Concat(is.Op.Keys, []string{is.Op.Key}), is.Taken, is.For, is.On))
