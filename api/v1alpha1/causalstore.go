@@ -226,9 +226,9 @@ type Ring struct {
 // Session configures sessions.
 type Session struct {
 	// Scope is DataCenter (all clients of a data center see at once what any of them has written, and their
-	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar share
-	// one session), Pod (the same without what is said of the data center), or Connection (each connection is a session).
-	// Pods without a sidecar always have one session per connection. With DataCenter, reads are Snapshot.
+	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar
+	// share one session), Pod (the same without what is said of the data center), or Connection (each connection is a
+	// session). Pods without a sidecar always have one session per connection. With DataCenter, reads are Snapshot.
 	//
 	// +optional
 	// +kubebuilder:default=DataCenter

@@ -30,8 +30,8 @@ func (wl *workload) watchWaits(limit time.Duration) {
 				return
 			}
 			wl.waits = append(wl.waits, fmt.Sprintf("liveness: at %s, operation %d of %s, of kind %d of key %q, has "+
-				"taken %s, though there are no faults, and waits for %s %s", time.Duration(w.now), is.Op.ID, n.id, is.Op.Kind,
-				slices.Concat(is.Op.Keys, []string{is.Op.Key}), is.Taken, is.For, is.On))
+				"taken %s, though there are no faults, and waits for %s %s", time.Duration(w.now), is.Op.ID, n.id,
+				is.Op.Kind, slices.Concat(is.Op.Keys, []string{is.Op.Key}), is.Taken, is.For, is.On))
 		})
 	}
 	w.schedule(int64(waitInterval), func() { wl.watchWaits(limit) })

@@ -35,9 +35,9 @@ type HomeVote struct {
 	Number uint64
 	Ready  bool
 	// Next, if it is not 0, is the number of homes after the change that follows: the coordinator has given up the
-	// slots that it loses, and everything that it has accepted of them, or heard that clients were shown, is complete and at
-	// or below UpTo. If Number is 0, and UpTo is not, the coordinator knows no decision, and is the home of nothing:
-	// everything that it has accepted is complete and at or below UpTo.
+	// slots that it loses, and everything that it has accepted of them, or heard that clients were shown, is complete
+	// and at or below UpTo. If Number is 0, and UpTo is not, the coordinator knows no decision, and is the home of
+	// nothing: everything that it has accepted is complete and at or below UpTo.
 	Next uint64
 	UpTo HLC
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"time"
 
-	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 )
 
@@ -22,7 +21,7 @@ func (s *Sidecar) Waits(longer time.Duration) Waits {
 	w := Waits{Number: map[session.WaitsFor]int{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.m.EachWait(causal.Now(s.clock()), longer, func(one session.Wait) {
+	s.m.EachWait(s.clock(), longer, func(one session.Wait) {
 		w.All++
 		w.Number[one.For]++
 		if one.Taken > w.Longest.Taken {
