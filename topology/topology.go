@@ -218,7 +218,7 @@ type Topology struct {
 	owners    [][]Node // ring -> slot -> middleman
 	middlemen [][]Node // ring -> the middlemen that own its slots
 	mapIDs    []MapID  // ring -> identifier of its owners
-	homeSeeds [][]uint64
+	homeSeeds [][MaxCoordinators]uint64
 	oldMaps   RingSet // the resharding rings for which the owners are those of the old map
 }
 

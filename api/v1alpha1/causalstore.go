@@ -63,7 +63,6 @@ type CausalStoreList struct {
 // +kubebuilder:validation:XValidation:rule="self.dataCenters.map(d, d.name) == oldSelf.dataCenters.map(d, d.name)",message="spec.dataCenters: data centers cannot be added, removed, renamed or reordered, because data cannot be moved between them yet; restore the list, or create a new store"
 // +kubebuilder:validation:XValidation:rule="self.rings.map(r, r.name) == oldSelf.rings.map(r, r.name) && self.rings.all(r, oldSelf.rings.all(o, o.name != r.name || o.dataCenters == r.dataCenters))",message="spec.rings: rings cannot be changed, because data cannot be moved between them yet; restore them, or create a new store"
 // +kubebuilder:validation:XValidation:rule="!(has(self.session) && has(self.session.scope) && self.session.scope == 'DataCenter') || has(oldSelf.session) && has(oldSelf.session.scope) && oldSelf.session.scope == 'DataCenter' || self.dataCenters.all(d, !has(d.coordinators) || !has(d.coordinators.replicas) || d.coordinators.replicas == 1)",message="spec.session.scope: cannot become DataCenter while a data center has several coordinators, because each has written keys whose home would be another one; set coordinators.replicas to 1, wait until the store is Ready, and then set the scope, or create a new store"
-// +kubebuilder:validation:XValidation:rule="!(has(self.session) && has(self.session.scope) && self.session.scope == 'DataCenter' || has(oldSelf.session) && has(oldSelf.session.scope) && oldSelf.session.scope == 'DataCenter') || self.dataCenters.all(d, oldSelf.dataCenters.all(o, o.name != d.name || (has(d.coordinators) && has(d.coordinators.replicas) ? d.coordinators.replicas : 1) == (has(o.coordinators) && has(o.coordinators.replicas) ? o.coordinators.replicas : 1)))",message="spec.dataCenters: coordinators.replicas cannot be changed while session.scope is or was DataCenter, because the homes of keys would move; set the scope to Pod, wait until the store is Ready, and change it; the scope can be DataCenter again with one coordinator in each data center"
 // +kubebuilder:validation:XValidation:rule="self.rings.size() > 1 || !self.dataCenters.exists(d, has(d.exclusions))",message="spec.dataCenters: exclusions needs several rings, because nobody else has the data of the only one; remove it"
 // +kubebuilder:validation:XValidation:rule="self.rings.size() == 1 || [self.dataCenters.filter(d, has(d.exclusions) && oldSelf.dataCenters.exists(o, o.name == d.name && (!has(o.exclusions) || d.exclusions > o.exclusions))).map(d, d.name)].exists(raised, self.rings.exists(r, !r.dataCenters.exists(n, n in raised)))",message="spec.dataCenters: exclusions is raised in every ring at once, so that nobody may have the only copy of some data; leave one ring as it is"
 // +kubebuilder:validation:XValidation:rule="self.rings.filter(r, r.dataCenters.exists(n, self.dataCenters.exists(d, d.name == n && has(d.keepsData)))).size() <= 1",message="spec.dataCenters: keepsData is set in several rings, whose data would differ for good; set it in one ring, from which the others copy"
@@ -227,9 +226,9 @@ type Ring struct {
 // Session configures sessions.
 type Session struct {
 	// Scope is DataCenter (all clients of a data center see at once what any of them has written, and their
-	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar share
-	// one session), Pod (the same without what is said of the data center), or Connection (each connection is a session).
-	// Pods without a sidecar always have one session per connection. With DataCenter, the number of coordinators cannot be changed, and reads are Snapshot.
+	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar
+	// share one session), Pod (the same without what is said of the data center), or Connection (each connection is a
+	// session). Pods without a sidecar always have one session per connection. With DataCenter, reads are Snapshot.
 	//
 	// +optional
 	// +kubebuilder:default=DataCenter

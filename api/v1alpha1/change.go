@@ -19,13 +19,6 @@ func (s *CausalStoreSpec) ValidateChange(old *CausalStoreSpec) []string {
 		for i := range s.DataCenters {
 			s.DataCenters[i].validateChange(&old.DataCenters[i], &p)
 		}
-		p.require(s.Session.Scope != ScopeDataCenter && old.Session.Scope != ScopeDataCenter ||
-			slices.EqualFunc(s.DataCenters, old.DataCenters, func(a, b DataCenter) bool {
-				return a.Coordinators.Replicas == b.Coordinators.Replicas
-			}),
-			"spec.dataCenters: coordinators.replicas cannot be changed while session.scope is or was DataCenter, "+
-				"because the homes of keys would move; set the scope to Pod, wait until the store is Ready, and "+
-				"change it; the scope can be DataCenter again with one coordinator in each data center")
 		p.require(s.Session.Scope != ScopeDataCenter || old.Session.Scope == ScopeDataCenter ||
 			!slices.ContainsFunc(s.DataCenters, func(d DataCenter) bool { return d.Coordinators.Replicas > 1 }),
 			"spec.session.scope: cannot become DataCenter while a data center has several coordinators, because each "+

@@ -99,6 +99,36 @@ func TestTheSidecarsOfADataCenterWithTwoHomesAreOneRedis(t *testing.T) {
 	d.startOneRedis().judgeWhileKilled(t, d, "a-coordinator-1", "c-coordinator", "a-coordinator")
 }
 
+// The number of homes of b changes while clients of both of its sidecars use the same keys.
+func TestADataCenterIsOneRedisWhileTheNumberOfItsHomesChanges(t *testing.T) {
+	d := planDeployment(t, nil, oneRedis)
+	d.addSidecar("b")
+	d.startAll()
+	first := d.procs["b-coordinator"]
+	d.plan("b", "coordinator")
+	second := d.procs["b-coordinator"]
+	second.name, second.log = "b-coordinator-1", d.path("b-coordinator-1.log")
+	second.args = append(second.args, "--index", "1", "--data-dir", d.path("b-coordinator-1"))
+	d.procs["b-coordinator"], d.procs[second.name] = first, second
+	l := d.startOneRedis()
+	for range 2 {
+		l.more(t, 100)
+		d.setCoordinators(2, 0)
+		d.start(second)
+		d.awaitMembership(t, second.name, "serving")
+		if !d.tookPuts(t, second) {
+			t.Errorf("%s has taken no put", second.name)
+		}
+		l.more(t, 100)
+		d.setCoordinators(1, 2)
+		d.awaitMembership(t, second.name, "left")
+		d.stop(second.name)
+		d.setCoordinators(1, 0)
+	}
+	l.more(t, 100)
+	l.judge(t)
+}
+
 // addHome gives a data center a second coordinator.
 func (d *deployment) addHome(dc string) {
 	n, at := 2, d.config.Addresses[dc]

@@ -1,6 +1,7 @@
 package processes_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/causalstore/causalstore/contract"
@@ -25,10 +26,36 @@ func TestALiveStoreWithOneCoordinatorInEachDataCenterGetsScopeDataCenter(t *test
 		d.addSidecar(dc)
 	}
 	d.startAll()
+	d.rollScope(t, contract.ScopeDataCenter)
+}
+
+// The same of a store that had scope DataCenter before, and Pod in between. What coordinators have accepted in between
+// is what one Redis has afterwards.
+func TestALiveStoreGetsScopeDataCenterAgain(t *testing.T) {
+	d := planDeployment(t, nil, oneRedis)
+	for _, dc := range []string{"a", "c"} {
+		d.addSidecar(dc)
+	}
+	d.startAll()
+	l := d.startOneRedis()
+	l.more(t, 100)
+	l.judge(t)
+	d.rollScope(t, contract.ScopePod)
+	d.rollScope(t, contract.ScopeDataCenter)
+}
+
+// rollScope gives the processes of all data centers another scope of sessions, one by one, while clients use them. With
+// scope DataCenter a sidecar needs a home, so coordinators get that first, and lose it last.
+func (d *deployment) rollScope(t *testing.T, scope contract.Scope) {
+	t.Helper()
 	l := d.startPromised(load.Causal)
-	d.setScope(contract.ScopeDataCenter)
+	d.setScope(scope)
 	for _, dc := range []string{"a", "b", "c"} {
-		for _, name := range []string{dc + "-coordinator", dc + "-sidecar", dc + "-sidecar-2"} {
+		names := []string{dc + "-coordinator", dc + "-sidecar", dc + "-sidecar-2"}
+		if scope != contract.ScopeDataCenter {
+			slices.Reverse(names)
+		}
+		for _, name := range names {
 			if d.procs[name] == nil {
 				continue
 			}
@@ -39,7 +66,9 @@ func TestALiveStoreWithOneCoordinatorInEachDataCenterGetsScopeDataCenter(t *test
 	}
 	l.more(t, 100)
 	l.judgeCausal(t)
-	l = d.startOneRedis()
-	l.more(t, 300)
-	l.judge(t)
+	if scope == contract.ScopeDataCenter {
+		l = d.startOneRedis()
+		l.more(t, 300)
+		l.judge(t)
+	}
 }

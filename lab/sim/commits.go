@@ -42,10 +42,15 @@ func (p *client) commitSome() {
 
 // keysOfOneHome draws up to three keys that have the same home.
 func (p *client) keysOfOneHome() (keys []string) {
-	t := p.load.world.topo
+	homeOf := func(key string) (home topology.Node) {
+		withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) {
+			home = m.HomeOf(topology.SlotOf(key))
+		})
+		return home
+	}
 	var home topology.Node
 	for i, key := range p.someKeys(len(p.load.keys)) {
-		h := t.HomeOf(p.sidecar.DC, topology.SlotOf(key))
+		h := homeOf(key)
 		if i == 0 {
 			home = h
 		}

@@ -69,6 +69,11 @@ var scripted = map[causal.Fault]string{
 	causal.LocalMixesTimes:    "homes.txt",
 	causal.CommitReadsUnheld:  "homes.txt", // one of a thousand seeds finds it
 	causal.HomeSettlesEarly:   "homes.txt",
+	causal.HomeComparesTimes:  "homes.txt", // one of hundreds of seeds finds it
+
+	causal.HomeGivesLeased:     "home_changes.txt",
+	causal.HomeRefusesExecuted: "home_changes.txt",
+	causal.HomeChangeUnasked:   "home_changes.txt",
 
 	causal.HomeLeaseIgnored:     "near_homes.txt",
 	causal.HomeLeasesForgotten:  "near_homes.txt",

@@ -44,6 +44,23 @@ func homes(p *runPlan, rng *rand.Rand) {
 	}
 }
 
+// homeChanges draws deployments of which the number of homes changes.
+func homeChanges(p *runPlan, rng *rand.Rand) {
+	homes(p, rng)
+	p.scaled, p.shape.coordinators = coordinatorCount, intRange{1, 3}
+	p.scaleEvery, p.length = ms(100, 1500, rng), ms(4000, 10000, rng)
+	p.thinkTime, p.faultEvery = ms(4, 60, rng), ms(150, 2000, rng)
+	if rng.IntN(3) == 0 { // no operation waits for long because of a change alone
+		p.faults, p.set.FaultsPerMillion, p.set.PutLossPercent = faultWeights{}, 0, 0
+		p.set.OpTimeout, p.maxWait = 30*time.Second, 10*time.Second
+	}
+	if rng.IntN(3) == 0 { // homes give leases, which have to be over
+		p.set.Cache, p.set.NearBytes, p.set.NearReads = true, 16<<10, 1+rng.IntN(2)
+		p.keys, p.mix.put, p.mix.update, p.mix.commit = 3+rng.IntN(8), 1+rng.IntN(3), rng.IntN(3), rng.IntN(2)
+		p.thinkTime, p.shape.rttMs = ms(2, 20, rng), intRange{1, 40}
+	}
+}
+
 // update is a read-modify-write of a counter in progress: a get, and a put that is accepted only if nothing was written
 // meanwhile.
 type update struct {

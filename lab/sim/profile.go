@@ -38,6 +38,8 @@ type runPlan struct {
 	// scaled says; 0: there are none.
 	scaleEvery time.Duration
 	scaled     scaledPart
+	// maxWait is how long operations may take in a run without faults; 0: it is not looked at.
+	maxWait time.Duration
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
@@ -136,6 +138,8 @@ var profiles = []Profile{
 	{"near-homes",
 		"the same with near copies of keys that are read often and written now and then; what homes and caches send " +
 			"to sidecars is late or lost", nearHomes, nil},
+	{"home-changes", "the deployments of homes, some of them with near copies, while the number of homes changes",
+		homeChanges, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +
 			"configuration fails", nil, runGroup},

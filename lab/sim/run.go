@@ -46,6 +46,7 @@ func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Chec
 	w.Run(pl.length, nil)
 	o := Outcome{Profile: p.Name, Seed: seed}
 	o.Violations = append(wl.convergeAndCheck(c), wl.resolveMissing()...)
+	o.Violations = append(o.Violations, wl.waits...)
 	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
 		w.steps, w.net.sent
 	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
@@ -72,6 +73,9 @@ func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
 	for _, p := range wl.processes {
 		p.start()
+	}
+	if pl.maxWait > 0 {
+		wl.watchWaits(pl.maxWait)
 	}
 	return wl, c
 }

@@ -107,7 +107,11 @@ func (r *scaler) hasConverged() bool {
 			return false
 		}
 		switch c.Membership() {
-		case coordinator.Serving, coordinator.Left:
+		case coordinator.Serving:
+			if n.id.Index >= uint64(r.w.topo.DCs[n.id.DC].Coordinators) {
+				return false // it is the home of keys that it has to give up
+			}
+		case coordinator.Left:
 		case coordinator.LogLost:
 			if r.w.givesUp {
 				return false

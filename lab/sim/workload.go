@@ -49,6 +49,8 @@ type workload struct {
 	missing   []missingRead
 	scans     int // that were completed
 	scaler    *scaler
+	explained []uint64 // operations of which it is said, or known, why they take long
+	waits     []string // what those wait for that take too long
 }
 
 // results passes results to the processes that wait for them.

@@ -105,6 +105,8 @@ type Settings struct {
 	PutLossPercent int
 	// ExclusionDelay is that of coordinators.
 	ExclusionDelay time.Duration
+	// OpTimeout is how long operations may take until they fail; 0: the default.
+	OpTimeout time.Duration
 	// NoRandomness makes delays fixed, clocks right and crashes predictable. Scenarios use it.
 	NoRandomness bool
 }
@@ -263,6 +265,9 @@ func (w *World) AddSidecar(dc topology.DC, index uint64, results func([]session.
 	cfg.MaxNearBytes = w.settings.NearBytes
 	if w.settings.NearReads > 0 {
 		cfg.NearHotReads = uint8(min(w.settings.NearReads, 255))
+	}
+	if w.settings.OpTimeout > 0 {
+		cfg.ReadTimeout, cfg.PutTimeout = w.settings.OpTimeout, w.settings.OpTimeout
 	}
 	if w.settings.MaxOwnBytes > 0 {
 		cfg.MaxOwnBytes = w.settings.MaxOwnBytes

@@ -119,6 +119,10 @@ var bodies = [NumKinds]struct {
 	KindHomeReply: {1, func() Body { return &HomeReply{} }},
 
 	KindHomeCommit: {1, func() Body { return &HomeCommit{} }},
+
+	KindHomeChange: {1, func() Body { return &HomeChange{} }},
+	KindHomeVote:   {1, func() Body { return &HomeVote{} }},
+	KindHomes:      {1, func() Body { return &Homes{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

@@ -201,6 +201,12 @@ const (
 	HomeUnconditional
 	HomeForgetsMark
 	HomeForgetsCeiling
+	HomeKeepsSlots
+	HomeChangeUnasked
+	HomeTakesUnread
+	HomeGivesIncomplete
+	HomeGivesLeased
+	HomeRefusesExecuted
 	HomeWithoutDeps
 	HomeWithoutPast
 	HomeSkipsPast

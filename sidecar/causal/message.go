@@ -92,6 +92,11 @@ const (
 
 	KindHomeCommit // sidecar -> coordinator of its data center
 
+	// The number of homes.
+	KindHomeChange // leader -> coordinator of its data center
+	KindHomeVote   // and back
+	KindHomes      // coordinator -> sidecar of its data center
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -105,7 +110,7 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
-	"home-commit"}
+	"home-commit", "home-change", "home-vote", "homes"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

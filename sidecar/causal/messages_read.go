@@ -238,6 +238,8 @@ type Scan struct {
 	Seen HLC
 	// Map is the slot map that the scan uses.
 	Map topology.MapID
+	// Homes is how many homes the data center has, in a scan at a home, as the sender knows it; 0: it does not say.
+	Homes uint64
 	// Wanted, from a middleman that has lost these keys and no others, are those that it asks for. One that has lost
 	// some of them refuses; one that has lost others names what it has, and refuses who does not say what is wanted.
 	Wanted KeyRanges
@@ -258,6 +260,7 @@ func (s *Scan) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 5, Name: "map", rule: anything, before: sharedMap}, &s.Map)
 	visitParts(v, BodyField{Number: 6, Name: "wanted", rule: keyRanges, before: sharedRanges}, (*[]KeyRange)(&s.Wanted))
 	visitNumber(v, BodyField{Number: 70, Name: "place", rule: anything}, &s.Place)
+	visitNumber(v, BodyField{Number: 80, Name: "homes", rule: anything}, &s.Homes)
 }
 
 func (s *Scan) slotMap() topology.MapID { return s.Map }

@@ -104,6 +104,8 @@ type TermAnswer struct {
 	Term uint64
 	// UpTo is at or above everything that the coordinator has written or published.
 	UpTo HLC
+	// Homes is what the coordinator knows of the number of homes.
+	Homes Homes
 }
 
 // Message returns a as a message.
@@ -119,6 +121,8 @@ func (a *TermAnswer) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything, before: sharedID}, &a.ID)
 	visitNumber(v, BodyField{Number: 2, Name: "term", rule: counter, before: sharedSeq}, &a.Term)
 	v.Time(BodyField{Number: 3, Name: "up_to", rule: anything, before: sharedHLC}, &a.UpTo)
+	visitNumber(v, BodyField{Number: 80, Name: "homes_number", rule: anything}, &a.Homes.Number)
+	visitNumber(v, BodyField{Number: 81, Name: "homes_count", rule: anything}, &a.Homes.Count)
 }
 
 // Fences are, by origin, the generation of the log below which a shard takes no put. They are never changed in place.

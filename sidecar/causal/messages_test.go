@@ -169,6 +169,9 @@ func TestEveryContentIsReadAsItWasWritten(t *testing.T) {
 	checkContent(t, KindHomeRead, (*Message).HomeRead)
 	checkContent(t, KindHomeReply, (*Message).HomeReply)
 	checkContent(t, KindHomeCommit, (*Message).HomeCommit)
+	checkContent(t, KindHomeChange, (*Message).HomeChange)
+	checkContent(t, KindHomeVote, (*Message).HomeVote)
+	checkContent(t, KindHomes, (*Message).Homes)
 	if m := (Subscribe{}).Message(topology.Node{}, topology.Node{}); m.Kind != KindSubscribe {
 		t.Errorf("a Subscribe is a %s", m.Kind)
 	}

@@ -47,7 +47,8 @@ var contents = map[Kind]func(*Message) any{
 	KindAdoptHeld: readAs((*Message).AdoptHeld), KindAdoptPut: readAs((*Message).AdoptPut),
 	KindAdoptStep: readAs((*Message).AdoptStep), KindAdoptState: readAs((*Message).AdoptStatus),
 	KindHomeRead: readAs((*Message).HomeRead), KindHomeReply: readAs((*Message).HomeReply),
-	KindHomeCommit: readAs((*Message).HomeCommit),
+	KindHomeCommit: readAs((*Message).HomeCommit), KindHomeChange: readAs((*Message).HomeChange),
+	KindHomeVote: readAs((*Message).HomeVote), KindHomes: readAs((*Message).Homes),
 }
 
 func readAs[C any](read func(*Message) C) func(*Message) any {

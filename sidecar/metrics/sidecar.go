@@ -57,12 +57,22 @@ var (
 		"Invalidations of copies of hot keys that the caches have passed on.")
 	sidecarNearEnded = sidecarFamily.counter("near_streams_ended_total",
 		"Streams of copies that have ended, which discards what they have brought.")
+	sidecarWaits = sidecarFamily.gauge("slow_operations",
+		"Operations in progress that have taken longer than a second, by what they wait for: the answer of a cache or "+
+			"a shard (reader), of the home of a key (home), or of the coordinator that has got a write (coordinator); "+
+			"that coordinator to serve again (leadership), or one that takes the write (usable); earlier writes of "+
+			"the session (earlier); what the session has seen to be in a ring that it may use (past); several keys "+
+			"not to be written for a moment (quiet); a write of another data center to be in every ring, before an "+
+			"update (foreign).", "waits_for")
 	sidecarIncomplete = sidecarFamily.gauge("incomplete_writes",
 		"Own writes of the sessions that are not in every ring yet.")
 	sidecarLag = sidecarFamily.gauge("stability_lag_seconds",
 		"Age of the newest timestamp at or below which every write is known to be in every ring. Absent until "+
 			"stability vectors have arrived.")
 )
+
+// slowOperation is how long an operation takes that counts as slow.
+const slowOperation = time.Second
 
 // Sidecar collects the metrics of a sidecar.
 func Sidecar(get func() *node.Sidecar) prometheus.Collector {
@@ -113,6 +123,10 @@ func Sidecar(get func() *node.Sidecar) prometheus.Collector {
 		emit(sidecarSessions, float64(sessions))
 		emit(sidecarBoundNow, float64(bound))
 		emit(sidecarIncomplete, float64(incomplete))
+		waits := s.Waits(slowOperation)
+		for _, w := range session.AllWaits() {
+			emit(sidecarWaits, float64(waits.Number[w]), w.String())
+		}
 		emit(sidecarNearEntries, float64(nearEntries))
 		emit(sidecarNearBytes, float64(nearBytes))
 		emit(sidecarNearInserted, float64(near.Inserted))

@@ -24,8 +24,15 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 		return nil
 	}
 	written := 0
-	for _, keys := range c.byHome(keys) {
-		if err := c.commitAtHome(keys); err != nil {
+	for groups := c.byHome(keys); len(groups) > 0; {
+		keys := groups[0]
+		groups = groups[1:]
+		moved, err := c.commitAtHome(keys)
+		if moved { // the number of homes has changed, and nothing was written
+			groups = append(c.byHome(keys), groups...)
+			continue
+		}
+		if err != nil {
 			if written > 0 {
 				return front.Errorf(front.UnknownOutcome,
 					"%d keys of the command were written, and then: %s; the data center has several coordinators, "+
@@ -41,10 +48,11 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 // byHome returns the keys of a commit by their home, in the order in which the homes are first named. Homes of which
 // keys are only read are left out if there are others.
 func (c *clientSession) byHome(keys []causal.CommitKey) (groups [][]causal.CommitKey) {
-	t, dc := c.sidecar.topo.Load(), c.sidecar.dc
+	c.sidecar.mu.Lock()
+	defer c.sidecar.mu.Unlock()
 	var homes []topology.Node
 	for _, k := range keys {
-		home := t.HomeOf(dc, topology.SlotOf(k.Key))
+		home := c.sidecar.m.HomeOf(topology.SlotOf(k.Key))
 		i := slices.Index(homes, home)
 		if i < 0 {
 			i = len(homes)
@@ -57,18 +65,21 @@ func (c *clientSession) byHome(keys []causal.CommitKey) (groups [][]causal.Commi
 	})
 }
 
-// commitAtHome writes keys that have the same home in one step.
-func (c *clientSession) commitAtHome(keys []causal.CommitKey) error {
+// commitAtHome writes keys that have the same home in one step. moved says that they have not, any more.
+func (c *clientSession) commitAtHome(keys []causal.CommitKey) (moved bool, err error) {
 	op := session.Op{Kind: session.OpPut, Commit: keys}
 	r := c.execute(op)
 	if r.Err == causal.ErrNotFound { // it is not known yet whether the home takes commits: an answer of it tells
 		first := c.execute(session.Op{Kind: session.OpGet, Key: keys[0].Key, Level: causal.DefaultLevel})
 		if err := c.recordOutcome(first, "read"); err != nil {
-			return err
+			return false, err
 		}
 		r = c.execute(op)
 	}
-	return c.commitError(r, keys)
+	if r.Err == causal.ErrMoved {
+		return true, nil
+	}
+	return false, c.commitError(r, keys)
 }
 
 // commitKeys returns the keys of a commit, each once: the last put of a key counts. Those that were read are on

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/causalstore/causalstore/contract"
-	"github.com/causalstore/causalstore/sidecar/node"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -40,9 +39,6 @@ func compareSettings(old, next *Settings) change {
 	if err := is.CheckExclusions(was.Exclusions()); err != nil {
 		return change{refused: fmt.Errorf("topology: %w", err)}
 	}
-	if err := checkHomes(old, next); err != nil {
-		return change{refused: err}
-	}
 	c := change{restart: changedFields(old, next),
 		users: hasUsers(old) && hasUsers(next) && !reflect.DeepEqual(old.users, next.users)}
 	c.topology = is.Epoch > was.Epoch && contract.AppliesLive(was, is)
@@ -57,21 +53,6 @@ func compareSettings(old, next *Settings) change {
 	c.addresses = !reflect.DeepEqual(old.addresses, next.addresses)
 	c.level = old.LogLevel != next.LogLevel
 	return c
-}
-
-// checkHomes refuses to move the homes of keys: what one home has accepted of a key, another one does not know.
-func checkHomes(old, next *Settings) error {
-	was := &old.Topology.DCs[old.Self.DC]
-	is, found := next.Topology.ByName(was.Name)
-	if !found || old.Scope != node.ScopeDataCenter && next.Scope != node.ScopeDataCenter {
-		return nil
-	}
-	if n := next.Topology.DCs[is].Coordinators; n != was.Coordinators {
-		return fmt.Errorf("topology: %s has %d coordinators instead of %d, and session.scope is or was DataCenter: "+
-			"the homes of keys would move; keep the number, or change it with session.scope: Pod everywhere",
-			was.Name, n, was.Coordinators)
-	}
-	return nil
 }
 
 // hasUsers reports whether clients must be users. A change of that needs a restart.

@@ -71,36 +71,6 @@ func TestAChangeIsAppliedOrReportedOrRefusedAsAWhole(t *testing.T) {
 	}
 }
 
-// The homes of keys are the coordinators of the own data center.
-func TestTheHomesOfKeysDoNotMoveInARunningProcess(t *testing.T) {
-	scope := func(text string) string { return strings.Replace(text, "scope: connection", "scope: dataCenter", 1) }
-	more := func(text string) string {
-		return strings.NewReplacer("epoch: 3", "epoch: 4", "{name: eu,", "{name: eu, coordinators: 2,",
-			`["10.2.0.1:7401"]`, `["10.2.0.1:7401", "10.2.0.4:7401"]`).Replace(text)
-	}
-	elsewhere := func(text string) string {
-		return strings.NewReplacer("epoch: 3", "epoch: 4", "{name: us}", "{name: us, coordinators: 2}",
-			`["10.1.0.1:7400"]`, `["10.1.0.1:7400", "10.1.0.4:7400"]`).Replace(text)
-	}
-	for name, c := range map[string]struct {
-		old, next string
-		refused   bool
-	}{
-		"without homes":          {good, more(good), false},
-		"with homes":             {scope(good), more(scope(good)), true},
-		"with homes from now on": {good, more(scope(good)), true},
-		"with homes until now":   {scope(good), more(good), true},
-		"of another data center": {scope(good), elsewhere(scope(good)), false},
-		"homes only":             {good, scope(good), false},
-	} {
-		got := compareSettings(mustLoad(t, c.old, topology.Coordinator), mustLoad(t, c.next, topology.Coordinator))
-		refused := got.refused != nil && strings.Contains(got.refused.Error(), "the homes of keys")
-		if refused != c.refused {
-			t.Errorf("%s: refused with %v, want %v", name, got.refused, c.refused)
-		}
-	}
-}
-
 // volume is a folder with a configuration as Kubernetes mounts it: the file is a link through ..data, and an update
 // replaces ..data.
 type volume struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"runtime/debug"
@@ -27,6 +28,9 @@ type sidecarPart struct {
 	// certificates are those for clients with TLS, or nil.
 	certificates *front.Certificates
 	heard        atomic.Bool
+	log          *slog.Logger
+	topo         func() *topology.Topology
+	closed       chan struct{}
 }
 
 func (p *process) startSidecar() (part, error) {
@@ -39,10 +43,11 @@ func (p *process) startSidecar() (part, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := &sidecarPart{s: s, server: server}
+	part := &sidecarPart{s: s, server: server, log: p.log, topo: p.topo, closed: make(chan struct{})}
 	if err := p.listenForClients(part); err != nil {
 		return nil, err
 	}
+	go part.logWaits()
 	p.metrics.MustRegister(metrics.Sidecar(func() *node.Sidecar { return s }), commands)
 	return part, nil
 }
@@ -197,4 +202,7 @@ func (s *sidecarPart) drain(ctx context.Context) (answered bool, err error) {
 	return false, nil // connections that remained were cut, which clients must expect at any time
 }
 
-func (s *sidecarPart) close() error { return nil }
+func (s *sidecarPart) close() error {
+	close(s.closed)
+	return nil
+}

@@ -179,7 +179,8 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 		return
 	}
 	v, err := c.nextVersion(now, from, &p, overtaken)
-	if err != causal.OK {
+	if err = c.refuseInOrder(tail, &p, err); err != causal.OK {
+		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
@@ -188,6 +189,22 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	tail.noteAccepted(p.Seq, v.HLC, nil)
 	c.home.noteCompared(now, p.Key)
 	c.log.append(LogRecord{Write: logged})
+}
+
+// refuseInOrder returns whether a put is refused. After one that another coordinator may take, those are refused too
+// that were sent before the session has heard of that: it sends all of them again in their order, and if one of them
+// were accepted, those before it would fail.
+func (c *Coordinator) refuseInOrder(tail *sessionTail, p *causal.Put, err causal.ErrCode) causal.ErrCode {
+	if !c.home.enabled || err == causal.ErrUnknown { // it may have been accepted
+		return err
+	}
+	if tail.refused != 0 && p.Seq > tail.refused && min(p.Unanswered, p.Seq) <= tail.refused {
+		err = causal.ErrUnavailable
+	}
+	if err == causal.ErrUnavailable {
+		tail.refused = max(tail.refused, p.Seq)
+	}
+	return err
 }
 
 // receivePut returns the session of a put, and whether a later one was seen before. A put that is late, or was accepted
@@ -206,6 +223,10 @@ func (c *Coordinator) receivePut(now causal.Now, from topology.Node, p *causal.P
 		p.Value.Type == causal.Operation && (c.cfg.Broken.Has(causal.HomeExecutesTwice) ||
 			p.Resent && c.cfg.Broken.Has(causal.HomeForgetsExecuted))
 	if a, found := tail.find(p.Seq); found && !asNew {
+		if c.cfg.Broken.Has(causal.HomeRefusesExecuted) && !c.home.isOf(topology.SlotOf(p.Key)) {
+			c.Send(causal.PutReply{ID: p.ID, Err: causal.ErrUnavailable}.Message(c.cfg.Self, from))
+			return nil, false, false
+		}
 		c.answerAgain(now, from, p, a)
 		return nil, false, false
 	}
@@ -433,8 +454,7 @@ func (c *Coordinator) checkAtHome(p *causal.Put) causal.ErrCode {
 	switch {
 	case !c.home.enabled && p.Local == 0 && !p.Conditional:
 		return causal.OK
-	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p),
-		p.Local != 0 && c.home.hasOthers(): // what is read at several homes is named
+	case !c.home.enabled, !c.home.isOf(topology.SlotOf(p.Key)), !c.home.hasAll(p):
 		return causal.ErrUnavailable
 	case p.Local != 0 && c.home.isCrowded(len(p.Deps)):
 		return causal.ErrBusy

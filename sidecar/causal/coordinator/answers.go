@@ -39,6 +39,7 @@ type Answer struct {
 type sessionTail struct {
 	seq        uint64 // the greatest that was seen
 	unanswered uint64 // the session has the answers of all below
+	refused    uint64 // the newest that was refused, since another coordinator may take it; 0: none
 	accepted   []acceptedPut
 	last       causal.Version
 	slot       topology.Slot

@@ -22,7 +22,8 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	}
 	size := sizeOfPuts(puts) + sizeOfReads(conditions)
 	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size)
-	if err != causal.OK {
+	if err = c.refuseInOrder(tail, &puts[0], err); err != causal.OK {
+		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: m.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
@@ -83,6 +84,11 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 	case c.log.full || c.bytes+size > c.cfg.MaxBytes, !c.undurable.quota.HasRoom(from, size),
 		c.home.isCrowded(len(m.Deps)):
 		return causal.Version{}, causal.ErrBusy
+	}
+	for i := range m.Keys {
+		if !c.home.isOf(topology.SlotOf(m.Keys[i].Key)) {
+			return causal.Version{}, causal.ErrUnavailable
+		}
 	}
 	for i := range puts {
 		if !c.cfg.Types.Knows(puts[i].Value.Type) {

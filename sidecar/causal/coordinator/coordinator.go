@@ -98,13 +98,14 @@ type Coordinator struct {
 	home       home
 
 	// Machines of their own, which the coordinator hosts.
-	member    membership
-	terms     termKeeper // of a leader
-	past      pastInquiry
-	recovery  *logRecovery // while a lost log is being given up
-	adopter   adopter      // of a leader
-	exclusion exclusion
-	answers   pastAnswers
+	member     membership
+	terms      termKeeper // of a leader
+	past       pastInquiry
+	recovery   *logRecovery // while a lost log is being given up
+	adopter    adopter      // of a leader
+	exclusion  exclusion
+	answers    pastAnswers
+	homeChange homeChange
 
 	stats       Stats
 	refusesPuts bool    // the process is about to stop
@@ -140,6 +141,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	}
 	c.host(now)
 	c.restore(now, replay)
+	c.homeChange.restore(now)
 	c.applyExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
 		c.log.durable.Term, c.log.pending.Term = 1, 1
@@ -153,6 +155,8 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 // host makes the machines that the coordinator hosts.
 func (c *Coordinator) host(now causal.Now) {
 	s, log := &c.shared, &c.log
+	c.homeChange = homeChange{shared: s, host: c, log: log, home: &c.home, answers: map[topology.Node]causal.HomeVote{}}
+	c.home.change = &c.homeChange
 	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
 	c.terms = termKeeper{shared: s, host: c, log: log}
 	c.past = pastInquiry{shared: s}
@@ -202,6 +206,10 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		if c.recovery != nil {
 			c.recovery.step(now, m)
 		}
+	case causal.KindHomeChange:
+		c.homeChange.take(now, m.HomeChange())
+	case causal.KindHomeVote:
+		c.homeChange.takeVote(now, m.From, m.HomeVote())
 	case causal.KindAdoptHeld, causal.KindAdoptState:
 		c.adopter.step(now, m)
 	case causal.KindDepStatus:
@@ -209,6 +217,9 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	case causal.KindSubscribe, causal.KindPong:
 		if c.leader != nil {
 			c.leader.step(now, m)
+		}
+		if m.Kind == causal.KindSubscribe { // it may have missed the last change
+			c.homeChange.tell(m.From)
 		}
 	}
 }
@@ -219,6 +230,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.home.publishRest()
 	c.exclusion.tick(now)
 	c.advanceMembership(now)
+	c.homeChange.tick(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()
 	c.publishHeld(now)
@@ -328,4 +340,22 @@ func (c *Coordinator) IsDrained() bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.laneOrder, func(l *lane) bool { return len(l.stableMarks) > 0 })
+}
+
+// isHome reports whether the coordinator is the home of some keys.
+func (c *Coordinator) isHome() bool { return c.home.enabled && c.homeChange.isHome() }
+
+// tellSidecars sends a message to the sidecars that have subscribed.
+func (c *Coordinator) tellSidecars(now causal.Now, m causal.Message) {
+	if c.leader != nil {
+		c.leader.sendToSubscribers(now, m)
+	}
+}
+
+// oldestIncomplete returns the HLC of the oldest incomplete write; 0: there is none.
+func (b *buffer) oldestIncomplete() causal.HLC {
+	if len(b.writes) == 0 {
+		return 0
+	}
+	return b.writes[0].rec.Version.HLC
 }

@@ -36,6 +36,7 @@ type home struct {
 	waits    causal.Quota // of reads that wait
 	// scanPlaces are where scans continue here.
 	scanPlaces causal.ScanPlaces
+	change     *homeChange
 	leases     homeLeases
 	stats      HomeStats
 	// unpublished are parts of commits that are published a tick later, for the fault CommitPublishedApart.

@@ -19,8 +19,16 @@ func newHarnessOfHomes(t *testing.T, homes int, faults ...causal.Fault) *harness
 	h := newHarness(t, homes, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.c.Take(nil)
+	h.haveHomes(uint64(homes))
 	return h
+}
+
+// haveHomes makes some coordinators homes.
+func (h *harness) haveHomes(n uint64) {
+	h.c.log.pending.Homes = Homes{Number: 1, Count: n}
+	h.c.writeCheckpoint(h.now)
+	h.sync()
+	h.c.Take(nil)
 }
 
 // ask sends a read to the home and returns its answers.
@@ -277,6 +285,7 @@ func TestWhileADataCenterIsSilentTheHomeForgetsTheOldest(t *testing.T) {
 			h := newHarness(t, 1, 0)
 			h.cfg.Home, h.cfg.MaxBytes = true, 256<<10
 			h.restart(h.now)
+			h.haveHomes(1)
 			limit, stands := h.cfg.MaxBytes/maxHomeShare, h.c.home.from
 			var newest causal.Version
 			for i := range 3_000 {
@@ -351,7 +360,7 @@ func TestAPutThatFollowsAllFollowsItAfterARestart(t *testing.T) {
 	h := newHarnessOf(t, twoShardsOf(t, 1))
 	h.cfg.Home = true
 	h.restart(h.now)
-	h.c.Take(nil)
+	h.haveHomes(1)
 	keys := map[uint64]string{} // by the shard of the first ring that owns them
 	for i := 0; len(keys) < 2; i++ {
 		key := fmt.Sprint("k", i)
@@ -382,7 +391,9 @@ func TestTheHomeRefusesAReaderWhoHasSeenMoreOfItThanItHas(t *testing.T) {
 			got[0].Err != tt.want || got[1].Err != tt.want || got[0].ID != 3 || got[1].ID != 4 {
 			t.Errorf("a read that has seen %d is answered with %+v", tt.seen, got)
 		}
-		if got := h.refusal(causal.Put{Seq: uint64(2 + i), Session: 2, Key: "y", Local: tt.seen}); got != tt.want {
+		seq := uint64(2 + i)
+		got := h.refusal(causal.Put{Seq: seq, Unanswered: seq, Session: 2, Key: "y", Local: tt.seen})
+		if got != tt.want {
 			t.Errorf("a put that has seen %d is answered with %s", tt.seen, got)
 		}
 	}

@@ -17,6 +17,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 	}
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
 		h.stats.Refused++
+		c.homeChange.tell(from)
 		for i := range 1 + len(r.More) {
 			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
 		}

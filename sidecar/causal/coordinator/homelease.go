@@ -89,9 +89,17 @@ func (l *homeLeases) restore(now causal.Now) {
 
 // reopen waits until no lease of before runs any more, if there may be some.
 func (l *homeLeases) reopen(now causal.Now) {
-	if l.cfg.Home && l.log.durable.Leases {
-		l.opensAt = max(l.opensAt, now.Mono+int64(HomeLease))
+	if l.cfg.Home {
+		l.opensAt = max(l.opensAt, l.endOfAll(now))
 	}
+}
+
+// endOfAll returns when no lease runs any more that was given up to now, known here or not; monotonic.
+func (l *homeLeases) endOfAll(now causal.Now) int64 {
+	if !l.log.durable.Leases {
+		return now.Mono
+	}
+	return now.Mono + int64(HomeLease)
 }
 
 // saysLeases reports whether the log says, whatever of it a restart finds, that there may be leases.

@@ -17,6 +17,7 @@ func newLeasing(t *testing.T, faults ...causal.Fault) *harness {
 	h := newHarness(t, 1, 0, faults...)
 	h.cfg.Home = true
 	h.restart(h.now)
+	h.haveHomes(1)
 	h.lease(holder, "first")
 	h.sync()
 	return h
@@ -198,6 +199,8 @@ func TestAHomeThatStartsWaitsForEarlierLeases(t *testing.T) {
 func TestOnlyAHomeThatMayHaveGivenLeasesWaitsWhenItStarts(t *testing.T) {
 	h := newHarness(t, 1, 0)
 	h.cfg.Home = true
+	h.restart(h.now)
+	h.haveHomes(1)
 	answersAtOnce := func() bool {
 		h.restart(h.now)
 		return h.ask(causal.HomeRead{ID: 5, Key: "x"})[0].Err == causal.OK

@@ -7,20 +7,19 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// hasOthers reports whether the data center has other homes beside this one.
-func (h *home) hasOthers() bool { return h.cfg.Topology.DCs[h.cfg.Self.DC].Coordinators > 1 }
+// hasOthers reports whether the data center has other homes beside this one, or is about to.
+func (h *home) hasOthers() bool { return h.change.hasOthers() }
 
-// isOf reports whether this is the home of a slot. A coordinator that is not refuses what is asked of the home: sender
-// and receiver go by different topologies.
-func (h *home) isOf(slot topology.Slot) bool {
-	return h.cfg.Topology.HomeOf(h.cfg.Self.DC, slot) == h.cfg.Self || h.cfg.Broken.Has(causal.HomeOfAnyKey)
+// isOf reports whether this is the home of a slot.
+func (h *home) isOf(slot topology.Slot) bool { return h.change.isHomeOf(slot) }
+
+// homeOf returns the home of a slot.
+func (h *home) homeOf(slot topology.Slot) topology.Node {
+	return h.change.homeOf(slot, h.change.count())
 }
 
 // isOfAll reports whether this is the home of all keys of a read.
 func (h *home) isOfAll(r *causal.HomeRead) bool {
-	if !h.hasOthers() {
-		return true
-	}
 	if !h.isOf(topology.SlotOf(r.Key)) {
 		return false
 	}
@@ -51,7 +50,7 @@ func (h *home) hasAll(p *causal.Put) bool {
 
 // isOfHome reports whether a write is of the home of its key, this one or another one of the data center.
 func (h *home) isOfHome(d causal.Dep) bool {
-	return h.cfg.Topology.OriginOf(h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot)) == d.Version.Origin
+	return h.cfg.Topology.OriginOf(h.homeOf(d.Slot)) == d.Version.Origin
 }
 
 // joinHomes leaves of the writes of each other home the newest one. A reader need not know more of them: its puts name
@@ -63,7 +62,7 @@ func (h *home) joinHomes(deps []causal.Dep) []causal.Dep {
 	joined := make([]causal.Dep, 0, len(deps))
 	place := [topology.MaxCoordinators]int{} // in joined, counted from 1
 	for _, d := range deps {
-		home := h.cfg.Topology.HomeOf(h.cfg.Self.DC, d.Slot)
+		home := h.homeOf(d.Slot)
 		at := &place[home.Index]
 		switch {
 		case h.cfg.Topology.OriginOf(home) != d.Version.Origin:

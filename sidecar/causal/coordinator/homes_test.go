@@ -17,7 +17,7 @@ func newHomesHarness(t *testing.T, faults ...causal.Fault) *harness {
 // keyOf returns a key with a home, by its index.
 func (h *harness) keyOf(home uint64) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint("k", i); h.cfg.Topology.HomeOf(0, topology.SlotOf(key)).Index == home {
+		if key := fmt.Sprint("k", i); h.cfg.Topology.HomeOf(0, topology.SlotOf(key), 2).Index == home {
 			return key
 		}
 	}
@@ -96,7 +96,8 @@ func TestAHomeRefusesCommitsOfKeysOfAnother(t *testing.T) {
 	if r := h.commit(causal.HomeCommit{Seq: 1, Keys: puts("1", mine, others)}); r.Err != causal.ErrUnavailable {
 		t.Errorf("it is answered with %s", r.Err)
 	}
-	if r := h.commit(causal.HomeCommit{Seq: 2, Keys: puts("1", mine, "{"+mine+"}")}); r.Err != causal.OK {
+	own := puts("1", mine, "{"+mine+"}")
+	if r := h.commit(causal.HomeCommit{Seq: 2, Unanswered: 2, Keys: own}); r.Err != causal.OK {
 		t.Errorf("one of own keys is answered with %s", r.Err)
 	}
 }

@@ -45,6 +45,9 @@ func (c *Coordinator) handleScan(now causal.Now, from topology.Node, s causal.Sc
 	switch {
 	case !c.home.enabled, c.Membership() != Serving, !c.home.leases.isOpen(now), !c.home.has(s.Seen):
 		reply.Err = causal.ErrUnavailable
+	case s.Homes != 0 && int(s.Homes) != c.homeChange.count(): // it would miss the keys of a home
+		c.homeChange.tell(from)
+		reply.Err = causal.ErrUnavailable
 	case !known:
 		reply.Err = causal.ErrNotFound
 	default:

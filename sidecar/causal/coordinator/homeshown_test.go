@@ -58,6 +58,7 @@ func TestWhatWasShownIsForgottenBehindWhatReadsMustInclude(t *testing.T) {
 	h.cfg.Home, h.cfg.MaxBytes = true, 16<<10
 	h.tick(5_000)
 	h.restart(h.now)
+	h.haveHomes(1)
 	read := h.top("x")
 	shown := fromElsewhere(causal.HLCAt(h.now.WallMs))
 	h.show(causal.HomeRead{ID: 5, Key: "x", Shown: shown})

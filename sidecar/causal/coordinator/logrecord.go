@@ -91,6 +91,19 @@ type State struct {
 	ShardExclusions []ShardExclusion
 	// Leases says that sidecars may have leases of this home (PROTOCOL HON).
 	Leases bool
+	// Homes says which coordinators of the data center are homes.
+	Homes Homes
+}
+
+// Homes says which coordinators of a data center are homes: the first Count (PROTOCOL HOC).
+type Homes struct {
+	Number uint64 // of the change that made it so
+	Count  uint64 // 0: none of them, or it is not known
+	// Next is the number of homes after a change that was not decided yet; 0: there is none. The slots that this
+	// coordinator would lose then are given up already.
+	Next uint64
+	// UpTo is above everything that homes had accepted, or had heard that clients were shown, before the change.
+	UpTo causal.HLC
 }
 
 // logFormat is the version of the encoding of a LogRecord. A reader refuses every other one.
@@ -108,13 +121,16 @@ const (
 	recordCheckpointOfOutcomes
 )
 
-// recordOfLeases is added to the kind of a checkpoint with Leases.
-const recordOfLeases byte = 1 << 6
+// Added to the kind of a checkpoint: recordOfLeases if it has Leases, and recordOfHomes if it has Homes.
+const (
+	recordOfLeases byte = 1 << 6
+	recordOfHomes  byte = 1 << 5
+)
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
-// of their declaration. LostUpTo, Reaches and the outcomes of answers are last, and there are kinds of checkpoints with
-// and without them. There is also a kind for writes of values that are no registers, which begins with the type. HLCs
-// take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
+// of their declaration. LostUpTo, Reaches, the outcomes of answers and Homes are last, and there are kinds of
+// checkpoints with and without them. There is also a kind for writes of values that are no registers, which begins with
+// the type. HLCs take eight bytes, big-endian; other numbers are varints; strings and lists start with their length.
 func (r *LogRecord) AppendTo(dst []byte) []byte {
 	if c := r.Checkpoint; c != nil {
 		kind := recordCheckpoint
@@ -125,7 +141,9 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		} else if c.LostUpTo != 0 {
 			kind = recordCheckpointOfLoss
 		}
-		dst = append(dst, logFormat, kind|byte(boolBit(c.Leases))*recordOfLeases)
+		hasHomes := c.Homes != (Homes{})
+		dst = append(dst, logFormat,
+			kind|byte(boolBit(c.Leases))*recordOfLeases|byte(boolBit(hasHomes))*recordOfHomes)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -158,6 +176,11 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		if kind == recordCheckpointOfOutcomes {
 			dst = appendOutcomes(dst, c.Answers)
+		}
+		if hasHomes {
+			for _, n := range [...]uint64{c.Homes.Number, c.Homes.Count, c.Homes.Next, uint64(c.Homes.UpTo)} {
+				dst = binary.AppendUvarint(dst, n)
+			}
 		}
 		return dst
 	}
@@ -282,7 +305,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	kind := b[1] &^ recordOfLeases
+	kind := b[1] &^ (recordOfLeases | recordOfHomes)
 	switch kind {
 	case recordWrite:
 		r.Write = d.write()
@@ -302,7 +325,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		}
 	case recordCheckpoint, recordCheckpointOfLoss, recordCheckpointOfReach, recordCheckpointOfOutcomes:
 		r.Checkpoint = d.checkpoint()
-		r.Checkpoint.Leases = b[1] != kind
+		r.Checkpoint.Leases = b[1]&recordOfLeases != 0
 		if kind != recordCheckpoint {
 			r.Checkpoint.LostUpTo = d.hlc()
 		}
@@ -311,6 +334,10 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		}
 		if kind == recordCheckpointOfOutcomes {
 			d.outcomes(r.Checkpoint.Answers)
+		}
+		if b[1]&recordOfHomes != 0 {
+			r.Checkpoint.Homes = Homes{Number: d.Uvarint(), Count: d.Uvarint(), Next: d.Uvarint(),
+				UpTo: causal.HLC(d.Uvarint())}
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+

@@ -17,6 +17,7 @@ type logRecovery struct {
 	collector[recoveryPage, *recoveredWrite]
 	generation uint64
 	terms      map[uint64]MembershipTerm // of the other coordinators, by index
+	homes      causal.Homes              // the newest that the other coordinators know
 	sv, seen   causal.HLC
 	askTermsAt int64
 }
@@ -42,6 +43,7 @@ type recoveredLog struct {
 	// terms are those of the other coordinators, by index, and shards the incarnations of the shards that were read.
 	terms  map[uint64]MembershipTerm
 	shards map[topology.Node]uint64
+	homes  causal.Homes
 }
 
 const (
@@ -93,7 +95,7 @@ func (r *logRecovery) tick(now causal.Now) (log recoveredLog, done bool) {
 	}
 	r.dropUpTo(max(r.sv, r.known.SV(r.origin)))
 	log = recoveredLog{generation: r.generation, above: above, sv: r.sv, writes: r.ascending(), terms: r.terms,
-		shards: map[topology.Node]uint64{}}
+		shards: map[topology.Node]uint64{}, homes: r.homes}
 	for n, s := range r.sources {
 		log.shards[n] = s.incarnation
 	}
@@ -184,5 +186,8 @@ func (r *logRecovery) takeTerm(now causal.Now, from topology.Node, a causal.Term
 		return
 	}
 	r.terms[from.Index] = MembershipTerm(a.Term)
+	if a.Homes.Number > r.homes.Number && a.Homes.Count <= topology.MaxCoordinators {
+		r.homes = a.Homes
+	}
 	r.seen = max(r.seen, min(a.UpTo, r.limit.At(now)))
 }

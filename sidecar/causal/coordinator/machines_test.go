@@ -16,6 +16,7 @@ type fakeHost struct {
 	told      []causal.ShardMark
 }
 
+func (h *fakeHost) isHome() bool                                  { return false }
 func (h *fakeHost) IsDrained() bool                               { return h.drained }
 func (h *fakeHost) announce(x causal.Exclusions)                  { h.announced = x }
 func (h *fakeHost) mergeVectors([]causal.VectorEntry, causal.HLC) {}

@@ -53,6 +53,8 @@ type membership struct {
 type membershipHost interface {
 	// IsDrained reports whether nothing that was accepted is incomplete.
 	IsDrained() bool
+	// isHome reports whether the coordinator is the home of some keys.
+	isHome() bool
 	writeCheckpoint(now causal.Now)
 }
 
@@ -69,8 +71,9 @@ func (m *membership) tick(now causal.Now) {
 		return // a log that is empty must not have been admitted: the leader would take it for lost at the next start
 	}
 	if own.IsInUse() {
-		if !m.isInTopology() && (m.host.IsDrained() || m.cfg.Broken.Has(causal.LeaveUndrained)) {
+		if !m.isInTopology() && !m.host.isHome() && (m.host.IsDrained() || m.cfg.Broken.Has(causal.LeaveUndrained)) {
 			m.log.pending.Term++
+			m.log.pending.Homes = Homes{}
 			m.host.writeCheckpoint(now)
 		}
 		return
@@ -97,7 +100,7 @@ func (m *membership) tick(now causal.Now) {
 // nextTick returns when tick has something to do next.
 func (m *membership) nextTick(now causal.Now) int64 {
 	switch {
-	case m.isLeader(), m.log.isInUse() && m.isInTopology():
+	case m.isLeader(), m.log.isInUse() && (m.isInTopology() || m.host.isHome()):
 		return causal.Never
 	case m.log.isInUse(), m.log.pending.Term != m.log.durable.Term:
 		return now.Mono
@@ -130,7 +133,7 @@ func (m *membership) takeReply(now causal.Now, r causal.TermReply) {
 			m.clock.Raise(r.Above)
 		}
 		m.log.forgetPuts(m.clock.Peek(now))
-		m.log.pending.Term = term
+		m.log.pending.Term, m.log.pending.Homes = term, Homes{} // the leader says which coordinators are homes
 		m.host.writeCheckpoint(now)
 	default: // a term that is not used: of a log that was abandoned, or of a request that was withdrawn
 		m.hasLeft, m.dueAt = false, 0
@@ -145,7 +148,8 @@ func (m *membership) takeQuery(now causal.Now, from topology.Node, q causal.Term
 	if m.isLeader() || from != m.cfg.Topology.Leader(m.cfg.Self.DC) || m.log.pending.Term != m.log.durable.Term {
 		return
 	}
-	a := causal.TermAnswer{ID: q.ID, Term: uint64(m.log.durable.Term), UpTo: m.clock.Peek(now)}
+	a := causal.TermAnswer{ID: q.ID, Term: uint64(m.log.durable.Term), UpTo: m.clock.Peek(now),
+		Homes: causal.Homes{Number: m.log.durable.Homes.Number, Count: m.log.durable.Homes.Count}}
 	if !m.log.isEstablished() {
 		a.Term = 1 // this log is empty or lost: nobody may publish for it
 	}

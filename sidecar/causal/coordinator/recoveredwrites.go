@@ -20,6 +20,12 @@ func (c *Coordinator) beginRecoveredLog(now causal.Now, log recoveredLog) {
 	p := &c.log.pending
 	c.clock.Raise(log.above)
 	c.home.noteForgotten(log.above)
+	p.Homes = Homes{}
+	if c.isLeader() && c.home.enabled {
+		// What the lost log has decided may be known to sidecars only. The generation is a time, and greater than any
+		// number of before.
+		p.Homes = Homes{Number: max(log.homes.Number+1, log.generation), Count: log.homes.Count, UpTo: log.above}
+	}
 	c.known.Merge([]causal.VectorEntry{{Origin: c.origin, SV: log.sv}}, causal.NoLimit)
 	p.LostUpTo, p.Generation, p.Term = log.above, log.generation, c.past.leaderTerm
 	if c.isLeader() {

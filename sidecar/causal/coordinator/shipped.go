@@ -37,17 +37,18 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	}
 	b, writes, err := c.execute(now, &p, tail, overtaken)
 	var v causal.Version
-	switch {
-	case err == causal.OK && !writes:
-		tail.executed = p.Seq
-		c.awaitUnwritten(now, from, &p, b)
-		return
-	case err == causal.OK:
+	if err == causal.OK && writes {
 		v, err = c.nextVersion(now, from, &p, overtaken)
 	}
-	if err != causal.OK {
+	if err = c.refuseInOrder(tail, &p, err); err != causal.OK {
 		c.home.stats.Unexecuted++
+		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
+		return
+	}
+	if !writes {
+		tail.executed = p.Seq
+		c.awaitUnwritten(now, from, &p, b)
 		return
 	}
 	c.home.stats.Executed++

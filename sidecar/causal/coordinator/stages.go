@@ -37,7 +37,7 @@ func (c *Coordinator) Membership() Membership {
 		return Salvaging
 	case len(c.DataLost()) > 0:
 		return LogLost
-	case inUse && c.isInTopology():
+	case inUse && (c.isInTopology() || c.isHome()):
 		return Serving
 	case c.isInTopology():
 		return Joining

@@ -9,13 +9,14 @@ import (
 
 // call is an operation that was started.
 type call struct {
-	op       Op
-	level    level
-	session  *session
-	opCount  uint64 // the session's when the operation was started
-	deadline int64  // monotonic
-	bound    bool   // the session was bound when the operation was started
-	finished bool
+	op      Op
+	level   level
+	session *session
+	opCount uint64 // the session's when the operation was started
+	// monotonic
+	startedAt, deadline int64
+	bound               bool // the session was bound when the operation was started
+	finished            bool
 	// a reply had a timestamp too far ahead of the clock
 	refusedAhead bool
 
@@ -113,7 +114,8 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 		c = &call{}
 	}
 	ss.opCount++
-	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, deadline: now.Mono + int64(timeout)}
+	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, startedAt: now.Mono,
+		deadline: now.Mono + int64(timeout)}
 	if op.Kind != OpPut && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpGet && op.Kind != OpMGet &&
 		op.Kind != OpScan) {
 		s.leaveHome(now, ss)

@@ -20,8 +20,11 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 			return causal.ErrType
 		}
 	}
-	if !s.homeCommits || !s.hasOneHome(c.op.Commit) {
+	switch {
+	case !s.homeCommits:
 		return causal.ErrNotFound
+	case !s.hasOneHome(c.op.Commit):
+		return causal.ErrMoved
 	}
 	return causal.OK
 }

@@ -25,7 +25,8 @@ type coordinatorStates struct {
 	suspectUntil map[topology.Node]int64 // monotonic
 	owingUntil   map[topology.Node]int64 // monotonic: when the put is given up whose answer is overdue
 	serving      map[topology.Node]causal.Leadership
-	down         map[topology.Node]bool // its link is down
+	down         map[topology.Node]bool  // its link is down
+	toldHomes    map[topology.Node]int64 // monotonic: when it has last said how many homes there are
 	allowances   map[topology.Node]*copyAllowance
 	executes     map[topology.Node]bool // it is known to execute operations
 	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
@@ -34,6 +35,7 @@ type coordinatorStates struct {
 func newCoordinatorStates() coordinatorStates {
 	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
+		toldHomes:  map[topology.Node]int64{},
 		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{}}
 }
 
@@ -66,8 +68,8 @@ func (cs *coordinatorStates) owes(now causal.Now, n topology.Node) bool {
 func (cs *coordinatorStates) heardOf(n topology.Node) { delete(cs.suspectUntil, n) }
 
 // refused makes puts go round a coordinator for a moment.
-func (cs *coordinatorStates) refused(now causal.Now, n topology.Node) {
-	cs.suspectUntil[n] = max(cs.suspectUntil[n], now.Mono+int64(refusalSuspicion))
+func (cs *coordinatorStates) refused(now causal.Now, n topology.Node, moment time.Duration) {
+	cs.suspectUntil[n] = max(cs.suspectUntil[n], now.Mono+int64(moment))
 }
 
 // usable reports whether a put may be sent to a coordinator.
@@ -193,7 +195,7 @@ func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 		s.awaitCoordinator(now, r.call)
 		return
 	}
-	s.coordinators.refused(now, put.To)
+	s.coordinators.refused(now, put.To, refusalSuspicion)
 	s.deferPut(now, r.call)
 }
 

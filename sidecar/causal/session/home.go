@@ -30,6 +30,7 @@ type homeRead struct {
 	retryAt  int64 // monotonic; causal.Never: nothing is asked
 	answered bool
 	reply    causal.HomeReply
+	apart    WaitsFor       // why its answers could not be used; WaitsForReader: they could
 	shown    causal.Version // the home is told that this is shown; zero: nothing
 
 	found *causal.GetReply // elsewhere; nil: nothing yet
@@ -128,7 +129,7 @@ func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	switch v := found.Record.Version; {
 	case found.Status == causal.InFlight && c.op.ForUpdate:
 		s.stats.HomeInFlight++
-		s.lookAgainLater(now, c) // another session, which has not seen it, may write the key meanwhile
+		s.lookAgainLater(now, c, WaitsForForeign) // another session, which has not seen it, may write the key meanwhile
 	case found.Status == causal.Stable && h.shown != v && // also that it was deleted at or below that
 		!s.homeKnows(c.slot, &h.reply, v) &&
 		!s.cfg.Broken.Has(causal.LocalUnregistered):
@@ -156,8 +157,9 @@ func (s *Sidecar) lookAgain(now causal.Now, c *call) {
 }
 
 // lookAgainLater asks the home again after a moment, and reads elsewhere again.
-func (s *Sidecar) lookAgainLater(now causal.Now, c *call) {
+func (s *Sidecar) lookAgainLater(now causal.Now, c *call, why WaitsFor) {
 	h := c.home
+	h.apart = why
 	h.found, h.answered, h.retryAt = nil, false, now.Mono+int64(homeBusy)
 	c.replied, c.retryAt = true, now.Mono+int64(homeBusy)
 }
@@ -167,7 +169,7 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 	h := c.home
 	if !s.takeOver(now, c.session, &h.reply) {
 		s.stats.HomeApart++
-		s.lookAgainLater(now, c) // until a ring has all, or a restriction is lifted
+		s.lookAgainLater(now, c, WaitsForPast) // until a ring has all, or a restriction is lifted
 		return
 	}
 	s.stats.HomeReads++
@@ -212,7 +214,10 @@ func (s *Sidecar) takeOverIncomplete(ss *session, v causal.Version, r *causal.Ho
 			ss.local.add(d.Version)
 		}
 	}
-	if s.hasSeveralHomes() && !ss.own.contains(v) {
+	switch {
+	case !s.hasSeveralHomes():
+		ss.local.noteUnnamed(v)
+	case !ss.own.contains(v):
 		ss.opCount++ // an unanswered put was sent before this read, and does not name it
 		ss.local.name(causal.Dep{Version: v, Slot: topology.SlotOf(r.Key)}, ss.opCount)
 	}

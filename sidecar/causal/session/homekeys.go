@@ -15,12 +15,12 @@ type homeKeys struct {
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
 	before   []causal.Version   // what several homes have said before; nil: nothing yet
 	requests []uint64
-	pending  int   // requests without a reply
-	askedAt  int64 // monotonic: when the requests were sent
-	retryAt  int64 // monotonic: when the MGET starts again; 0: never
-	failed   bool  // a reply was an error
-	showing  bool  // the requests in flight tell what is shown
-	told     bool  // and the home has heard it
+	pending  int      // requests without a reply
+	askedAt  int64    // monotonic: when the requests were sent
+	retryAt  int64    // monotonic: when the MGET starts again; 0: never
+	failed   WaitsFor // why the replies cannot be used; WaitsForReader: they can
+	showing  bool     // the requests in flight tell what is shown
+	told     bool     // and the home has heard it
 }
 
 // isDue reports whether an MGET is to start again at the home.
@@ -113,7 +113,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 		s.fail(c, r.Err)
 		return
 	case r.Err != causal.OK, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
-		h.failed = true
+		h.failed = WaitsForHome
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
@@ -125,7 +125,9 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 			Seen:  c.session.local.at(s.cfg.Topology.OriginOf(home)),
 			Shown: c.mget.toldOf(i)}.Message(s.cfg.Self, home))
 	case h.showing:
-		h.failed = h.failed || s.hasChanged(c.mget, i, &r)
+		if s.hasChanged(c.mget, i, &r) {
+			h.failed = WaitsForQuiet
+		}
 	default:
 		h.replies[i] = r
 	}
@@ -134,8 +136,8 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	}
 	h.retryAt = 0
 	switch {
-	case h.failed:
-		h.retryAt = now.Mono + int64(homeBusy)
+	case h.failed != WaitsForReader:
+		s.startAgainLater(now, c, h.failed)
 	case h.showing:
 		h.told = true
 		s.deliver(now, c)
@@ -143,10 +145,15 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 		s.askHomes(now, c)
 	case !s.takeOverKeys(now, c):
 		s.stats.HomeApart++
-		h.retryAt = now.Mono + int64(homeBusy) // until a ring has all, or a restriction is lifted
+		s.startAgainLater(now, c, WaitsForPast) // until a ring has all, or a restriction is lifted
 	default:
 		snapshot{}.startMGet(s, now, c)
 	}
+}
+
+// startAgainLater makes an MGET start again after a moment.
+func (s *Sidecar) startAgainLater(now causal.Now, c *call, why WaitsFor) {
+	c.mget.apart, c.mget.atHome.retryAt, c.retryAt = why, now.Mono+int64(homeBusy), causal.Never
 }
 
 // toldOf returns what the home was told to be shown of a key.
@@ -202,7 +209,7 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	case h.told:
 		return true
 	case len(m.replies) > 1 && s.isBehind(m) && !s.cfg.Broken.Has(causal.LocalMixesTimes):
-		h.retryAt, c.retryAt = now.Mono+int64(homeBusy), causal.Never
+		s.startAgainLater(now, c, WaitsForQuiet)
 		return false
 	case s.cfg.Broken.Has(causal.LocalUnregistered), !s.hasNews(m):
 		return true
@@ -271,7 +278,7 @@ func (s *Sidecar) awaitsComplete(now causal.Now, c *call) bool {
 		found, r := &m.replies[i].record, &m.atHome.replies[i].Record
 		if found.Version.Written() && s.shownStatus(m, &m.replies[i]) != causal.Stable &&
 			(!r.Version.Written() || keystate.Newer(found, r)) {
-			m.atHome.retryAt, c.retryAt = now.Mono+int64(homeBusy), causal.Never
+			s.startAgainLater(now, c, WaitsForForeign)
 			return true
 		}
 	}

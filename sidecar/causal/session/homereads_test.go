@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -16,7 +17,7 @@ func newHomesRig(t *testing.T, configure ...func(*Config)) (r *rig, keys [2]stri
 	r.sent(causal.KindNone)
 	for i := 0; keys[0] == "" || keys[1] == ""; i++ {
 		key := fmt.Sprint("k", i)
-		keys[r.topo.HomeOf(0, topology.SlotOf(key)).Index] = key
+		keys[r.topo.HomeOf(0, topology.SlotOf(key), 2).Index] = key
 	}
 	return r, keys
 }
@@ -173,5 +174,53 @@ func TestAnMGetAtSeveralHomesTakesTwoEqualRounds(t *testing.T) {
 		if homes, elsewhere := sent(); !elsewhere || len(homes) != 0 {
 			t.Errorf("broken %v: at the end %d homes are asked, and elsewhere: %v", once, len(homes), elsewhere)
 		}
+	}
+}
+
+// PROTOCOL HOC-4: another home cannot follow what it has accepted.
+func TestAPutAtAnotherHomeWaitsForWhatWasReadAtTheOnlyOne(t *testing.T) {
+	for _, unnamed := range []bool{true, false} {
+		r, keys := newHomesRig(t)
+		first := topology.Node{Part: topology.Coordinator}
+		for _, ss := range r.s.sessions { // as if it had been read while there was one home
+			ss.local.add(ofHome(0, 1500))
+			if unnamed {
+				ss.local.noteUnnamed(ofHome(0, 1500))
+			}
+			r.s.activate(ss)
+		}
+		r.startPut(keys[1], "1")
+		if sent := len(r.sent(causal.KindPut)) > 0; sent == unnamed {
+			t.Errorf("unnamed %v: the put at the other home is sent %v", unnamed, sent)
+		}
+		if !unnamed {
+			continue
+		}
+		r.startPut(keys[0], "2") // it comes after the other one
+		r.completeUpTo(at(1600))
+		r.tick(100 * time.Millisecond)
+		if put := r.request(causal.KindPut); put.To == first || put.Put().Key != keys[1] {
+			t.Errorf("when it is complete, %+v is sent", put)
+		}
+	}
+}
+
+// PROTOCOL HOM-4, HOC-1: the homes of now are told what is shown, and not those that were asked.
+func TestAnMGetStartsAgainWhenTheNumberOfHomesChanges(t *testing.T) {
+	r, keys := newHomesRig(t)
+	first := topology.Node{Part: topology.Coordinator}
+	r.step(causal.Homes{Number: 1, Count: 1}.Message(first, r.s.cfg.Self))
+	id := r.start(Op{Kind: OpMGet, Keys: []string{keys[0], keys[1]}})
+	home, _ := r.askedForAll()
+	r.replyHomeOfAll(home[0], at(900), nil)
+	_, elsewhere := r.askedForAll()
+	r.step(causal.Homes{Number: 2, Count: 2}.Message(first, r.s.cfg.Self))
+	for _, m := range elsewhere {
+		r.replyGet(m, stable(at(950)))
+	}
+	r.mustBeUnfinished(id)
+	homes, _ := r.askedForAll()
+	if len(homes) != 2 || homes[0].HomeRead().Shown.HLC != 0 || homes[1].HomeRead().Shown.HLC != 0 {
+		t.Errorf("it asks %v", homes)
 	}
 }

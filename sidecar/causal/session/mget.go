@@ -37,10 +37,11 @@ type mget struct {
 	reader   level // that decides what a round has found
 	round    keyRound
 	atHome   homeKeys
-	starts   int // of the search for the newest values
-	rounds   int // started since the last start
-	bytes    int // of the values in replies
-	keys     int // bytes of all keys, without the values
+	apart    WaitsFor // why it has started again at the homes; WaitsForReader: it has not
+	starts   int      // of the search for the newest values
+	rounds   int      // started since the last start
+	bytes    int      // of the values in replies
+	keys     int      // bytes of all keys, without the values
 	phase    mgetPhase
 	failed   bool // some node replied with an error
 	mixed    bool // near copies and a ring answer, for the fault NearMGetMixed

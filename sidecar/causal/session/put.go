@@ -124,7 +124,8 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 func (s *Sidecar) shouldWait(now causal.Now, c *call) bool {
 	ss := c.session
 	p := &ss.pipeline
-	if len(p.refused) > 0 || p.unanswered > 1 && (s.coordinators.down[p.coordinator] || !s.takes(p.coordinator, c)) {
+	if s.awaitsPast(ss, c.slot) || len(p.refused) > 0 ||
+		p.unanswered > 1 && (s.coordinators.down[p.coordinator] || !s.takes(p.coordinator, c)) {
 		return true
 	}
 	if p.unanswered == 1 || !s.coordinators.owes(now, p.coordinator) {
@@ -171,7 +172,7 @@ func (s *Sidecar) sendCopy(c *call) {
 	put := causal.Put{ID: c.requestID, Session: ss.id, Leadership: s.coordinators.serving[c.target], Seq: c.put.seq,
 		Unanswered: ss.pipeline.inFlight.oldest(ss, c.put.seq), Resent: c.put.resent,
 		Key: c.op.Key, Value: c.op.Value, Floor: floor, Deps: deps,
-		Local: ss.local.at(s.onlyHome()), Foreign: ss.seen,
+		Local: s.localOf(ss, c.target), Foreign: ss.seen,
 		Conditional: c.op.Conditional, If: c.op.If, From: c.op.From}
 	if c.isOperation() {
 		put.From = ss.past.greatest([]string{c.op.Key})
@@ -254,7 +255,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 			Outcome: Outcome{Version: r.Version, Ring: topology.NoRing}})
 	case causal.ErrUnavailable:
 		// The coordinator joins or leaves, and has done nothing.
-		s.coordinators.refused(now, c.target)
+		s.refusedByHome(now, c)
 		s.deferPut(now, c)
 		return
 	case causal.ErrConflict:
@@ -302,8 +303,13 @@ func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	}
 	slices.SortFunc(p.refused, func(a, b *call) int { return cmp.Compare(a.opCount, b.opCount) })
 	other, found := s.chooseCoordinator(now, ss, p.refused[0].slot)
-	if !found {
+	if !found || s.awaitsPast(ss, p.refused[0].slot) {
 		return // the next tick tries again
+	}
+	if first := p.refused[0]; first.op.Commit != nil && !s.hasOneHome(first.op.Commit) {
+		s.fail(first, causal.ErrMoved) // and with it those that the session issued before
+		s.resendRefused(now, ss)
+		return
 	}
 	n := 1
 	for n < len(p.refused) && s.takes(other, p.refused[n]) {

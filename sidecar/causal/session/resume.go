@@ -97,6 +97,7 @@ func (s *Sidecar) tryResume(now causal.Now, c *call) bool {
 	}
 	if local.HLC != 0 { // operations that do not ask the home are restricted when they start
 		ss.local.add(local)
+		ss.local.noteUnnamed(local)
 		s.activate(ss)
 	}
 	ss.seen, ss.floor = max(ss.seen, c.resume.seen), max(ss.floor, c.resume.seen)

@@ -43,7 +43,7 @@ func (s *Sidecar) homesToScan(c *call) []topology.Node {
 	if !c.level.asksHome() || s.cfg.Broken.Has(causal.ScanWithoutHome) {
 		return nil
 	}
-	homes := make([]topology.Node, s.cfg.Topology.DCs[s.cfg.Self.DC].Coordinators)
+	homes := make([]topology.Node, s.homeCount())
 	for i := range homes {
 		homes[i] = topology.Node{DC: s.cfg.Self.DC, Part: topology.Coordinator, Index: uint64(i)}
 	}
@@ -83,7 +83,8 @@ func (s *Sidecar) sendScan(now causal.Now, c *call) {
 	p, t := &c.scan, s.cfg.Topology
 	if homes := s.homesToScan(c); p.Map == 0 && p.Home < len(homes) {
 		c.target, c.retryAt = homes[p.Home], now.Mono+int64(homeRetry)
-		s.requestScan(c, causal.Scan{Seen: c.session.local.at(s.cfg.Topology.OriginOf(c.target))})
+		s.requestScan(c, causal.Scan{Seen: c.session.local.at(s.cfg.Topology.OriginOf(c.target)),
+			Homes: uint64(len(homes))})
 		return
 	}
 	rings, _ := c.level.sources(s, c.session)

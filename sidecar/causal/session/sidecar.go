@@ -31,6 +31,7 @@ type Sidecar struct {
 	mgetBytes     int           // of the keys of MGETs in progress, and of the values that they have read
 	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
 	homeCommits   bool          // the home is known to take commits
+	homes         causal.Homes  // the newest number of homes that a coordinator has told
 	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
 	unshipped map[string]int64
 
@@ -142,6 +143,8 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.handleVectors(now, m.From, m.Vectors())
 	case causal.KindDepStatus:
 		s.handleDepStatus(now, m.From, m.DepStatus())
+	case causal.KindHomes:
+		s.handleHomes(now, m.From, m.Homes())
 	case causal.KindLatencies:
 		s.routes.Update(m.Latencies())
 	case causal.KindPong:
