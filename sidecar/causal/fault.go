@@ -208,6 +208,8 @@ const (
 	HomeExecutesTwice
 	HomeExecutesOnForgotten
 	HomeExecutesWithoutPast
+	HomePrefersFound
+	HomeTrustsFound
 	HomeAnswersEarly
 	HomeForgetsExecuted
 	LocalFromMemory

@@ -242,6 +242,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		if c.op.Conditional {
 			delete(s.unshipped, c.op.Key) // the home goes on from it
 		}
+		s.noteWritten(now, c)
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
@@ -257,7 +258,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.coordinators.refused(now, c.target)
 		s.deferPut(now, c)
 		return
-	case causal.ErrConflict:
+	case causal.ErrConflict, causal.ErrType:
 		s.noteUnexecuted(now, c)
 		s.fail(c, r.Err)
 	case causal.ErrStale:

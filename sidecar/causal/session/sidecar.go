@@ -33,6 +33,7 @@ type Sidecar struct {
 	homeCommits   bool          // the home is known to take commits
 	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
 	unshipped map[string]int64
+	written   writtenKeys
 
 	coordinators coordinatorStates
 	readers      readers
