@@ -84,6 +84,13 @@ func (s *Sidecar) NeedsFound(now causal.Now, id uint64, key string) bool {
 	return ss != nil && !s.written.has(now, key) && s.mayShip(now, ss, key, topology.SlotOf(key))
 }
 
+// isNear reports whether a shard of the own data center has the key of a get Elsewhere. Then the cache is not asked: its
+// copy would mostly be outdated, and is outdated by what the operation writes.
+func (s *Sidecar) isNear(now causal.Now, c *call) bool {
+	ring, ok := s.routes.Nearest(now, c.slot, s.allowedRings(c.session))
+	return ok && s.cfg.Topology.Owner(ring, c.slot).DC == s.cfg.Self.DC
+}
+
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
 // an operation is not sent with: the operation is then executed here.
 func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {

@@ -45,7 +45,9 @@ func (s *Sidecar) startAtHome(now causal.Now, c *call) {
 	if w := c.session.own.newest[c.op.Key]; w != nil && !s.isOfHome(causal.Dep{Version: w.version, Slot: c.slot}) {
 		c.own = w // a coordinator of another data center has it: the home does not, and a ring may not
 	}
-	if !c.op.Elsewhere {
+	if c.op.Elsewhere {
+		c.skipCache = s.isNear(now, c)
+	} else {
 		s.askHome(now, c)
 	}
 	s.sendGet(now, c)

@@ -20,7 +20,11 @@ func (c *connection) executeAtHome(us []update) int {
 		return 0
 	}
 	var few [1]shipment // mostly there is one
-	sent := joinUpdates(few[:0], us)
+	sent := few[:0]
+	if len(us) > 1 {
+		sent = make([]shipment, 0, min(len(us), maxShipped))
+	}
+	sent = joinUpdates(sent, us)
 	c.session.Session.FindEach(namesOf(sent))
 	for i := range sent {
 		s := &sent[i]
