@@ -57,8 +57,12 @@ func (h *home) mayShow(k *homeKey, p *causal.Put, f *operation.Found) bool {
 
 // showFound notes that a client is about to be shown what its session has found.
 func (h *home) showFound(key string, b *base) {
-	if v := b.rec.Version; b.isFound && v.Origin != h.origin && v.HLC > h.settled &&
-		!h.cfg.Broken.Has(causal.HomeForgetsShown) {
+	if !b.isFound {
+		return
+	}
+	v := b.rec.Version
+	h.clock.Raise(v.HLC) // what is written is above it
+	if v.Origin != h.origin && v.HLC > h.settled && !h.cfg.Broken.Has(causal.HomeForgetsShown) {
 		h.show(h.keyOf(key), v)
 	}
 }

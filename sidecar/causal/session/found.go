@@ -39,14 +39,14 @@ func (w *writtenKeys) at(key string) (e *writtenKey, hash uint64) {
 	return &w[hash%knownKeys], hash
 }
 
-// note notes that a key was written: by what was read elsewhere too, or by an operation that was not.
-func (w *writtenKeys) note(now causal.Now, key string, isCompared bool) {
+// note notes that a key was written, by a put that was started at a time: by what was read elsewhere too, or by an operation that was not.
+func (w *writtenKeys) note(startedAt int64, key string, isCompared bool) {
 	e, hash := w.at(key)
 	if isCompared {
-		e.hash, e.comparedTo = hash, now.Mono+int64(comparedFor)
+		e.hash, e.comparedTo = hash, startedAt+int64(comparedFor)
 	}
 	if e.hash == hash {
-		e.knownUntil = now.Mono + int64(knownFor)
+		e.knownUntil = startedAt + int64(knownFor)
 	}
 }
 
@@ -62,16 +62,16 @@ func (w *writtenKeys) has(now causal.Now, key string) bool {
 	return e.hash == hash && now.Mono < min(e.knownUntil, e.comparedTo)
 }
 
-// noteWritten notes the keys of a put that was accepted.
-func (s *Sidecar) noteWritten(now causal.Now, c *call) {
+// noteWritten notes the keys of a put that was accepted, and started at a time.
+func (s *Sidecar) noteWritten(c *call, startedAt int64) {
 	switch {
 	case !c.level.asksHome():
 	case c.op.Commit == nil:
-		s.written.note(now, c.op.Key, !c.isOperation() || operation.HasFound(c.op.Value))
+		s.written.note(startedAt, c.op.Key, !c.isOperation() || operation.HasFound(c.op.Value))
 	default:
 		for i := range c.op.Commit {
 			if k := &c.op.Commit[i]; !k.ReadOnly {
-				s.written.note(now, k.Key, true)
+				s.written.note(startedAt, k.Key, true)
 			}
 		}
 	}
@@ -93,12 +93,18 @@ func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
 // an operation is not sent with: the operation is then executed here.
+//
+// The session has not seen what was found: the home may know better. It has when the operation is answered, which says
+// how new that is.
 func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {
-	f := operation.Found{Value: r.Record.Value}
-	if r.Status == causal.InFlight && !c.session.past.hasRead(c.op.Key, &r.Record) || !f.CanBeSent() {
+	rec := r.Record
+	f := operation.Found{Value: rec.Value}
+	isSeen := r.Status == causal.Stable || c.session.past.hasRead(c.op.Key, &rec)
+	if !isSeen || c.own != nil || !f.CanBeSent() {
 		s.unship(now, c.op.Key)
 		s.fail(c, causal.ErrConflict)
 		return
 	}
-	s.finishGet(now, c, r)
+	s.finish(c, Result{Record: rec, From: min(c.home.from, c.home.complete), Outcome: Outcome{Version: rec.Version,
+		Source: s.sourceOfGet(c, r), Status: causal.Stable, Ring: r.Ring}})
 }

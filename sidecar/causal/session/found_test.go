@@ -22,6 +22,10 @@ func TestWhatIsFoundForAnOperationIncludesWhatWasComplete(t *testing.T) {
 		t.Errorf("it ends with %+v", got)
 	}
 	r.mustBeUnfinished(id)
+	r.startPut("z", "1")
+	if p := r.request(causal.KindPut).Put(); p.Foreign != 0 || p.Floor >= v.HLC {
+		t.Errorf("the next put follows %d, and %d of other data centers: what was found was not seen", p.Floor, p.Foreign)
+	}
 }
 
 func TestWhatIsInFlightIsNotFoundForAnOperation(t *testing.T) {

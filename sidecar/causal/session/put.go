@@ -242,7 +242,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		if c.op.Conditional {
 			delete(s.unshipped, c.op.Key) // the home goes on from it
 		}
-		s.noteWritten(now, c)
+		s.noteWritten(c, c.deadline-int64(s.cfg.PutTimeout))
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
