@@ -42,7 +42,7 @@ BUILDVCS = $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 VERSION  = $(shell cat version/VERSION)
 REVISION = $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown)
 .DEFAULT_GOAL := help
-.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager chaos-mesh cluster-up cluster-down e2e e2e-bed e2e-regions e2e-drills e2e-drains demo sim bench image clean
+.PHONY: help build test test-plain test-race lint fmt generate verify-generated kubernetes cert-manager chaos-mesh cluster-up cluster-down e2e e2e-bed e2e-regions e2e-drills e2e-drains e2e-one-redis demo sim bench image clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -100,6 +100,10 @@ e2e-regions: ## Follow a store of two regions (three: CAUSALSTORE_E2E_CLUSTERS=3
 
 e2e-drills: ## Take zones of a store away with Chaos Mesh, on the cluster of KUBECONFIG, or on one made for it (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/drills
+
+e2e-one-redis: ## Kill and pause parts of processes with mutual TLS for some minutes, whose data centers must each be as one Redis
+	CAUSALSTORE_ROUNDS=40 $(GO) test $(BUILDVCS) -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/processes \
+		-run TestTheSidecarsOfADataCenterAreOneRedisWhileItsProcessesAreKilled
 
 e2e-drains: ## Drain node after node below a store in use, on the cluster of KUBECONFIG, or on one made for it (Linux, root)
 	$(GO) test $(BUILDVCS) -tags e2e -vet=off -count=1 -v -timeout 45m $(TESTFLAGS) ./e2e/drains

@@ -203,9 +203,13 @@ type RedisLimits struct {
 
 // NearCopies configures the copies of hot keys that a sidecar keeps.
 type NearCopies struct {
-	// MaxBytes bounds their memory. Default 0: there are none.
-	MaxBytes Bytes `json:"maxBytes,omitempty"`
+	// MaxBytes bounds their memory; 0: there are none. The default is DefaultNearBytes with scope DataCenter and caches,
+	// and 0 otherwise.
+	MaxBytes *Bytes `json:"maxBytes,omitempty"`
 }
+
+// DefaultNearBytes is the default of NearCopies.MaxBytes with scope DataCenter.
+const DefaultNearBytes = 8 << 20
 
 // MinReplyBytes is the least Limits.ReplyBytes: there must be room for the largest message.
 const MinReplyBytes = 32 << 20

@@ -14,7 +14,7 @@ type Scope string
 
 // The scopes.
 const (
-	// ScopePod makes all connections to a sidecar one session. The default.
+	// ScopePod makes all connections to a sidecar one session. The default of a configuration file.
 	ScopePod        Scope = "Pod"
 	ScopeConnection Scope = "Connection"
 	// ScopeDataCenter makes all sidecars of a data center one server to their clients. The data center has one

@@ -132,7 +132,7 @@ type CausalStoreSpec struct {
 	// +kubebuilder:default={}
 	Session Session `json:"session,omitzero"`
 	// NearCopies makes sidecars and fronts keep copies of hot keys, so that reads of these do not leave the pod. By
-	// default there are none.
+	// default they do with scope DataCenter, up to 8Mi, and not with the other scopes.
 	//
 	// +optional
 	NearCopies *NearCopies `json:"nearCopies,omitempty"`
@@ -226,13 +226,13 @@ type Ring struct {
 
 // Session configures sessions.
 type Session struct {
-	// Scope is Pod (all connections to a pod's sidecar share one session), Connection (each connection is a session),
-	// or DataCenter (as Pod, and all clients of a data center see at once what any of them has written, and their
-	// read-modify-write commands are exact among each other). Pods without a sidecar always have one session per
-	// connection. With DataCenter, the number of coordinators cannot be changed, and reads are Snapshot.
+	// Scope is DataCenter (all clients of a data center see at once what any of them has written, and their
+	// read-modify-write commands are exact among each other, as with one Redis; all connections to a pod's sidecar share
+	// one session), Pod (the same without what is said of the data center), or Connection (each connection is a session).
+	// Pods without a sidecar always have one session per connection. With DataCenter, the number of coordinators cannot be changed, and reads are Snapshot.
 	//
 	// +optional
-	// +kubebuilder:default=Pod
+	// +kubebuilder:default=DataCenter
 	Scope Scope `json:"scope,omitempty"`
 	// Reads is Latest (reads return the latest version they find, which may bind the session to some rings) or Snapshot
 	// (reads prefer versions that are in every ring).
@@ -245,11 +245,11 @@ type Session struct {
 // NearCopies configures the copies of hot keys that sidecars and fronts keep.
 type NearCopies struct {
 	// MaxBytes bounds the memory of the copies of each sidecar and front: 64Ki to 64Mi, a quarter of the memory limit
-	// of a sidecar. A copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars when their pods
-	// restart.
+	// of a sidecar, or 0 for no copies. A copy takes at most a thirty-second of it, and 64Ki. A change reaches sidecars
+	// when their pods restart.
 	//
 	// +required
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0 || quantity(self).compareTo(quantity('0')) == 0",message="nearCopies.maxBytes: must be at least 64Ki; use more, or 0 for no near copies"
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) <= 0",message="nearCopies.maxBytes: must be at most 64Mi, a quarter of the memory of a sidecar; use less"
 	MaxBytes Size `json:"maxBytes"`
 }

@@ -178,7 +178,9 @@ func (n *NearCopies) validate(p *problems) {
 	if n == nil {
 		return
 	}
-	p.require(n.MaxBytes.atLeast("64Ki"), "nearCopies.maxBytes: must be at least 64Ki; use more, or remove nearCopies")
+	q := n.MaxBytes.Quantity()
+	p.require(q.IsZero() || n.MaxBytes.atLeast("64Ki"),
+		"nearCopies.maxBytes: must be at least 64Ki; use more, or 0 for no near copies")
 	p.require(Size("64Mi").atLeast(n.MaxBytes),
 		"nearCopies.maxBytes: must be at most 64Mi, a quarter of the memory of a sidecar; use less")
 }

@@ -16,7 +16,7 @@ func TestReadsOfHotKeysStayInTheSidecarUntilTheKeyIsWritten(t *testing.T) {
 	certs.trust(ca)
 	d := deployWith(t, certs, func(c *contract.Config) {
 		waitLong(c)
-		c.NearCopies.MaxBytes = 1 << 20
+		c.NearCopies.MaxBytes = new(contract.Bytes(1 << 20))
 	})
 	ctx, sidecar, cache := t.Context(), d.procs["a-sidecar"], d.procs["a-cache"]
 	reader, writer := d.client("a"), d.client("c")

@@ -1,7 +1,8 @@
 // Package bench measures CausalStore: what its data plane costs over the stock storage (overhead, workloads,
 // redis-benchmark), how it stands in the evaluation of Karma's paper (paper), what it keeps in memory, by itself and
-// under attack (memory, limits), what it costs while nobody uses it (idle), what clients see while a part fails
-// (faults), and what two regions cost and take with a long path between them (regions).
+// under attack (memory, limits), what it costs while nobody uses it (idle), what writes cost of a key that is kept near
+// (near-copies), what clients see while a part fails (faults), and what two regions cost and take with a long path
+// between them (regions).
 //
 // Each of these is an Experiment: help, flags, how to measure, and a result, which is printed as a Report. Experiments
 // lists them all; the command line is made from it. What they share:

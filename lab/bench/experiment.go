@@ -54,6 +54,7 @@ type Result interface{ Report() *Report }
 func Experiments() []*Experiment {
 	return []*Experiment{FullOverhead().experiment(), FullWorkloads().experiment(), FullStockClient().experiment(),
 		FullPaper().experiment(), FullMemory().experiment(), FullLimits().experiment(), FullIdle().experiment(),
+		FullNearCopies().experiment(),
 		FullFaults().experiment(), FullRegions().experiment()}
 }
 

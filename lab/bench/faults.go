@@ -12,6 +12,7 @@ import (
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/node"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // FaultOptions describe what to break, and under which load.
@@ -30,8 +31,11 @@ type FaultOptions struct {
 	ReadRatio   float64
 	Keys        int
 	ValueBytes  int
-	Scope       node.Scope
-	Level       causal.Level
+	// Scope is that of sessions. With ScopeDataCenter, they read at level Snapshot, whatever Level says.
+	Scope node.Scope
+	Level causal.Level
+	// Members is how many members each coordinator and each shard has.
+	Members int
 	// Tune changes the machines, for tests.
 	Tune local.Tune
 }
@@ -40,7 +44,7 @@ type FaultOptions struct {
 func FullFaults() *FaultOptions {
 	return &FaultOptions{DC: "eu-west-1", Lead: 5 * time.Second, Before: 5 * time.Second, During: 12 * time.Second,
 		After: 8 * time.Second, Recovery: time.Minute, Rate: 800, Connections: 40, ReadRatio: 0.95, Keys: 500,
-		ValueBytes: 100, Scope: node.ScopeConnection, Level: causal.Latest}
+		ValueBytes: 100, Scope: node.ScopeConnection, Level: causal.Latest, Members: 1}
 }
 
 func (o *FaultOptions) experiment() *Experiment {
@@ -76,14 +80,23 @@ func (o *FaultOptions) declare(f *flags) {
 	f.count(&o.Keys, "keys", "number of keys")
 	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
 	f.StringVar((*string)(&o.Scope), "session-scope", string(o.Scope),
-		"scope of a session: Pod (all clients of a data center), or Connection")
+		"scope of a session: Pod (all clients of a data center), Connection, or DataCenter (as Pod, and reads are Snapshot)")
+	f.IntVar(&o.Members, "members", o.Members, "members of each coordinator and of each shard")
+	f.between(1, topology.MaxMembers, "members")
 	f.reads(&o.Level)
 	f.StringVar(&o.Topology, "topology", "", "topology file (default eight AWS regions in three rings)")
 	f.positive("before", "during", "after", "rate")
 	f.notNegative("lead")
 	f.between(mgetShare, 1, "read-ratio")
 	f.oneOf(faultNames, "cases")
-	f.oneOf([]string{string(node.ScopePod), string(node.ScopeConnection)}, "session-scope")
+	f.oneOf([]string{string(node.ScopePod), string(node.ScopeConnection), string(node.ScopeDataCenter)},
+		"session-scope")
+	f.must(func() error {
+		if o.Scope == node.ScopeDataCenter {
+			o.Level = causal.Snapshot
+		}
+		return nil
+	})
 }
 
 // Faults is what clients saw while parts of a deployment failed.
@@ -99,6 +112,7 @@ type Faults struct {
 	ValueBytes  int          `json:"valueBytes"`
 	Scope       string       `json:"sessionScope"`
 	Snapshot    bool         `json:"snapshotReads"`
+	Members     int          `json:"members"`
 	During      float64      `json:"faultSeconds"`
 	Cases       []*FaultCase `json:"cases"`
 	TookSeconds float64      `json:"tookSeconds"`
@@ -188,13 +202,13 @@ func (o *FaultOptions) Measure(ctx context.Context) (*Faults, error) {
 	begun := time.Now()
 	res := &Faults{Origin: o.origin(), DC: o.DC, DataCenters: len(t.DCs), Rings: len(t.Rings), Rate: o.Rate,
 		Connections: o.Connections, ReadRatio: o.ReadRatio, Keys: o.Keys, ValueBytes: o.ValueBytes,
-		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Level == causal.Snapshot,
+		Scope: strings.ToLower(string(o.Scope)), Snapshot: o.Level == causal.Snapshot, Members: o.Members,
 		During: o.During.Seconds()}
 	before, err := loadOf(nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range faultCases(t, o.DC) {
+	for _, c := range faultCases(t, o.DC, o.Members) {
 		if len(o.Cases) > 0 && !slices.Contains(o.Cases, c.name) {
 			continue
 		}

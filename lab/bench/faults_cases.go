@@ -24,11 +24,11 @@ const congestedMs = 600
 
 // faultNames are the names of all cases, in the order in which they are measured.
 var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middleman-hung", "coordinator-dead",
-	"coordinator-hung", "dc-dead", "dc-hung",
+	"coordinator-hung", "member-dead", "member-hung", "dc-dead", "dc-hung",
 	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "shard-lost", "ring-lost", "dc-lost"}
 
-// faultCases returns the faults of a data center that its topology allows.
-func faultCases(t *topology.Topology, dc string) []faultCase {
+// faultCases returns the faults of a data center that its topology, and the number of members, allow.
+func faultCases(t *topology.Topology, dc string, members int) []faultCase {
 	var cases []faultCase
 	add := func(c faultCase) {
 		c.here = append([]string{dc}, c.here...)
@@ -43,6 +43,12 @@ func faultCases(t *topology.Topology, dc string) []faultCase {
 			inject: []local.Fault{{Kind: "crash", DC: dc, Part: part}}})
 		add(faultCase{name: name + "-hung", title: what + " hung",
 			inject: []local.Fault{{Kind: "pause", DC: dc, Part: part}}})
+	}
+	if members > 1 {
+		first := local.Fault{Kind: "crash", DC: dc, Part: "coordinator", Member: 1}
+		add(faultCase{name: "member-dead", title: "a member of the coordinator dead", inject: []local.Fault{first}})
+		first.Kind = "pause"
+		add(faultCase{name: "member-hung", title: "a member of the coordinator hung", inject: []local.Fault{first}})
 	}
 	add(faultCase{name: "cut-all", title: "cut from all others",
 		inject: []local.Fault{{Kind: "cut", From: dc, To: "*"}}})

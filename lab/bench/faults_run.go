@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/lab/load"
 	"github.com/causalstore/causalstore/lab/local"
@@ -53,7 +54,7 @@ func (r *faultRun) measure(ctx context.Context) (out *FaultCase, err error) {
 
 func (r *faultRun) run(ctx context.Context, data string) (out *FaultCase, err error) {
 	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data,
-		Scope: r.o.Scope, Level: r.o.Level,
+		Scope: r.o.Scope, Level: r.o.Level, Members: r.o.Members, NearBytes: r.nearBytes(),
 		Cache: true, WAN: true, Host: "127.0.0.1", Tune: r.o.Tune})
 	if err != nil {
 		return nil, err
@@ -85,6 +86,14 @@ func (r *faultRun) run(ctx context.Context, data string) (out *FaultCase, err er
 	return out, r.judge(out, &recorded, &done.result, r.o.Dir)
 }
 
+// nearBytes is the default of the scope.
+func (r *faultRun) nearBytes() int {
+	if r.o.Scope == node.ScopeDataCenter {
+		return contract.DefaultNearBytes
+	}
+	return 0
+}
+
 func (r *faultRun) load(recorded *bytes.Buffer) load.Config {
 	c := load.Config{SessionNaming: load.ByConnection, Sessions: r.o.Connections * len(r.topology.DCs),
 		Timeout: faultClientTimeout,
@@ -94,7 +103,7 @@ func (r *faultRun) load(recorded *bytes.Buffer) load.Config {
 			Keys: load.Keys{Count: r.o.Keys}, MGet: load.MGetKeys{Min: 2, Max: 4},
 			Values: load.Values{Bytes: r.o.ValueBytes}},
 		Record: recorded, CaptureVersions: true, FinalReads: true, FinalTimeout: time.Minute, Observe: r.watch.observe}
-	if r.o.Scope == node.ScopePod {
+	if r.o.Scope != node.ScopeConnection {
 		c.SessionNaming, c.Sessions, c.ConnectionsPerSession = load.ByEndpoint, len(r.topology.DCs), r.o.Connections
 	}
 	for _, e := range r.plane.Endpoints() {

@@ -14,6 +14,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/middleman"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // tinyFaults breaks a small deployment for a short while.
@@ -70,6 +71,24 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), "| the cache dead | here | ") {
 		t.Errorf("%v; the page is\n%s", err, page)
 	}
+}
+
+func TestFaultsMeasuresTheLossOfAMemberOfAHome(t *testing.T) {
+	o := tinyFaults(t)
+	o.Cases, o.Scope, o.Level, o.Members = []string{"member-dead"}, node.ScopeDataCenter, causal.Snapshot, 2
+	res, err := o.Measure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Cases) != 1 || !strings.Contains(res.Cases[0].History, "causal+") || !res.Cases[0].Heal.Recovered {
+		t.Fatalf("%+v", res.Cases)
+	}
+	for _, p := range res.Cases[0].Phases {
+		if p.Phase == "before" && p.Local == 0 {
+			t.Errorf("no read was answered in its data center, clients %s", p.Clients)
+		}
+	}
+	says(t, res, "a member of the coordinator dead", "members 2")
 }
 
 func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {

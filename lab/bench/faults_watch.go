@@ -36,7 +36,7 @@ func (s *faultSample) isWrite() bool { return s.verb == load.Set }
 
 // isLocal reports whether a read was answered in the client's data center.
 func (s *faultSample) isLocal() bool {
-	return s.source == "own" || s.source == "cache" || s.source == "local"
+	return slices.Contains([]string{"own", "near", "home", "cache", "local"}, s.source)
 }
 
 // faultWatch collects the operations of a load.

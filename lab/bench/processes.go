@@ -109,7 +109,7 @@ func planProcesses(binary, dir string, spec processSpec) (*processes, error) {
 	p := &processes{processSpec: spec, binary: binary, dir: dir, http: http.Client{Timeout: 10 * time.Second}}
 	p.config = contract.Config{Topology: &p.topology, Addresses: map[string]contract.Addresses{},
 		Session:    contract.Session{Scope: spec.scope, Reads: spec.level.Or(causal.Latest).String()},
-		NearCopies: contract.NearCopies{MaxBytes: contract.Bytes(spec.nearBytes)},
+		NearCopies: contract.NearCopies{MaxBytes: new(contract.Bytes(spec.nearBytes))},
 		Limits:     contract.Limits{CacheBytes: contract.Bytes(spec.cacheBytes)},
 		Storage:    contract.Storage{Engine: contract.EngineEmbedded}, TokenKeyFile: filepath.Join(dir, "token.key")}
 	if spec.scope == contract.ScopeDataCenter {

@@ -107,6 +107,26 @@ func TestOverheadMeasuresEveryCaseOnBothSides(t *testing.T) {
 	carries(t, res)
 }
 
+func TestNearCopiesAnswerReadsOfAKeyThatIsWrittenAndNoneIsOld(t *testing.T) {
+	o := bench.NearCopiesOptions{Setup: setup(t, program(t)), Holders: []int{2}, NearBytes: 1 << 20, Writes: []float64{1},
+		Reads: 20, Length: 2 * time.Second}
+	res, err := o.Measure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Cells) != 2 || res.Cells[0].FromNear > 0 || res.Cells[1].FromNear == 0 {
+		t.Errorf("without near copies, and with: %+v", res.Cells)
+	}
+	if err := res.Verdict(); err != nil {
+		t.Error(err)
+	}
+	if res.Cells[1].Old = 1; res.Verdict() == nil {
+		t.Error("an old read passes")
+	}
+	says(t, res, "1024 KiB", "FROM NEAR COPIES")
+	carries(t, res)
+}
+
 func TestMemoryCountsCachedObjects(t *testing.T) {
 	const objects = 2000
 	o := bench.MemoryOptions{Setup: setup(t, program(t)), Objects: objects, ValueBytes: 20,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/causalstore/causalstore/console"
 	"github.com/causalstore/causalstore/contract"
@@ -42,6 +43,7 @@ type localFlags struct {
 	binding       string
 	cache, wan    bool
 	nearBytes     int
+	near          *pflag.Flag // --near-copies
 	members       int
 	sidecars      int
 	etcd          []string
@@ -55,8 +57,10 @@ type localFlags struct {
 }
 
 // NewLocalCommand returns `causalstore local`.
-func NewLocalCommand() *cobra.Command {
-	var f localFlags
+func NewLocalCommand() *cobra.Command { return new(localFlags).command() }
+
+// command returns the command that sets the flags and runs with them.
+func (f *localFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a whole deployment of many data centers on this machine",
@@ -76,7 +80,7 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
   causalstore local --storage redis --data-dir ./data
   causalstore local --members 2                         # each coordinator's log and each shard on two disks
   causalstore local --sidecars 2                        # two Redis ports in each data center
-  causalstore local --binding static --cache=false      # COPS-PR, for comparison`,
+  causalstore local --session-scope pod --binding static --cache=false   # COPS-PR, for comparison`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
@@ -86,18 +90,21 @@ While it runs, its admin address serves a page for browsers, accepts faults and 
 		"storage of each shard: embedded, or redis (starts a stock redis-server per shard)")
 	fs.StringVar(&f.dataDir, "data-dir", "",
 		"directory for all data; a later start with it continues there (default a temporary directory)")
-	fs.StringVar(&f.scope, "session-scope", "pod",
+	fs.StringVar(&f.scope, "session-scope", "datacenter",
 		"scope of a session: pod (all connections to a port), connection, or datacenter "+
 			"(as pod, and all ports of a data center see at once what one has written)")
 	fs.StringVar(&f.reads, "reads", "",
-		"latest, or snapshot: prefer complete versions to newer ones that would bind the session (default latest; "+
-			"with --session-scope datacenter snapshot, and nothing else)")
+		"latest, or snapshot: prefer complete versions to newer ones that would bind the session (default snapshot, "+
+			"and nothing else, with --session-scope datacenter, else latest)")
 	fs.StringVar(&f.binding, "binding", "dynamic",
 		"dynamic (Karma), or static: every session stays in the ring of its data center (COPS-PR)")
 	fs.StringSliceVar(&f.without, "without", nil,
 		"for comparison, disable improvements over Karma: ring-sets, sv-lifting, pipelining")
 	fs.BoolVar(&f.cache, "cache", true, "use the caches of the data centers")
-	fs.IntVar(&f.nearBytes, "near-copies", 0, "bytes of copies of hot keys that each sidecar keeps; 0 is none")
+	fs.IntVar(&f.nearBytes, "near-copies", 0, fmt.Sprintf(
+		"bytes of copies of hot keys that each sidecar keeps; 0 is none (default %d with --session-scope datacenter "+
+			"and caches, and else none)", contract.DefaultNearBytes))
+	f.near = fs.Lookup("near-copies")
 	fs.IntVar(&f.members, "members", 0,
 		"members of each coordinator and of each shard, 1 to 3, each with folders of its own (default as the "+
 			"topology says, or 1)")
@@ -145,7 +152,11 @@ func (f *localFlags) options() (local.Options, error) {
 		return o, err
 	}
 	if o.Scope == node.ScopeDataCenter && o.Level != causal.Snapshot {
-		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give snapshot", f.reads)
+		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give --session-scope pod "+
+			"or connection", f.reads)
+	}
+	if !f.near.Changed && o.Scope == node.ScopeDataCenter && o.Cache {
+		o.NearBytes = contract.DefaultNearBytes
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
 		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/lab/local"
 	"github.com/causalstore/causalstore/lab/ports"
 )
@@ -65,6 +66,25 @@ func TestLocalRefusesInvalidSidecarsWithAdvice(t *testing.T) {
 		_, err := execute(t, NewLocalCommand(), "", "--sidecars", n)
 		if err == nil || !strings.Contains(err.Error(), "use 1 to 16") {
 			t.Errorf("--sidecars %s: %v", n, err)
+		}
+	}
+}
+
+func TestLocalKeepsNearCopiesWithScopeDataCenter(t *testing.T) {
+	for args, want := range map[string]int{
+		"":                           0,
+		"--session-scope datacenter": contract.DefaultNearBytes,
+		"--near-copies 70000":        70000,
+		"--session-scope datacenter --cache=false":   0,
+		"--session-scope datacenter --near-copies 0": 0,
+	} {
+		var f localFlags
+		cmd := f.command()
+		if err := cmd.ParseFlags(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := f.options(); err != nil || o.NearBytes != want {
+			t.Errorf("%q: %d bytes of near copies, %v; want %d", args, o.NearBytes, err, want)
 		}
 	}
 }

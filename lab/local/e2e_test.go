@@ -43,7 +43,10 @@ func e2eLength(t *testing.T) time.Duration {
 // start starts a deployment of eight data centers on free ports, and stops it with the test.
 func start(t testing.TB, o local.Options) *local.Deployment {
 	t.Helper()
-	o.Topology, o.Host, o.WAN, o.DataDir = topology.Default(), "127.0.0.1", true, t.TempDir()
+	o.Host, o.WAN, o.DataDir = "127.0.0.1", true, t.TempDir()
+	if o.Topology == nil {
+		o.Topology = topology.Default()
+	}
 	if o.Engine == "" {
 		o.Engine = "embedded"
 	}

@@ -266,10 +266,11 @@ func (p pageClient) bound(name string) []console.Session {
 }
 
 func TestAReadAsAClientBindsAListedSession(t *testing.T) {
-	for _, scope := range []node.Scope{node.ScopePod, node.ScopeConnection} {
+	for scope, level := range map[node.Scope]causal.Level{node.ScopePod: causal.Latest,
+		node.ScopeConnection: causal.Latest, node.ScopeDataCenter: causal.Snapshot} {
 		t.Run(string(scope), func(t *testing.T) {
 			t.Parallel()
-			d := start(t, local.Options{Scope: scope, Cache: true, WAN: true})
+			d := start(t, local.Options{Scope: scope, Level: level, Cache: true, WAN: true})
 			p := pageClient{t, d.Admin()}
 			p.do(http.MethodPost, "/fault", local.Fault{Kind: "cut", From: "sa-east-1", To: "*"}, nil)
 			p.write("us-east-1", "post:4", "x")

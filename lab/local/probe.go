@@ -75,6 +75,13 @@ func (d *Deployment) takePageClient(dc topology.DC) (front.Session, error) {
 		if err != nil {
 			return nil, err
 		}
+		if d.o.Scope == node.ScopeDataCenter {
+			// At its own level it would read what other data centers have written only when that is complete, and never
+			// be bound by it, which is what the page shows.
+			if err := is.SetLevel(causal.Latest); err != nil {
+				return nil, err
+			}
+		}
 		if c.sessions == nil {
 			c.sessions, c.busy = map[topology.DC]front.Session{}, map[topology.DC]bool{}
 		}
@@ -106,9 +113,12 @@ func (d *Deployment) probe(dc topology.DC) (*node.Sidecar, error) {
 }
 
 func (d *Deployment) startProbe(dc topology.DC) (*node.Sidecar, error) {
-	cfg := d.sessionConfig(dc)
-	s := node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: node.ScopeConnection,
-		Tokens: token.NewKeyed(d.o.TokenKey)})
+	cfg, scope := d.sessionConfig(dc), node.ScopeConnection
+	if d.o.Scope == node.ScopeDataCenter {
+		scope = d.o.Scope // so that the home of a key is asked, as clients ask it
+	}
+	s := node.NewSidecar(node.SidecarOptions{Config: cfg, Clock: d.clock, Net: d.net, Scope: scope,
+		PerConnection: true, Tokens: token.NewKeyed(d.o.TokenKey)})
 	if err := d.net.Register(s.ID(), d.observer.sidecar(s.Handle)); err != nil {
 		return nil, fmt.Errorf("start the sidecar of the page in %s: %w", d.topo.DCs[dc].Name, err)
 	}

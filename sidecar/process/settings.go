@@ -81,7 +81,8 @@ func (s *Settings) setDefaults(part topology.Part) {
 	setDefault(&c.Listen.Redis, fmt.Sprintf("127.0.0.1:%d", contract.DefaultRedisPort))
 	setDefault(&c.Listen.HTTP, fmt.Sprintf(":%d", contract.DefaultHTTPPort))
 	setDefault(&c.Session.Scope, contract.ScopePod)
-	if c.Session.Scope == contract.ScopeDataCenter {
+	one := strings.EqualFold(string(c.Session.Scope), string(contract.ScopeDataCenter))
+	if one {
 		setDefault(&c.Session.Reads, causal.Snapshot.String())
 	}
 	setDefault(&c.Session.Reads, causal.SessionLevels()[0].String())
@@ -91,6 +92,12 @@ func (s *Settings) setDefaults(part topology.Part) {
 	if c.Cache == nil {
 		yes := true
 		c.Cache = &yes
+	}
+	if c.NearCopies.MaxBytes == nil {
+		none := contract.Bytes(0)
+		if c.NearCopies.MaxBytes = &none; one && *c.Cache {
+			*c.NearCopies.MaxBytes = contract.DefaultNearBytes
+		}
 	}
 	if part == topology.Sidecar {
 		c.Index = 0
@@ -337,11 +344,11 @@ func (s *Settings) readSecrets(part topology.Part, p *problems) {
 	}
 	checkAtMost(p, "limits.redis.keyBytes", c.Limits.Redis.KeyBytes, contract.MaxKeyBytes)
 	checkAtMost(p, "limits.redis.valueBytes", c.Limits.Redis.ValueBytes, contract.MaxValueBytes)
-	if b := c.NearCopies.MaxBytes; b != 0 && b < contract.MinNearBytes {
+	if b := *c.NearCopies.MaxBytes; b != 0 && b < contract.MinNearBytes {
 		p.add("nearCopies.maxBytes", "%d bytes; give at least %dKi, or 0 for no near copies", b,
 			contract.MinNearBytes>>10)
 	}
-	if c.NearCopies.MaxBytes > 0 && c.Cache != nil && !*c.Cache {
+	if *c.NearCopies.MaxBytes > 0 && !*c.Cache {
 		p.add("nearCopies", "caches give near copies, and cache is false; set cache to true, or leave nearCopies out")
 	}
 	if c.TokenKeyFile != "" {

@@ -77,6 +77,25 @@ func TestAValidConfigurationIsAccepted(t *testing.T) {
 	}
 }
 
+func TestNearCopiesAreTheDefaultWithScopeDataCenter(t *testing.T) {
+	one := strings.Replace(good, "scope: connection, reads: snapshot", "scope: dataCenter", 1)
+	for _, c := range []struct {
+		text string
+		want contract.Bytes
+	}{
+		{good, 0},
+		{one, contract.DefaultNearBytes},
+		{one + "cache: false\n", 0},
+		{one + "nearCopies: {maxBytes: 0}\n", 0},
+		{one + "nearCopies: {maxBytes: 64Ki}\n", 64 << 10},
+		{good + "nearCopies: {maxBytes: 64Ki}\n", 64 << 10},
+	} {
+		if got := *mustLoad(t, c.text, topology.Sidecar).Config.NearCopies.MaxBytes; got != c.want {
+			t.Errorf("%d bytes of near copies, want %d, with\n%s", got, c.want, c.text)
+		}
+	}
+}
+
 func TestAPartListensForOtherMachinesWithoutTLSOnlyIfTold(t *testing.T) {
 	plain := strings.Replace(good, "allowPlaintext: true", "", 1)
 	for own, listen := range map[string]string{"127.0.0.1:7402": "127.0.0.1:7402", "localhost:7402": "localhost:7402",
@@ -127,6 +146,10 @@ func TestEveryMistakeNamesItsFieldAndTheRemedy(t *testing.T) {
 		{topology.Sidecar, "dataCenter: eu", "data-center: eu", []string{"unknown field", "data-center"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\nemulateWAN: true",
 			[]string{"unknown field", "emulateWAN"}},
+		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\nnearCopies: {maxBytes: 1}",
+			[]string{"nearCopies.maxBytes:", "at least 64Ki, or 0"}},
+		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\ncache: false\nnearCopies: {maxBytes: 64Ki}",
+			[]string{"nearCopies:", "set cache to true"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: asia", []string{"dataCenter:", `"asia"`, "us, eu"}},
 		{topology.Sidecar, "dataCenter: eu", "dataCenter: eu\ntopologyFile: t.yaml",
 			[]string{"topologyFile:", "leave one of them out"}},

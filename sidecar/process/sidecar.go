@@ -123,7 +123,7 @@ func sidecarConfig(set *Settings, self topology.Node) session.Config {
 	if b := set.Config.Limits.OwnBytes; b > 0 {
 		c.MaxOwnBytes = int(b)
 	}
-	c.MaxNearBytes = int(set.Config.NearCopies.MaxBytes)
+	c.MaxNearBytes = int(*set.Config.NearCopies.MaxBytes)
 	c.Broken = brokenRules()
 	return c
 }

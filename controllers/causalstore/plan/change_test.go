@@ -130,6 +130,9 @@ func TestAChangeRestartsOnlyThePodsThatDependOnIt(t *testing.T) {
 		{"room for logs", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.DataCenters[0].Coordinators.Volume.Size = "99Gi"
 		}), coordinators},
+		{"no near copies, named", spec(func(s *v1alpha1.CausalStoreSpec) {
+			s.NearCopies = &v1alpha1.NearCopies{MaxBytes: "0"}
+		}), nil},
 		{"near copies", spec(func(s *v1alpha1.CausalStoreSpec) {
 			s.NearCopies = &v1alpha1.NearCopies{MaxBytes: "8Mi"}
 		}), coordinators},

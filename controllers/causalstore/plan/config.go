@@ -77,7 +77,9 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 	} else {
 		front.Session.Scope = contract.ScopeConnection
 	}
-	front.NearCopies, sidecar.NearCopies = nearCopies(b.spec), nearCopies(b.spec)
+	if near := nearBytes(b.spec); near > 0 || b.spec.Session.Scope == v1alpha1.ScopeDataCenter {
+		front.NearCopies.MaxBytes, sidecar.NearCopies.MaxBytes = &near, &near // what the default is depends on the scope
+	}
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc),
 		b.register(dc, topology.Coordinator)
@@ -122,12 +124,16 @@ func limits(dc *v1alpha1.DataCenter) contract.Limits {
 		CacheBytes: contract.Bytes(memory.Value() / 4 * 3)}
 }
 
-func nearCopies(s *v1alpha1.CausalStoreSpec) contract.NearCopies {
-	if s.NearCopies == nil {
-		return contract.NearCopies{}
+// nearBytes returns what bounds the near copies of each sidecar and front, in bytes; 0: there are none.
+func nearBytes(s *v1alpha1.CausalStoreSpec) contract.Bytes {
+	if s.NearCopies != nil {
+		most := s.NearCopies.MaxBytes.Quantity()
+		return contract.Bytes(most.Value())
 	}
-	most := s.NearCopies.MaxBytes.Quantity()
-	return contract.NearCopies{MaxBytes: contract.Bytes(most.Value())}
+	if s.Session.Scope == v1alpha1.ScopeDataCenter {
+		return contract.DefaultNearBytes
+	}
+	return 0
 }
 
 // addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in

@@ -143,6 +143,17 @@ func TestThePartsAcceptThePlannedConfiguration(t *testing.T) {
 			if s := got.Session; s.Scope != contract.ScopeDataCenter || !s.PerConnection || s.Reads != "Snapshot" {
 				t.Errorf("with scope DataCenter the front has the sessions %+v", s)
 			}
+			if n := *got.NearCopies.MaxBytes; n != contract.DefaultNearBytes {
+				t.Errorf("with scope DataCenter the front keeps %d bytes of near copies", n)
+			}
+			in.Store.Spec.NearCopies = &v1alpha1.NearCopies{MaxBytes: "0"}
+			without := newPod(t, in, authorities[c.region], config,
+				plan.SidecarCertificatesName(in.Store.Name, c.dc), "")
+			got = without.load("front.yaml", topology.Sidecar, contract.RoleSidecar, in.Store.Namespace)
+			if n := *got.NearCopies.MaxBytes; n != 0 {
+				t.Errorf("without near copies the front keeps %d bytes of them", n)
+			}
+			in.Store.Spec.NearCopies = nil
 		}
 		injected := newPod(t, in, authorities[c.region], config, plan.SidecarCertificatesName(in.Store.Name, c.dc),
 			c.dc)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -35,12 +36,12 @@ type frontInputs struct {
 	NearCopies  string `json:"nearCopies,omitempty"`
 }
 
-// frontInputs returns nil for what a store without spec.clients and spec.nearCopies has.
+// frontInputs returns nil for what a store without spec.clients and near copies has.
 func (b *builder) frontInputs() *frontInputs {
 	c := &b.spec.Clients
 	in := frontInputs{Off: !c.Front.IsEnabled(), Users: c.UsersSecret != "", NoPlaintext: !c.Front.ServesPlaintext()}
-	if n := b.spec.NearCopies; n != nil {
-		in.NearCopies = string(n.MaxBytes)
+	if n := nearBytes(b.spec); n > 0 {
+		in.NearCopies = strconv.FormatInt(int64(n), 10)
 	}
 	if in.Off {
 		in = frontInputs{Off: true}
