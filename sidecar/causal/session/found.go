@@ -92,7 +92,8 @@ func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 }
 
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
-// an operation is not sent with: the operation is then executed here.
+// an operation is not sent with: the operation is then executed here. But what the home of the key has accepted a moment
+// ago it knows: the operation is sent without.
 //
 // The session has not seen what was found: the home may know better. It has when the operation is answered, which says
 // how new that is.
@@ -101,7 +102,9 @@ func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {
 	f := operation.Found{Value: rec.Value}
 	isSeen := r.Status == causal.Stable || c.session.past.hasRead(c.op.Key, &rec)
 	if !isSeen || c.own != nil || !f.CanBeSent() {
-		s.unship(now, c.op.Key)
+		if isSeen || !s.isOfHome(causal.Dep{Version: rec.Version, Slot: c.slot}) {
+			s.unship(now, c.op.Key)
+		}
 		s.fail(c, causal.ErrConflict)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // PROTOCOL HOO-5: a get for an operation asks no home, and includes what was complete when it was asked.
@@ -28,19 +29,22 @@ func TestWhatIsFoundForAnOperationIncludesWhatWasComplete(t *testing.T) {
 	}
 }
 
+// But the home knows what it has accepted: the operation is sent without.
 func TestWhatIsInFlightIsNotFoundForAnOperation(t *testing.T) {
-	r := newShippingRig(t)
-	id := r.start(Op{Kind: OpGet, Key: "x", Elsewhere: true})
-	r.replyGet(r.request(causal.KindGet),
-		causal.GetReply{Record: record(causal.Version{HLC: at(1500), Origin: 2}), Status: causal.InFlight})
-	if got := r.mustResult(id); got.Err != causal.ErrConflict {
-		t.Errorf("it ends with %+v", got)
-	}
-	if bound, _ := r.bound(); bound {
-		t.Error("it binds the session")
-	}
-	if r.isShipped("x") {
-		t.Error("an operation of the key is sent all the same")
+	for _, origin := range []topology.Origin{1, 2} {
+		r := newShippingRig(t)
+		id := r.start(Op{Kind: OpGet, Key: "x", Elsewhere: true})
+		r.replyGet(r.request(causal.KindGet), causal.GetReply{
+			Record: record(causal.Version{HLC: at(1500), Origin: origin}), Status: causal.InFlight})
+		if got := r.mustResult(id); got.Err != causal.ErrConflict {
+			t.Errorf("it ends with %+v", got)
+		}
+		if bound, _ := r.bound(); bound {
+			t.Error("it binds the session")
+		}
+		if isOfHome := origin == 1; r.isShipped("x") != isOfHome {
+			t.Errorf("in flight from %d: an operation of the key is sent: %v", origin, !isOfHome)
+		}
 	}
 }
 
