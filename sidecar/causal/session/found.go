@@ -39,7 +39,8 @@ func (w *writtenKeys) at(key string) (e *writtenKey, hash uint64) {
 	return &w[hash%knownKeys], hash
 }
 
-// note notes that a key was written, by a put that was started at a time: by what was read elsewhere too, or by an operation that was not.
+// note notes that a key was written, by a put that was started at a time: by one whose session has read the key
+// elsewhere, too, or by an operation that came without.
 func (w *writtenKeys) note(startedAt int64, key string, isCompared bool) {
 	e, hash := w.at(key)
 	if isCompared {
@@ -84,16 +85,16 @@ func (s *Sidecar) NeedsFound(now causal.Now, id uint64, key string) bool {
 	return ss != nil && !s.written.has(now, key) && s.mayShip(now, ss, key, topology.SlotOf(key))
 }
 
-// isNear reports whether a shard of the own data center has the key of a get Elsewhere. Then the cache is not asked: its
-// copy would mostly be outdated, and is outdated by what the operation writes.
+// isNear reports whether a shard of the own data center has the key of a get Elsewhere. Then the cache is not asked:
+// its copy would mostly be outdated, and is outdated by what the operation writes.
 func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 	ring, ok := s.routes.Nearest(now, c.slot, s.allowedRings(c.session))
 	return ok && s.cfg.Topology.Owner(ring, c.slot).DC == s.cfg.Self.DC
 }
 
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
-// an operation is not sent with: the operation is then executed here. But what the home of the key has accepted a moment
-// ago it knows: the operation is sent without.
+// an operation is not sent with: the operation is then executed here. But what the home of the key has accepted a
+// moment ago it knows: the operation is sent without.
 //
 // The session has not seen what was found: the home may know better. It has when the operation is answered, which says
 // how new that is.

@@ -25,7 +25,7 @@ func TestWhatIsFoundForAnOperationIncludesWhatWasComplete(t *testing.T) {
 	r.mustBeUnfinished(id)
 	r.startPut("z", "1")
 	if p := r.request(causal.KindPut).Put(); p.Foreign != 0 || p.Floor >= v.HLC {
-		t.Errorf("the next put follows %d, and %d of other data centers: what was found was not seen", p.Floor, p.Foreign)
+		t.Errorf("the next put follows %d, and %d of other data centers", p.Floor, p.Foreign)
 	}
 }
 
