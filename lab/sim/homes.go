@@ -69,6 +69,8 @@ type update struct {
 	tries   int
 	writing bool
 	shipped bool // the home is asked to do all of it
+	finding bool // before, the key is read elsewhere
+	found   *operation.Found
 	value   string
 }
 
@@ -82,11 +84,43 @@ func (p *client) startUpdate(key string) {
 	p.shipUpdate()
 }
 
-// shipUpdate asks the home of the key to do the update.
+// shipUpdate asks the home of the key to do the update. If the home is not expected to know the key, and sometimes if
+// it is, the key is read elsewhere before.
 func (p *client) shipUpdate() {
-	p.update.writing, p.update.shipped = true, true
-	o := operation.Operation{Kind: operation.Add, Number: p.increment()}
-	p.issueStep(session.Op{Kind: session.OpPut, Key: p.update.key, Value: o.Value(false)})
+	u, w := p.update, p.load.world
+	if u.finding = p.needsFound(); u.finding || !p.scripted && w.rng.IntN(3) == 0 {
+		u.finding = true
+		p.issueStep(session.Op{Kind: session.OpGet, Key: u.key, Elsewhere: true})
+		return
+	}
+	p.shipFound(nil)
+}
+
+// needsFound reports whether an operation is better sent with what is found of its key elsewhere.
+func (p *client) needsFound() (needed bool) {
+	withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, now causal.Now) {
+		needed = m.NeedsFound(now, p.id, p.update.key)
+	})
+	return needed
+}
+
+// shipFound asks the home to do the update, on what was found elsewhere or on what it has. That may be old by then.
+func (p *client) shipFound(found *operation.Found) {
+	u, w := p.update, p.load.world
+	u.finding, u.found = false, found
+	ship := func() {
+		if p.update != u { // the sidecar has restarted
+			return
+		}
+		u.writing, u.shipped = true, true
+		o := operation.Operation{Kind: operation.Add, Number: p.increment(), Found: found}
+		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: o.Value(false)})
+	}
+	if found != nil && !p.scripted && w.rng.IntN(8) == 0 {
+		w.schedule(w.rng.Int64N(int64(time.Second)), ship)
+		return
+	}
+	ship()
 }
 
 // increment is by how much a client counts up: another number in each data center, so that the sums mostly tell what
@@ -116,6 +150,15 @@ func (p *client) issueStep(op session.Op) {
 func (p *client) continueUpdate(r *session.Result) {
 	u := p.update
 	switch {
+	case u.finding && r.Err == causal.OK:
+		p.shipFound(&operation.Found{Version: r.Record.Version, Value: r.Record.Value, From: r.From})
+		return
+	case u.finding && r.Err == causal.ErrConflict:
+		p.shipFound(nil)
+		return
+	case u.shipped && r.Err == causal.ErrConflict && u.found == nil && p.needsFound():
+		p.shipUpdate()
+		return
 	case u.shipped && r.Err == causal.ErrConflict:
 		p.readForUpdate()
 		return

@@ -214,6 +214,8 @@ const (
 	HomeExecutesTwice
 	HomeExecutesOnForgotten
 	HomeExecutesWithoutPast
+	HomePrefersFound
+	HomeTrustsFound
 	HomeAnswersEarly
 	HomeForgetsExecuted
 	LocalFromMemory

@@ -97,6 +97,12 @@ var coordinatorFaults = []SeededFault{
 		"an operation is executed although something newer of its key may be elsewhere", "HOO-1", "homes"},
 	{HomeExecutesWithoutPast, "home-executes-without-past", "home",
 		"an operation does not follow what it was executed on", "HOO-3", "homes"},
+	{HomePrefersFound, "home-prefers-found", "home",
+		"an operation is executed on what its session has found elsewhere, whatever was accepted since", "HOO-5",
+		"homes"},
+	{HomeTrustsFound, "home-trusts-found", "home",
+		"what a session has found elsewhere need not include what the home has forgotten, or was told that clients " +
+			"were shown", "HOO-5", "homes"},
 	{HomeExecutesTwice, "home-executes-twice", "home",
 		"an operation that is sent again is executed again", "HOO-2", "homes"},
 	{HomeForgetsExecuted, "home-forgets-executed", "home",

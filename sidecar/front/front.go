@@ -57,6 +57,9 @@ type Session interface {
 	// method except PutAsync. It is not called if a panic ends the connection first.
 	PutAsync(key string, v causal.Value) (wait func() error)
 
+	// FindEach looks for keys on which operations are about to be executed with ExecuteAsync, where they may be looked
+	// for together. It returns once ExecuteAsync need not be refused because a key was not written for a while.
+	FindEach(keys []string)
 	// ExecuteAsync asks for an operation to be executed in one step with the newest value of key, in an exact session
 	// and outside of Lock and Isolate. When it returns, the operation is ordered after every earlier put of the
 	// connection; with follows it is not executed unless the one before it was. wait is as of PutAsync. It returns

@@ -7,6 +7,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/operation"
 )
 
 // clientSession is the session of one client connection. It implements front.Session.
@@ -21,8 +22,10 @@ type clientSession struct {
 	keyText     []byte       // scratch space
 	puts        putBatch
 	// found is what was read inside Lock or Isolate, with ScopeDataCenter: puts of these keys are conditional.
-	found  map[string]foundKey
-	chosen causal.Level // by SetLevel; causal.DefaultLevel: that of the sidecar
+	found map[string]foundKey
+	// foundElsewhere is what the next operations of keys go on from, unless their homes know better.
+	foundElsewhere map[string]*operation.Found
+	chosen         causal.Level // by SetLevel; causal.DefaultLevel: that of the sidecar
 	// lastScan is where the last scan continues.
 	lastScan scanPlace
 }

@@ -71,6 +71,9 @@ func (c *clientSession) awaitResult(w *pendingOp) session.Result {
 // may share the session, and theirs would be taken for what is followed.
 func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 	follows bool) func() (operation.Outcome, bool, error) {
+	if o.Found = c.foundElsewhere[key]; o.Found != nil {
+		delete(c.foundElsewhere, key) // a later operation of the key goes on from this one
+	}
 	op := session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: o.Value(follows)}
 	var wait *pendingOp
 	if follows {

@@ -15,6 +15,7 @@ const (
 	flagKeepExpireTime = 1 << iota
 	flagFollows
 	flagJoined
+	flagFound
 )
 
 // Value returns what a put carries to have the operation executed. follows says that it may be executed only if the put
@@ -30,10 +31,16 @@ func (o *Operation) Value(follows bool) causal.Value {
 	if o.Joined {
 		flags |= flagJoined
 	}
+	if o.Found != nil {
+		flags |= flagFound
+	}
 	const fixed = 3 + 3*binary.MaxVarintLen64
 	b := append(make([]byte, 0, fixed+len(o.Data)), byte(o.Kind), byte(o.Conditions), flags)
 	b = binary.AppendVarint(binary.AppendVarint(b, o.Number), o.ExpireAtMs)
 	b = binary.AppendUvarint(b, uint64(o.Limit))
+	if o.Found != nil {
+		b = o.Found.append(b)
+	}
 	return causal.Value{Type: causal.Operation, Data: append(b, o.Data...)}
 }
 
@@ -49,8 +56,11 @@ func Parse(v causal.Value) (o Operation, follows, ok bool) {
 	o = Operation{Kind: Kind(head[0]), Conditions: Condition(head[1]), KeepExpireTime: flags&flagKeepExpireTime != 0,
 		Joined: flags&flagJoined != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
 	limit := r.Uvarint()
+	if flags&flagFound != 0 {
+		o.Found = readFound(&r)
+	}
 	ok = v.Type == causal.Operation && !r.Failed() && o.Kind > Read && o.Kind <= lastKind && limit <= math.MaxInt32 &&
-		flags&^(flagKeepExpireTime|flagFollows|flagJoined) == 0 && o.Conditions&^allConditions == 0
+		flags&^(flagKeepExpireTime|flagFollows|flagJoined|flagFound) == 0 && o.Conditions&^allConditions == 0
 	if !ok {
 		return Operation{}, false, false
 	}

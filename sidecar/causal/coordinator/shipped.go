@@ -26,6 +26,9 @@ type base struct {
 	rec  causal.Record
 	w    *write     // of rec, while it is incomplete
 	past causal.HLC // the greatest HLC of a write of another origin in its past
+	// isFound says that it is what the session of the operation has found elsewhere, and isCompared that this has read
+	// the key there.
+	isFound, isCompared bool
 }
 
 // handleOperation executes an operation, or refuses it. If it writes nothing, it is answered by what it was executed
@@ -52,6 +55,9 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 		return
 	}
 	c.home.stats.Executed++
+	if b.isCompared {
+		c.home.noteCompared(now, p.Key)
+	}
 	if !c.cfg.Broken.Has(causal.HomeExecutesWithoutPast) {
 		b.precede(&p)
 	}
@@ -92,40 +98,51 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	if err = c.checkAtHome(p); err != causal.OK {
 		return b, false, err
 	}
-	if b, ok = c.home.base(now, p); !ok {
+	if err = c.admitsFound(now, o.Found); err != causal.OK {
+		return b, false, err
+	}
+	if b, ok = c.home.base(now, p, o.Found); !ok {
 		return b, false, causal.ErrConflict
 	}
 	r := o.Apply(b.rec.Value, now.WallMs)
 	if o.Joined && r.Err != nil {
 		return b, false, causal.ErrConflict
 	}
+	c.home.showFound(p.Key, &b)
 	p.Value = r.Next
 	return b, r.Writes, causal.OK
 }
 
 // base returns the newest write of a key, if it is certain that it is, and that whoever asks may see it: nothing that
 // was forgotten, shown or seen by the session is newer, and all that it depends on in other data centers is complete or
-// named by the put.
-func (h *home) base(now causal.Now, p *causal.Put) (base, bool) {
+// named by the put. found is what the session of the put has found elsewhere, or nil.
+func (h *home) base(now causal.Now, p *causal.Put, found *operation.Found) (base, bool) {
 	k := h.keys[p.Key]
-	if k == nil || k.accepted.IsZero() || k.isOvertaken(now) {
+	if k != nil && k.isOvertaken(now) {
 		return base{}, false
 	}
-	b := base{k.top, k.w, k.past}
-	if k.under != nil && !h.cfg.Broken.Has(causal.HomeExecutesOnPublished) {
-		b = base{k.under.rec, k.under, k.under.foreignPast}
+	least := h.least(k)
+	if found == nil {
+		least = max(least, p.From, p.Foreign) // else its session has read at no less
 	}
-	least := max(h.least(k), p.From, p.Foreign)
 	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
 		least = 0
 	}
-	if b.rec.Version.HLC <= least || b.rec.Value.Merges() || now.Mono-k.comparedAt > int64(maxUncompared) {
+	if found != nil {
+		return h.baseWithFound(k, p, found, least)
+	}
+	b, ok := h.acceptedBase(k)
+	if !ok || b.rec.Version.HLC <= least || b.rec.Value.Merges() || now.Mono-k.comparedAt > int64(maxUncompared) {
 		return base{}, false
 	}
-	unknown := slices.ContainsFunc(h.depsOf(b.w), func(d causal.Dep) bool {
+	return b, h.knowsPast(p, &b)
+}
+
+// knowsPast reports whether all that a base depends on in other data centers is complete, or named by a put.
+func (h *home) knowsPast(p *causal.Put, b *base) bool {
+	return !slices.ContainsFunc(h.depsOf(b.w), func(d causal.Dep) bool {
 		return !h.isOfHome(d) && !slices.Contains(p.Deps, d)
 	})
-	return b, !unknown
 }
 
 // isOvertaken reports whether a read for update waits for long because operations of the key follow one another.
@@ -146,7 +163,7 @@ func (h *home) noteCompared(now causal.Now, key string) {
 func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *causal.Put, on base) {
 	h := &c.home
 	k, read := h.keys[p.Key], causal.HomeRead{ID: p.ID, Key: p.Key}
-	if !k.top.Version.Less(on.rec.Version) {
+	if on.isFound || !k.top.Version.Less(on.rec.Version) {
 		h.answerUnwritten(from, &read, &on)
 		return
 	}

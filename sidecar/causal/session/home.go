@@ -46,7 +46,11 @@ func (s *Sidecar) startAtHome(now causal.Now, c *call) {
 	if w := c.session.own.newest[c.op.Key]; w != nil && !s.isOfHome(causal.Dep{Version: w.version, Slot: c.slot}) {
 		c.own = w // a coordinator of another data center has it: the home does not, and a ring may not
 	}
-	s.askHome(now, c)
+	if c.op.Elsewhere {
+		c.skipCache = s.isNear(now, c)
+	} else {
+		s.askHome(now, c)
+	}
 	s.sendGet(now, c)
 }
 
@@ -95,6 +99,10 @@ func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 
 // takeFound takes what a get has found elsewhere.
 func (s *Sidecar) takeFound(now causal.Now, c *call, r *causal.GetReply) {
+	if c.op.Elsewhere {
+		s.takeFoundOnly(now, c, r)
+		return
+	}
 	found := *r
 	c.home.found = &found
 	c.retryAt = causal.Never

@@ -51,7 +51,7 @@ func (s *Sidecar) findNear(now causal.Now, key []byte, cut causal.HLC) (*causal.
 
 // answerNear answers a get at once if a near copy can.
 func (s *Sidecar) answerNear(now causal.Now, op *Op) bool {
-	if op.ForUpdate {
+	if op.ForUpdate || op.Elsewhere {
 		return false
 	}
 	s.keyBytes = append(s.keyBytes[:0], op.Key...)

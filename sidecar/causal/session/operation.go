@@ -51,6 +51,10 @@ type Op struct {
 	// ForUpdate, of a get or an MGET at a level that asks the home, says that a conditional put is to follow: the read
 	// waits until no write of a key is under way, and returns no version that only some sessions see.
 	ForUpdate bool
+	// Elsewhere, of a get at a level that asks the home, says that the home is not asked: an operation is to go on from
+	// what is found, which includes everything up to Result.From. The get fails with ErrConflict if that is in flight,
+	// or not to be sent with an operation.
+	Elsewhere bool
 	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
 	// nothing has been written or shown in the data center since.
 	Conditional bool

@@ -243,6 +243,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		if c.op.Conditional {
 			delete(s.unshipped, c.op.Key) // the home goes on from it
 		}
+		s.noteWritten(c, c.deadline-int64(s.cfg.PutTimeout))
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
@@ -258,7 +259,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.refusedByHome(now, c)
 		s.deferPut(now, c)
 		return
-	case causal.ErrConflict:
+	case causal.ErrConflict, causal.ErrType:
 		s.noteUnexecuted(now, c)
 		s.fail(c, r.Err)
 	case causal.ErrStale:

@@ -23,15 +23,16 @@ func (c *call) isOperation() bool { return c.op.Kind == OpPut && c.op.Value.Type
 
 // mayShip reports whether an operation may be sent to the home: that knows operations, and has not refused one of the
 // key a moment ago, and the session has seen nothing that only some rings have.
-func (s *Sidecar) mayShip(now causal.Now, c *call) bool {
-	return now.Mono >= s.unshipped[c.op.Key] && c.level.asksHome() && s.putsAtHome(c.session) && s.unbound(c.session) &&
-		s.coordinators.executes[s.homeOf(c.slot)]
+func (s *Sidecar) mayShip(now causal.Now, ss *session, key string, slot topology.Slot) bool {
+	return s.levelOf(causal.DefaultLevel).asksHome() && now.Mono >= s.unshipped[key] && s.unbound(ss) &&
+		s.coordinators.executes[s.homeOf(slot)]
 }
 
 // startOperation reports whether an operation is started: it may be sent, and so might the one that it follows.
 func (s *Sidecar) startOperation(now causal.Now, c *call) bool {
 	p := &c.session.pipeline
-	p.unstarted = p.unstarted && operation.Follows(c.op.Value) || !s.mayShip(now, c)
+	p.unstarted = p.unstarted && operation.Follows(c.op.Value) ||
+		!s.mayShip(now, c.session, c.op.Key, c.slot)
 	return !p.unstarted
 }
 
@@ -41,10 +42,19 @@ func (s *Sidecar) noteUnexecuted(now causal.Now, c *call) {
 	if !c.isOperation() || operation.Follows(c.op.Value) {
 		return
 	}
+	s.written.forget(c.op.Key)
+	if !operation.HasFound(c.op.Value) {
+		return // with what is found elsewhere it may be executed
+	}
+	s.unship(now, c.op.Key)
+}
+
+// unship makes the sidecar send no operation of a key for a moment.
+func (s *Sidecar) unship(now causal.Now, key string) {
 	if len(s.unshipped) >= maxUnshipped {
 		clear(s.unshipped)
 	}
-	s.unshipped[c.op.Key] = now.Mono + int64(unshippedFor)
+	s.unshipped[key] = now.Mono + int64(unshippedFor)
 }
 
 // follow reports whether an operation may be sent now. One that follows another is not sent if that is known not to be
@@ -89,7 +99,7 @@ func (s *Sidecar) handleUnwritten(now causal.Now, c *call, r causal.HomeReply) {
 	case max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
 		s.stats.ClockRefused++
 		s.fail(c, causal.ErrClock)
-	case !r.Record.Version.Written(), !s.takeOver(now, c.session, &r):
+	case !r.Record.Version.Written() && !operation.HasFound(c.op.Value), !s.takeOver(now, c.session, &r):
 		c.session.pipeline.unexecuted = true
 		s.fail(c, causal.ErrConflict)
 	default:

@@ -56,7 +56,8 @@ func TestAnOperationIsNotSentToAHomeThatIsNotKnownToExecuteIt(t *testing.T) {
 
 func TestAfterARefusalNoOperationOfTheKeyIsSentForAMoment(t *testing.T) {
 	r := newShippingRig(t)
-	id := r.startAdd("x", false)
+	o := operation.Operation{Kind: operation.Add, Number: 1, Found: &operation.Found{}}
+	id := r.start(Op{Kind: OpPut, Key: "x", Value: o.Value(false)})
 	r.replyPut(r.request(causal.KindPut), causal.Version{}, causal.ErrConflict)
 	if got := r.mustResult(id); got.Err != causal.ErrConflict {
 		t.Fatalf("refused it ends with %s", got.Err)

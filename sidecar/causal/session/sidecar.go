@@ -34,6 +34,7 @@ type Sidecar struct {
 	homes         causal.Homes  // the newest number of homes that a coordinator has told
 	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
 	unshipped map[string]int64
+	written   writtenKeys
 
 	coordinators coordinatorStates
 	readers      readers

@@ -171,6 +171,9 @@ func (s *memorySession) Lock(keys ...string) func() {
 	}
 }
 
+// FindEach implements front.Session.
+func (s *memorySession) FindEach([]string) {}
+
 // ExecuteAsync implements front.Session: nothing is executed.
 func (s *memorySession) ExecuteAsync(string, operation.Operation, bool) func() (operation.Outcome, bool, error) {
 	return func() (operation.Outcome, bool, error) { return operation.Outcome{}, false, nil }

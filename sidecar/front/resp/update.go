@@ -159,8 +159,10 @@ func (c *connection) executeRound(us []update) int {
 	done, again := 0, false
 	_ = c.retryConflicts(func() error {
 		if again || c.updates.here == 0 {
-			if done = c.executeAtHome(us); done > 0 {
-				return nil
+			for range 2 { // if the first one was refused, its key was not looked for: it was expected to be known there
+				if done = c.executeAtHome(us); done > 0 {
+					return nil
+				}
 			}
 			c.updates.here = len(us)
 		}

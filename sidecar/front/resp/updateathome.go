@@ -20,7 +20,12 @@ func (c *connection) executeAtHome(us []update) int {
 		return 0
 	}
 	var few [1]shipment // mostly there is one
-	sent := joinUpdates(few[:0], us)
+	sent := few[:0]
+	if len(us) > 1 {
+		sent = make([]shipment, 0, min(len(us), maxShipped))
+	}
+	sent = joinUpdates(sent, us)
+	c.session.Session.FindEach(namesOf(sent))
 	for i := range sent {
 		s := &sent[i]
 		if s.wait = c.session.Session.ExecuteAsync(s.updates[0].name, s.operation, i > 0); s.wait == nil {
@@ -41,6 +46,15 @@ func (c *connection) executeAtHome(us []update) int {
 		}
 	}
 	return executed
+}
+
+// namesOf returns the keys of shipments.
+func namesOf(sent []shipment) []string {
+	names := make([]string, 0, len(sent))
+	for i := range sent {
+		names = append(names, sent[i].updates[0].name)
+	}
+	return names
 }
 
 // joinUpdates joins the first of some updates to shipments.

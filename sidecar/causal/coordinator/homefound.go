@@ -1,0 +1,79 @@
+package coordinator
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
+)
+
+// What a session has found elsewhere of the key of an operation (PROTOCOL HOO-5). It has read it before it has sent the
+// operation, so the home need not know the key. Whatever the home knows that is newer counts.
+
+// admitsFound returns why the home does not go on from what a session has found. As with reads, what clients are shown
+// of other data centers is not above the durable ceiling.
+func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.ErrCode {
+	switch {
+	case f == nil:
+	case f.Version.HLC > c.sessionLimit(now):
+		return causal.ErrClock
+	case f.Version.Origin != c.origin && f.Version.HLC > c.log.durable.Ceiling &&
+		!c.cfg.Broken.Has(causal.HomeForgetsCeiling):
+		c.clock.Raise(f.Version.HLC) // which renews the ceiling
+		return causal.ErrConflict
+	}
+	return causal.OK
+}
+
+// baseWithFound is base for an operation that comes with what its session has found elsewhere. least is what that has
+// to include of the key, unless the base is newer.
+func (h *home) baseWithFound(k *homeKey, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
+	b, isAccepted := h.acceptedBase(k)
+	isNewest := !isAccepted || b.rec.Version.Less(f.Version) || h.cfg.Broken.Has(causal.HomePrefersFound)
+	if isNewest {
+		b = base{rec: causal.Record{Version: f.Version, Value: f.Value}, past: f.Version.HLC, isFound: true}
+	}
+	b.isCompared = true
+	if h.cfg.Broken.Has(causal.HomeTrustsFound) {
+		return b, true
+	}
+	isCertain := (f.From >= least || b.rec.Version.Written() && b.rec.Version.HLC > least) &&
+		(!isNewest || h.mayShow(k, p, f))
+	return b, isCertain && !b.rec.Value.Merges() && h.knowsPast(p, &b)
+}
+
+// mayShow reports whether what a session has found of a key, and is newer than all that was accepted of it, may be
+// shown now: nobody was shown anything newer, nothing is under way that has to be published first, and it was not lost
+// with an earlier life of the coordinator.
+func (h *home) mayShow(k *homeKey, p *causal.Put, f *operation.Found) bool {
+	v := f.Version
+	switch {
+	case v.Origin == h.origin && v.Written() && v.HLC > h.from:
+		return false
+	case k == nil:
+		return true
+	}
+	shown := causal.Put{Key: p.Key, If: v, From: f.From}
+	return !h.lacksShown(k, &shown) && !h.mustWait(&causal.HomeRead{}, k, v)
+}
+
+// showFound notes that a client is about to be shown what its session has found.
+func (h *home) showFound(key string, b *base) {
+	if !b.isFound {
+		return
+	}
+	v := b.rec.Version
+	h.clock.Raise(v.HLC) // what is written is above it
+	if v.Origin != h.origin && v.HLC > h.settled && !h.cfg.Broken.Has(causal.HomeForgetsShown) {
+		h.show(h.keyOf(key), v)
+	}
+}
+
+// acceptedBase returns the newest write of a key that was accepted, if the home has it.
+func (h *home) acceptedBase(k *homeKey) (base, bool) {
+	switch {
+	case k == nil || k.accepted.IsZero():
+		return base{}, false
+	case k.under != nil && !h.cfg.Broken.Has(causal.HomeExecutesOnPublished):
+		return base{rec: k.under.rec, w: k.under, past: k.under.foreignPast}, true
+	}
+	return base{rec: k.top, w: k.w, past: k.past}, true
+}
