@@ -171,6 +171,7 @@ const (
 	NearMGetMixed
 	NearExcludedStay
 	ServeAhead
+	FetchIncomplete
 	AheadUnregistered
 	ExclusionUnmarked
 	ExcludedKeepsData

@@ -35,6 +35,8 @@ var cacheFaults = []SeededFault{
 		"a near copy is registered after the reply, in another step", "NEAR-6", "near-copies"},
 	{ServeAhead, "serve-ahead", "cache",
 		"what was fetched ahead of a cut is served before it is complete", "SNAP-7", "caches"},
+	{FetchIncomplete, "fetch-incomplete", "cache",
+		"what is fetched of a key that was asked for at a cut counts as complete up to that", "CAC-13", "tallies"},
 	{ExcludedCopiesStay, "excluded-copies-stay", "cache",
 		"it keeps copies that it has from excluded shards", "EXC-10", "exclusions"},
 }

@@ -219,6 +219,7 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	if g.Cut != 0 && !g.Snapshot {
 		// PROTOCOL MGET: a fill brings today's value, which may be above the cut. The sidecar asks a middleman.
 		c.reply(w, causal.GetReply{Err: causal.ErrNotFound})
+		c.fetchForLater(now, hash, w, g.Key)
 		return
 	}
 	c.stats.Misses++
@@ -239,7 +240,33 @@ func (c *Cache) handleGet(now causal.Now, from topology.Node, g causal.Get) {
 	c.startFlight(now, f)
 }
 
+// fetchForLater fetches a key that was asked for at a cut, so that later reads find it. Up to that cut, not all need be
+// complete.
+func (c *Cache) fetchForLater(now causal.Now, hash uint64, w waiter, key string) {
+	if e, _ := c.entries.Peek(hash); e != nil && e.key == key && e.isValid(now) && e.IsNewest() {
+		return // it is above the cut
+	}
+	f := newFlight(flightKey{key: key, snapshot: true})
+	if c.flights.byKey[f.flightKey] != nil {
+		return
+	}
+	var room bool
+	w.id, w.nearMax, w.size = 0, 0, waiterBytes+len(key)
+	if !c.cfg.Broken.Has(causal.FetchIncomplete) {
+		w.cut = min(w.cut, c.known.MinSV())
+		w.from, w.upTo = w.cut, w.cut
+	}
+	if w.holder, room = c.flights.quota.TakeSize(w.to, w.size); !room {
+		return
+	}
+	f.waiters = append(f.waiters, w)
+	c.startFlight(now, f)
+}
+
 func (c *Cache) reply(w waiter, r causal.GetReply) {
+	if w.id == 0 {
+		return // nobody waits for it
+	}
 	r.ID = w.id
 	c.Send(r.Message(c.cfg.Self, w.to))
 }

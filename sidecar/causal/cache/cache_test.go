@@ -405,7 +405,7 @@ func TestAfterOneTimeOutMissesGoRoundAMiddlemanUntilItAnswersAPing(t *testing.T)
 		t.Fatalf("read %d was not answered", id)
 		return 0
 	}
-	if first := read(0); first < 200*time.Millisecond || asked[far] == 0 {
+	if first := read(1000); first < 200*time.Millisecond || asked[far] == 0 {
 		t.Errorf("the first read took %v and asked %v", first, asked)
 	}
 	before := asked[middlemanNode]
@@ -503,5 +503,32 @@ func TestWhoHasSeenTheVersionAfterAFillDoesNotGetIt(t *testing.T) {
 		if !answered[1] || answered[2] != want {
 			t.Errorf("of those that read at 15 and at %d, the version from 10 to 20 is given to %v", seen, answered)
 		}
+	}
+}
+
+// A read at a cut of an MGET, or of a pipeline of gets, is not answered by what a fill brings. But the next one finds it.
+func TestAKeyThatIsReadAtACutIsFetchedForLater(t *testing.T) {
+	h := newHarness(t)
+	read := func(id uint64) []causal.Message {
+		h.send(causal.Get{ID: id, Key: "x", Cut: completeUpTo}.Message(sidecarNode, cacheNode))
+		return h.take()
+	}
+	sent := read(1)
+	if r := only(t, sent, causal.KindGetReply).GetReply(); r.ID != 1 || r.Err != causal.ErrNotFound {
+		t.Errorf("the reply is %+v", r)
+	}
+	if f := only(t, sent, causal.KindFill).Fill(); !f.Snapshot || f.Cut != completeUpTo {
+		t.Errorf("the fill is %+v", f)
+	}
+	for _, m := range read(2) {
+		if m.Kind == causal.KindFill {
+			t.Error("it is fetched a second time")
+		}
+	}
+	if replies := h.fill(sent, 10, causal.Stable); len(replies) > 0 {
+		t.Errorf("somebody is answered who does not wait: %v", replies)
+	}
+	if r := only(t, read(3), causal.KindGetReply).GetReply(); r.Err != causal.OK || !r.Hit {
+		t.Errorf("the next read is answered %+v", r)
 	}
 }
