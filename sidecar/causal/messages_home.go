@@ -124,7 +124,7 @@ func (r *HomeReply) requestID() uint64 { return r.ID }
 func (r *HomeReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 1, Name: "id", rule: anything}, &r.ID)
 	v.Text(BodyField{Number: 2, Name: "key", rule: anything}, &r.Key)
-	v.Record(BodyField{Number: 3, Name: "record", rule: writtenOrNone}, &r.Record)
+	v.Record(BodyField{Number: 3, Name: "record", rule: readable}, &r.Record)
 	v.Flag(BodyField{Number: 4, Name: "complete", rule: anything}, &r.Complete)
 	v.Deps(BodyField{Number: 5, Name: "deps", rule: dependencies}, &r.Deps)
 	v.Time(BodyField{Number: 6, Name: "past", rule: anything}, &r.Past)

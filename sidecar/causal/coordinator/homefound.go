@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // What a session has found elsewhere of the key of an operation (PROTOCOL HOO-5). It has read it before it has sent the
@@ -13,6 +14,8 @@ import (
 func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.ErrCode {
 	switch {
 	case f == nil:
+	case f.Version.Written() && f.Version.Origin > topology.Origin(c.cfg.Topology.Origins()):
+		return causal.ErrType
 	case f.Version.HLC > c.sessionLimit(now):
 		return causal.ErrClock
 	case f.Version.Origin != c.origin && f.Version.HLC > c.log.durable.Ceiling &&

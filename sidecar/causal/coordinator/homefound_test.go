@@ -5,6 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // plusOneOn is a put that asks for a key to be counted up, with what its session has found of it elsewhere.
@@ -101,6 +102,38 @@ func TestAnOperationThatWritesNothingOnWhatWasFoundIsAnsweredAtOnce(t *testing.T
 	old.Version.HLC, old.From = found.Version.HLC-1, found.Version.HLC-1
 	if got := h.executed(plusOneOn(3, old)); got.Err != causal.ErrConflict {
 		t.Errorf("one that has found what is older is answered with %s", got.Err)
+	}
+}
+
+// A key whose tombstone was dropped is missing as of a version that no coordinator has written. The sidecar, which has
+// found it, takes it back: it would cut the link for a message that must not be.
+func TestAnOperationOnADroppedTombstoneIsAnsweredWithWhatASidecarAccepts(t *testing.T) {
+	h := newHomeHarness(t)
+	found := foundFive(h)
+	missing := causal.Missing(found.Version.HLC)
+	found.Version, found.Value = missing.Version, missing.Value
+	o := operation.Operation{Kind: operation.Persist, Found: &found}
+	answered := 0
+	for _, m := range h.step(causal.Put{ID: 2, Session: 2, Seq: 1, Key: "x",
+		Value: o.Value(false)}.Message(app, h.cfg.Self)) {
+		if m.Kind == causal.KindHomeReply {
+			answered++
+		}
+		if v, field := causal.Validate(&m, h.cfg.Topology); v != causal.Valid {
+			t.Errorf("%s is refused for its field %s", m.Kind, field)
+		}
+	}
+	if answered != 1 {
+		t.Errorf("it is answered %d times", answered)
+	}
+}
+
+func TestAnOperationIsRefusedThatNamesAWriteOfNobody(t *testing.T) {
+	h := newHomeHarness(t)
+	found := foundFive(h)
+	found.Version.Origin = topology.Origin(h.cfg.Topology.Origins()) + 1
+	if got := h.executed(plusOneOn(1, found)); got.Err != causal.ErrType {
+		t.Errorf("it is answered with %s", got.Err)
 	}
 }
 
