@@ -203,8 +203,8 @@ type RedisLimits struct {
 
 // NearCopies configures the copies of hot keys that a sidecar keeps.
 type NearCopies struct {
-	// MaxBytes bounds their memory; 0: there are none. The default is DefaultNearBytes with scope DataCenter and caches,
-	// and 0 otherwise.
+	// MaxBytes bounds their memory; 0: there are none. The default is DefaultNearBytes with scope DataCenter and
+	// caches, and 0 otherwise.
 	MaxBytes *Bytes `json:"maxBytes,omitempty"`
 }
 

@@ -131,8 +131,8 @@ type Zones struct {
 
 // Coordinators accept writes and keep them in a log until every ring has them.
 type Coordinators struct {
-	// Replicas is the number of coordinators. One is enough until its log is the limit. It can be changed at any time; a
-	// coordinator that is removed first drains its log to every ring.
+	// Replicas is the number of coordinators. One is enough until its log is the limit. It can be changed at any time;
+	// a coordinator that is removed first drains its log to every ring.
 	//
 	// +optional
 	// +kubebuilder:default=1

@@ -80,7 +80,8 @@ func (o *FaultOptions) declare(f *flags) {
 	f.count(&o.Keys, "keys", "number of keys")
 	f.count(&o.ValueBytes, "value-bytes", "size of values in bytes")
 	f.StringVar((*string)(&o.Scope), "session-scope", string(o.Scope),
-		"scope of a session: Pod (all clients of a data center), Connection, or DataCenter (as Pod, and reads are Snapshot)")
+		"scope of a session: Pod (all clients of a data center), Connection, or DataCenter "+
+			"(as Pod, and reads are Snapshot)")
 	f.IntVar(&o.Members, "members", o.Members, "members of each coordinator and of each shard")
 	f.between(1, topology.MaxMembers, "members")
 	f.reads(&o.Level)

@@ -30,7 +30,8 @@ func (f *Faults) setting() string {
 	return fmt.Sprintf(
 		"other processes used %.2f cores meanwhile; parts of %s fail.\n%d data centers in %d rings with emulated "+
 			"WAN, one process; %.0f operations per second of %d clients in each data center;\n%.0f %% reads "+
-			"(--reads %s), %d keys of %d bytes, all alike popular; session scope %s; members %d; each fault lasts %.3g s.",
+			"(--reads %s), %d keys of %d bytes, all alike popular; session scope %s; members %d; "+
+			"each fault lasts %.3g s.",
 		f.OthersCores, f.DC, f.DataCenters, f.Rings, f.Rate, f.Connections, 100*f.ReadRatio, reads, f.Keys,
 		f.ValueBytes, f.Scope, f.Members, f.During)
 }

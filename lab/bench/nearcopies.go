@@ -89,7 +89,8 @@ func (o *NearCopiesOptions) Measure(ctx context.Context) (*NearCopies, error) {
 	for _, holders := range o.Holders {
 		for _, bytes := range []int{0, o.NearBytes} {
 			o.progress("%d sidecars read, near copies of %d bytes", holders, bytes)
-			if err := o.withDataDir(func(dir string) error { return m.deploy(ctx, o, dir, holders, bytes) }); err != nil {
+			err := o.withDataDir(func(dir string) error { return m.deploy(ctx, o, dir, holders, bytes) })
+			if err != nil {
 				return m, err
 			}
 		}
@@ -253,8 +254,8 @@ func steadily(ctx context.Context, length time.Duration, rate float64, times *hd
 func (m *NearCopies) Verdict() error {
 	for _, c := range m.Cells {
 		if c.Old > 0 {
-			return fmt.Errorf("%d of %d reads returned an older value than the one that had been acknowledged before they "+
-				"started (%d sidecars, %g writes per second)", c.Old, c.Gets.Count, c.Holders, c.Writes)
+			return fmt.Errorf("%d of %d reads returned an older value than the one that had been acknowledged before "+
+				"they started (%d sidecars, %g writes per second)", c.Old, c.Gets.Count, c.Holders, c.Writes)
 		}
 	}
 	return nil

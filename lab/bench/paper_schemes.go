@@ -21,9 +21,11 @@ type Scheme struct {
 // The schemes. COPS-PR, COPS-Ideal and Karma-NC are the baselines of the Karma paper (section 5).
 var (
 	causalStore = Scheme{Name: "CausalStore", About: "everything on", Flags: []string{"--reads", "snapshot"}}
-	// Its sessions are those of sidecars, and not of connections: scope DataCenter has no others where apps have a sidecar.
+	// Its sessions are those of sidecars, and not of connections: scope DataCenter has no others where apps have a
+	// sidecar.
 	oneRedis = Scheme{Name: "CausalStore one Redis",
-		About: "scope DataCenter: as CausalStore, with near copies, and all clients of a data center are as at one Redis",
+		About: "scope DataCenter: as CausalStore, with near copies, and all clients of a data center are as at " +
+			"one Redis",
 		Flags: []string{"--session-scope", "datacenter"}}
 	latestReads = Scheme{Name: "CausalStore latest",
 		About: "without Snapshot reads: a read takes the newest version and is bound " +

@@ -22,14 +22,15 @@ var sectionNames = []string{"throughput", "mixes", "load", "ablation", "congesti
 
 // The schemes of the sections.
 var (
-	comparedSchemes = []Scheme{causalStore, oneRedis, latestReads, karma, karmaNC, copsPR, copsIdeal}
-	mixSchemes      = []Scheme{causalStore, karma, copsPR, copsIdeal}
-	loadSchemes     = []Scheme{causalStore, karma}
-	ablationSchemes = []Scheme{causalStore, latestReads, withoutRingSets, withoutPipelining, withoutSVLifting}
-	congestSchemes  = []Scheme{causalStore, karmaNC, copsPR}
-	burstSchemes    = []Scheme{causalStore, latestReads, karma}
-	sizeSchemes     = []Scheme{causalStore, karma}
-	scaleSchemes    = []Scheme{causalStore, copsPR}
+	comparedSchemes   = []Scheme{causalStore, latestReads, karma, karmaNC, copsPR, copsIdeal}
+	throughputSchemes = []Scheme{causalStore, oneRedis, latestReads, karma, karmaNC, copsPR, copsIdeal}
+	mixSchemes        = []Scheme{causalStore, karma, copsPR, copsIdeal}
+	loadSchemes       = []Scheme{causalStore, karma}
+	ablationSchemes   = []Scheme{causalStore, latestReads, withoutRingSets, withoutPipelining, withoutSVLifting}
+	congestSchemes    = []Scheme{causalStore, karmaNC, copsPR}
+	burstSchemes      = []Scheme{causalStore, latestReads, karma}
+	sizeSchemes       = []Scheme{causalStore, karma}
+	scaleSchemes      = []Scheme{causalStore, copsPR}
 )
 
 // sections returns the requested sections.
@@ -90,7 +91,7 @@ func (p *paperRun) preparation(c *Cell) time.Duration {
 // throughputSection is Figure 6: all schemes with the same number of clients.
 func (p *paperRun) throughputSection() section {
 	var cells []*Cell
-	for _, s := range comparedSchemes {
+	for _, s := range throughputSchemes {
 		cells = append(cells, p.newCell("throughput", systemSpec{scheme: s}, mixName(p.o.ReadRatio),
 			100*(1-p.o.ReadRatio)))
 	}

@@ -38,14 +38,14 @@ func TestPaperMeasuresEverySection(t *testing.T) {
 		seen[c.Section]++
 		checkCell(t, c)
 	}
-	for section, want := range map[string]int{"throughput": 7, "mixes": 8, "load": 17, "ablation": 5, "sessions": 2,
+	for section, want := range map[string]int{"throughput": 7, "mixes": 8, "load": 16, "ablation": 5, "sessions": 2,
 		"centers": 4,
 		"sizes":   4, "keys": 2} {
 		if seen[section] != want {
 			t.Errorf("section %s has %d cells, want %d", section, seen[section], want)
 		}
 	}
-	if len(res.Saturation) != 7 || len(res.Congestion) != 6 || len(res.Bursts) != 3 {
+	if len(res.Saturation) != 6 || len(res.Congestion) != 6 || len(res.Bursts) != 3 {
 		t.Errorf("%d schemes saturated, %d congested, %d bursts", len(res.Saturation), len(res.Congestion),
 			len(res.Bursts))
 	}

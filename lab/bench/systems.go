@@ -70,7 +70,8 @@ func startLocal(ctx context.Context, binary, dir string) (*processes, error) {
 	if err := writeTopology(file, &one); err != nil {
 		return nil, err
 	}
-	d, err := startDeployment(ctx, binary, dir, "--topology", file, "--wan=false", "--storage", "redis")
+	d, err := startDeployment(ctx, binary, dir, "--topology", file, "--wan=false", "--storage", "redis",
+		"--session-scope", "pod")
 	if err != nil {
 		return nil, err
 	}

@@ -152,8 +152,8 @@ func (f *localFlags) options() (local.Options, error) {
 		return o, err
 	}
 	if o.Scope == node.ScopeDataCenter && o.Level != causal.Snapshot {
-		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give --session-scope pod "+
-			"or connection", f.reads)
+		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give --session-scope "+
+			"pod or connection", f.reads)
 	}
 	if !f.near.Changed && o.Scope == node.ScopeDataCenter && o.Cache {
 		o.NearBytes = contract.DefaultNearBytes

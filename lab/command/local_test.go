@@ -72,7 +72,8 @@ func TestLocalRefusesInvalidSidecarsWithAdvice(t *testing.T) {
 
 func TestLocalKeepsNearCopiesWithScopeDataCenter(t *testing.T) {
 	for args, want := range map[string]int{
-		"":                           0,
+		"":                           contract.DefaultNearBytes,
+		"--session-scope pod":        0,
 		"--session-scope datacenter": contract.DefaultNearBytes,
 		"--near-copies 70000":        70000,
 		"--session-scope datacenter --cache=false":   0,

@@ -221,7 +221,7 @@ func playForged(p Profile, seed uint64, times int, forges func(causal.Kind) bool
 }
 
 // maxForgedSeeds bounds the seeds of each profile that are played until every kind was forged.
-const maxForgedSeeds = 10
+const maxForgedSeeds = 40
 
 func TestMachinesHandleEveryFieldAtItsBounds(t *testing.T) {
 	if raceDetector {

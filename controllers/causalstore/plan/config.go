@@ -78,7 +78,8 @@ func (b *builder) configMap(dc *v1alpha1.DataCenter) (*corev1.ConfigMap, error) 
 		front.Session.Scope = contract.ScopeConnection
 	}
 	if near := nearBytes(b.spec); near > 0 || b.spec.Session.Scope == v1alpha1.ScopeDataCenter {
-		front.NearCopies.MaxBytes, sidecar.NearCopies.MaxBytes = &near, &near // what the default is depends on the scope
+		// What the default is depends on the scope.
+		front.NearCopies.MaxBytes, sidecar.NearCopies.MaxBytes = &near, &near
 	}
 	sidecar.Addresses = b.addresses(dc, edge.PortEgress)
 	c.DataDir, c.Storage, c.Limits, c.Register = dataDir, b.storageConfig(), limits(dc),

@@ -506,7 +506,8 @@ func TestWhoHasSeenTheVersionAfterAFillDoesNotGetIt(t *testing.T) {
 	}
 }
 
-// A read at a cut of an MGET, or of a pipeline of gets, is not answered by what a fill brings. But the next one finds it.
+// A read at a cut of an MGET, or of a pipeline of gets, is not answered by what a fill brings. But the next one finds
+// it.
 func TestAKeyThatIsReadAtACutIsFetchedForLater(t *testing.T) {
 	h := newHarness(t)
 	read := func(id uint64) []causal.Message {

@@ -115,6 +115,8 @@ func (h *homeChange) nextTick() int64 {
 	switch {
 	case !h.home.enabled, !h.log.isEstablished(), h.log.pending.Homes != h.log.durable.Homes:
 		return causal.Never
+	case h.isLeader() && h.told != h.log.durable.Homes.Number:
+		return 0
 	case h.isLeader() && !h.isSettled(), !h.isLeader() && h.knowsNothing():
 		return h.askAt
 	}
