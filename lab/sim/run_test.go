@@ -92,8 +92,8 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 		switch p.Name {
 		case "shards":
 			seeds = 60 // it has many kinds of faults, and each seed a few
-		case "lost-shards":
-			seeds = 15 // not all volumes come back
+		case "lost-shards", "exclusions":
+			seeds = 15 // not all volumes come back, and few sides exclude each other
 		}
 		for seed := range uint64(seeds) {
 			o := playOnce(p, seed)
