@@ -224,7 +224,8 @@ func (g *GRPC) register(a *acceptor) error {
 			g.sidecarLinks++
 		}
 	} else {
-		a.predecessors = slices.DeleteFunc(append(old.predecessors, old.drained), isClosed)
+		// A copy: the earlier stream may be waiting for those before it.
+		a.predecessors = slices.DeleteFunc(append(slices.Clone(old.predecessors), old.drained), isClosed)
 		if a.peer.Renews && !isClosed(old.stop) && !isClosed(old.drained) {
 			a.before = old
 			old.renewed.Store(true)

@@ -3,11 +3,13 @@ package transport
 import (
 	"crypto/tls"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/causalstore/causalstore/authority"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/transport/wire"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -219,4 +221,29 @@ func TestLinksEndWhenACertificateExpires(t *testing.T) {
 	b.wait(t, 1)
 	waitFor(t, "the link to end", func() bool { return len(b.Stats().Links) == 0 })
 	waitFor(t, "the certificate to be refused", func() bool { return a.Stats().Failed > 1 })
+}
+
+// A stream that waits for earlier ones goes on waiting for them when a later one renews it: the two lists are apart.
+func TestALaterStreamLeavesWhatAnEarlierOneWaitsFor(t *testing.T) {
+	ca := newAuthority(t, "eu")
+	g := startWith(t, newDirectory(), coordinatorA, newKeys(t, idOf(coordinatorA), ca)).GRPC
+	stream := func(renews bool) *acceptor {
+		return &acceptor{g: g, out: newOutbox(&g.counters, g.config.QueueBytes, new(atomic.Int64)),
+			stop: make(chan struct{}), drained: make(chan struct{}), peer: &wire.Hello{Process: "p", Renews: renews}}
+	}
+	ended, open := make(chan struct{}), make(chan struct{})
+	close(ended)
+	earlier, later := stream(false), stream(true)
+	earlier.predecessors = append(make([]<-chan struct{}, 0, 4), ended, open)
+	for _, a := range []*acceptor{earlier, later} {
+		if err := g.register(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := earlier.predecessors; len(p) != 2 || p[0] != ended || p[1] != open {
+		t.Errorf("the earlier stream waits for %v now", p)
+	}
+	if p := later.predecessors; len(p) != 2 || p[0] != open || p[1] != earlier.drained {
+		t.Errorf("the later one waits for %v", p)
+	}
 }
