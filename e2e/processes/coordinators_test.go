@@ -29,6 +29,18 @@ func (d *deployment) setCoordinators(n, before int) {
 	d.writeConfig()
 }
 
+// planSecondCoordinator plans the process of coordinator 1 of a data center.
+func (d *deployment) planSecondCoordinator(dc string) (second *proc) {
+	name := dc + "-coordinator"
+	first := d.procs[name]
+	d.plan(dc, "coordinator")
+	second = d.procs[name]
+	second.name, second.log = name+"-1", d.path(name+"-1.log")
+	second.args = append(second.args, "--index", "1", "--data-dir", d.path(name+"-1"))
+	d.procs[name], d.procs[second.name] = first, second
+	return second
+}
+
 func (d *deployment) awaitMembership(t *testing.T, name, want string) {
 	t.Helper()
 	eventually(t, name+" to be "+want, func() error {
@@ -43,12 +55,7 @@ func (d *deployment) awaitMembership(t *testing.T, name, want string) {
 
 func TestCoordinatorsAreAddedAndRemovedWhileClientsWrite(t *testing.T) {
 	d := deploy(t, waitLong)
-	first := d.procs["b-coordinator"]
-	d.plan("b", "coordinator")
-	second := d.procs["b-coordinator"]
-	second.name, second.log = "b-coordinator-1", d.path("b-coordinator-1.log")
-	second.args = append(second.args, "--index", "1", "--data-dir", d.path("b-coordinator-1"))
-	d.procs["b-coordinator"], d.procs[second.name] = first, second
+	second := d.planSecondCoordinator("b")
 	w := d.write(t, 40)
 	for round := range 3 {
 		d.setCoordinators(2, 0)

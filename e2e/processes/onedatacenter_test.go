@@ -104,12 +104,7 @@ func TestADataCenterIsOneRedisWhileTheNumberOfItsHomesChanges(t *testing.T) {
 	d := planDeployment(t, nil, oneRedis)
 	d.addSidecar("b")
 	d.startAll()
-	first := d.procs["b-coordinator"]
-	d.plan("b", "coordinator")
-	second := d.procs["b-coordinator"]
-	second.name, second.log = "b-coordinator-1", d.path("b-coordinator-1.log")
-	second.args = append(second.args, "--index", "1", "--data-dir", d.path("b-coordinator-1"))
-	d.procs["b-coordinator"], d.procs[second.name] = first, second
+	second := d.planSecondCoordinator("b")
 	l := d.startOneRedis()
 	for range 2 {
 		l.more(t, 100)
@@ -139,13 +134,7 @@ func (d *deployment) addHome(dc string) {
 	}
 	at.Coordinators = append(at.Coordinators, ports.ForTest(d.t))
 	d.config.Addresses[dc] = at
-	name := dc + "-coordinator"
-	first := d.procs[name]
-	d.plan(dc, "coordinator")
-	second := d.procs[name]
-	second.name, second.log = name+"-1", d.path(name+"-1.log")
-	second.args = append(second.args, "--index", "1", "--data-dir", d.path(name+"-1"))
-	d.procs[name], d.procs[second.name] = first, second
+	d.planSecondCoordinator(dc)
 }
 
 func oneRedis(c *contract.Config) {
