@@ -7,11 +7,11 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// WriteVersion returns the version of a write of a commit: they are consecutive, and that of the operation is the last
-// one's. It is zero if that is not known.
+// WriteVersion returns the version of a write of a commit. If they are not apart they are consecutive, and that of the
+// operation is the last one's. It is zero if that is not known.
 func (o *Op) WriteVersion(i int) causal.Version {
-	if o.Version.IsZero() {
-		return causal.Version{}
+	if o.Apart || o.Version.IsZero() {
+		return o.Writes[i].Version
 	}
 	return causal.Version{HLC: o.Version.HLC - causal.HLC(len(o.Writes)-1-i), Origin: o.Version.Origin}
 }
@@ -125,6 +125,10 @@ func nameUnknownCommits(h History, keys map[string]*keyAccesses) {
 		for n, w := range op.Writes {
 			v := keys[w.Key].foundOf(w.Value)
 			if w.Missing || v.IsZero() {
+				continue
+			}
+			if op.Apart {
+				keys[w.Key].setVersion(i, v)
 				continue
 			}
 			known := *op

@@ -96,6 +96,7 @@ type jsonOp struct {
 	OK      *bool      `json:"ok"`
 	Unknown bool       `json:"unknown"`
 	Final   bool       `json:"final"`
+	Apart   bool       `json:"apart"`
 	Flight  bool       `json:"inFlight"`
 }
 
@@ -110,7 +111,7 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		return Op{}, errors.New("more than one JSON value")
 	}
 	op := Op{Session: r.shared(in.Session), Process: r.shared(in.Process), DC: r.shared(in.DC), Token: in.Token,
-		Unknown: in.Unknown, Final: in.Final, InFlight: in.Flight}
+		Unknown: in.Unknown, Final: in.Final, Apart: in.Apart, InFlight: in.Flight}
 	switch {
 	case in.Session == "":
 		return Op{}, errors.New(`"session" is missing`)

@@ -92,6 +92,7 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 	e.b = strconv.AppendInt(append(e.b, `,"end":`...), op.End, 10)
 	e.b = strconv.AppendBool(append(e.b, `,"ok":`...), op.OK)
 	e.flag("unknown", op.Unknown)
+	e.flag("apart", op.Apart)
 	e.flag("final", op.Final)
 	e.flag("inFlight", op.InFlight)
 	if e.bad != "" {

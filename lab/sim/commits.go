@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -18,12 +20,13 @@ type commit struct {
 	tries   int
 	found   *session.Result // what was read, once it was
 	writing bool
+	isApart bool // the writes have several homes
 }
 
-// commitSome puts some keys that have the same home in one step, mostly after it has read them and others.
+// commitSome puts some keys in one step, mostly after it has read them and others.
 func (p *client) commitSome() {
 	rng, c := p.load.world.rng, &commit{}
-	for i, key := range p.keysOfOneHome() {
+	for i, key := range p.keysToCommit() {
 		p.seq++
 		w := history.Read{Key: key, Value: fmt.Sprintf("%s-%d", p.name, p.seq), Missing: rng.IntN(6) == 0}
 		if w.Missing {
@@ -40,25 +43,43 @@ func (p *client) commitSome() {
 	p.startCommit(c)
 }
 
-// keysOfOneHome draws up to three keys that have the same home.
-func (p *client) keysOfOneHome() (keys []string) {
-	homeOf := func(key string) (home topology.Node) {
-		withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) {
-			home = m.HomeOf(topology.SlotOf(key))
-		})
-		return home
-	}
+// keysToCommit draws up to three keys, which mostly have several homes if there are several.
+func (p *client) keysToCommit() (keys []string) {
+	isOne := p.load.world.rng.IntN(3) == 0
 	var home topology.Node
 	for i, key := range p.someKeys(len(p.load.keys)) {
-		h := homeOf(key)
+		h := p.homeOf(key)
 		if i == 0 {
 			home = h
 		}
-		if h == home && len(keys) < 3 {
+		if (h == home || !isOne) && len(keys) < 3 {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+func (p *client) homeOf(key string) (home topology.Node) {
+	withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, _ causal.Now) {
+		home = m.HomeOf(topology.SlotOf(key))
+	})
+	return home
+}
+
+// sortByHomes orders the writes of a commit as they are put: those of a home together, in the order in which the homes
+// are named.
+func (c *commit) sortByHomes(p *client) {
+	at := map[topology.Node]int{}
+	for _, w := range c.writes {
+		h := p.homeOf(w.Key)
+		if _, named := at[h]; !named {
+			at[h] = len(at)
+		}
+	}
+	c.isApart = len(at) > 1
+	slices.SortStableFunc(c.writes, func(a, b history.Read) int {
+		return cmp.Compare(at[p.homeOf(a.Key)], at[p.homeOf(b.Key)])
+	})
 }
 
 func (p *client) startCommit(c *commit) {
@@ -75,6 +96,12 @@ func (p *client) tryCommit() {
 		p.issueStep(session.Op{Kind: session.OpMGet, Keys: c.reads, ForUpdate: true})
 		return
 	}
+	p.write(c)
+}
+
+// write begins to write what a commit writes.
+func (p *client) write(c *commit) {
+	c.sortByHomes(p)
 	p.issueStep(session.Op{Kind: session.OpPut, Commit: c.keys()})
 }
 
@@ -104,7 +131,7 @@ func (p *client) continueCommit(r *session.Result) {
 	case !c.writing && r.Err == causal.OK:
 		found := *r
 		c.found, c.writing = &found, true
-		p.issueStep(session.Op{Kind: session.OpPut, Commit: c.keys()})
+		p.write(c)
 		return
 	case c.writing && r.Err == causal.ErrConflict && c.tries < maxUpdateTries && p.load.issuing:
 		p.tryCommit()
@@ -112,13 +139,14 @@ func (p *client) continueCommit(r *session.Result) {
 	}
 	p.commit = nil
 	op := p.operation(history.Commit, "", c.start)
-	op.Writes, op.End = c.writes, p.load.world.now
+	op.Writes, op.End, op.Apart = c.writes, p.load.world.now, c.isApart || len(r.Records) > 0
 	op.OK, op.Unknown = c.writing && r.Err == causal.OK, c.writing && r.Err == causal.ErrUnknown
 	for _, key := range c.reads {
 		op.Reads = append(op.Reads, history.Read{Key: key})
 	}
 	if op.OK {
 		op.Version = r.Record.Version
+		c.noteVersions(&op, r)
 		if c.found != nil {
 			p.load.recordMissing(&op, c.found)
 			op.InFlight = c.found.Outcome.Status == causal.InFlight
@@ -129,4 +157,11 @@ func (p *client) continueCommit(r *session.Result) {
 	}
 	p.load.history = append(p.load.history, op)
 	p.conclude(r)
+}
+
+// noteVersions notes the versions of what a commit of several homes has written.
+func (c *commit) noteVersions(op *history.Op, r *session.Result) {
+	for i := range min(len(r.Records), len(op.Writes)) {
+		op.Writes[i].Version = r.Records[i].Version // the keys that are written come first
+	}
 }

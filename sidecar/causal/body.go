@@ -123,6 +123,8 @@ var bodies = [NumKinds]struct {
 	KindHomeChange: {1, func() Body { return &HomeChange{} }},
 	KindHomeVote:   {1, func() Body { return &HomeVote{} }},
 	KindHomes:      {1, func() Body { return &Homes{} }},
+
+	KindHomeVerdict: {1, func() Body { return &HomeVerdict{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

@@ -249,6 +249,15 @@ const (
 	LocalNearUnheard
 	LocalNearOlder
 	LocalNearBound
+	LockUnconditional
+	LockReadThrough
+	LockReleasedEarly
+	LockLeased
+	LockUnchecked
+	LockForgotten
+	LockKept
+	LocksUnordered
+	DecisionForgotten
 	faultEnd
 )
 

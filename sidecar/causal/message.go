@@ -97,6 +97,8 @@ const (
 	KindHomeVote   // and back
 	KindHomes      // coordinator -> sidecar of its data center
 
+	KindHomeVerdict // coordinator -> another one of its data center: about a commit of several homes
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -110,7 +112,7 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
-	"home-commit", "home-change", "home-vote", "homes"}
+	"home-commit", "home-change", "home-vote", "homes", "home-verdict"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -142,11 +144,13 @@ const (
 	ErrTooLarge            // a key, a value or a list is beyond the bounds; nothing was done
 	ErrType                // the type of a value is not known here; nothing was done
 	ErrConflict            // the key was written since it was read; nothing was done
+	ErrLocked              // a commit of several homes keeps the key; nothing was done
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable",
 	"outcome unknown",
-	"stale", "starting", "moved", "data lost", "too large", "unknown type of value", "conflict"}
+	"stale", "starting", "moved", "data lost", "too large", "unknown type of value", "conflict",
+	"locked"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {

@@ -1,6 +1,10 @@
 package causal
 
-import "github.com/causalstore/causalstore/topology"
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/topology"
+)
 
 const (
 	// MaxCommitKeys bounds the keys of a HomeCommit.
@@ -29,8 +33,41 @@ type HomeCommit struct {
 	Deps       []Dep
 	Local      HLC
 	Foreign    HLC
-	// Keys are the keys, each once. One at least is put.
+	// Keys are the keys, each once. One at least is put, but by a home that only locks them.
 	Keys []CommitKey
+	// Lock, if its Number is not 0, says that this is the part of one home in a commit of several, and Step what the
+	// home is to do about it (PROTOCOL HOL). Others are the homes that lock keys which they put, but for the decider,
+	// in the order in which they do; only the part of the decider names them.
+	Lock   LockToken
+	Step   CommitStep
+	Others []CommitHome
+}
+
+// CommitHome is the index of a home that takes part in a commit.
+type CommitHome struct{ Index uint64 }
+
+// Visit implements Body.
+func (h *CommitHome) Visit(v BodyVisitor) {
+	visitNumber(v, BodyField{Number: 1, Name: "index", rule: anything}, &h.Index)
+}
+
+// CommitStep is what a home is asked to do about its part in a commit.
+type CommitStep uint64
+
+// The steps of a commit.
+const (
+	StepPut    CommitStep = iota // put what is to be put
+	StepLock                     // keep the keys from others
+	StepUnlock                   // and no more, having put nothing
+)
+
+// LockToken names a commit of several homes among those of its session.
+type LockToken struct {
+	// Number counts the tries of a session to commit at several homes.
+	Number uint64
+	// Decider is the index of the home that decides, and Leadership what that serves under. It decides under no other.
+	Decider    uint64
+	Leadership Leadership
 }
 
 // CommitKey is a key of a HomeCommit.
@@ -61,6 +98,11 @@ func (c *HomeCommit) Puts() (puts, conditions []Put) {
 		}
 	}
 	return puts, conditions
+}
+
+// Writes reports whether c puts any key.
+func (c *HomeCommit) Writes() bool {
+	return slices.ContainsFunc(c.Keys, func(k CommitKey) bool { return !k.ReadOnly })
 }
 
 // CheckCommit returns ErrTooLarge if keys are too many, or too large, for one HomeCommit.
@@ -109,6 +151,17 @@ func (c *HomeCommit) Visit(v BodyVisitor) {
 	v.Time(BodyField{Number: 11, Name: "local", rule: anything}, &c.Local)
 	v.Time(BodyField{Number: 12, Name: "foreign", rule: anything}, &c.Foreign)
 	visitParts(v, BodyField{Number: 13, Name: "keys", rule: anything}, &c.Keys)
+	c.Lock.visit(v, 14)
+	visitNumber(v, BodyField{Number: 18, Name: "step", rule: anything}, &c.Step)
+	visitParts(v, BodyField{Number: 19, Name: "others", rule: anything}, &c.Others)
+}
+
+// visit visits the fields of a token, which are numbered from first on.
+func (t *LockToken) visit(v BodyVisitor, first int32) {
+	visitNumber(v, BodyField{Number: first, Name: "lock_number", rule: anything}, &t.Number)
+	visitNumber(v, BodyField{Number: first + 1, Name: "lock_decider", rule: anything}, &t.Decider)
+	visitNumber(v, BodyField{Number: first + 2, Name: "lock_epoch", rule: anything}, &t.Leadership.Epoch)
+	visitNumber(v, BodyField{Number: first + 3, Name: "lock_life", rule: anything}, &t.Leadership.Life)
 }
 
 // Visit implements Body.

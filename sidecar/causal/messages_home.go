@@ -87,8 +87,8 @@ type HomeReply struct {
 	// Withdrawn, if it is not 0, is the lease on Key that the sidecar is to use no more, as all with lower ids. The
 	// message answers nothing then.
 	Withdrawn uint64
-	// Executes says that the home knows operations.
-	Executes bool
+	// Executes says that the home knows operations, and Locks that it takes part in commits of several homes.
+	Executes, Locks bool
 }
 
 // Message returns r as a message.
@@ -137,4 +137,5 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 	v.Flag(BodyField{Number: 61, Name: "executes", rule: anything}, &r.Executes)
+	v.Flag(BodyField{Number: 62, Name: "locks", rule: anything}, &r.Locks)
 }

@@ -70,6 +70,11 @@ func (c *clientSession) recordOutcome(r session.Result, what string) error {
 	if r.Err == causal.OK {
 		return nil
 	}
+	if r.Err == causal.ErrLocked {
+		return front.Errorf(front.Unavailable,
+			"the key %.100q has been in use for too long by a command of several keys, whose coordinators do not all "+
+				"answer, or by many of them; the %s was not done, try again", r.Locked, what)
+	}
 	return clientError(r.Err, what)
 }
 

@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/front"
-	"github.com/causalstore/causalstore/topology"
 )
 
 // Commit implements front.Session.
@@ -23,64 +21,31 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 	if len(keys) == 0 {
 		return nil
 	}
-	written := 0
-	for groups := c.byHome(keys); len(groups) > 0; {
-		keys := groups[0]
-		groups = groups[1:]
-		moved, err := c.commitAtHome(keys)
-		if moved { // the number of homes has changed, and nothing was written
-			groups = append(c.byHome(keys), groups...)
-			continue
-		}
-		if err != nil {
-			if written > 0 {
-				return front.Errorf(front.UnknownOutcome,
-					"%d keys of the command were written, and then: %s; the data center has several coordinators, "+
-						"and keys of different ones are not written in one step; read the keys again", written, err)
-			}
-			return err
-		}
-		written += len(keys)
-	}
-	return nil
+	return c.commit(keys)
 }
 
-// byHome returns the keys of a commit by their home, in the order in which the homes are first named. Homes of which
-// keys are only read are left out if there are others.
-func (c *clientSession) byHome(keys []causal.CommitKey) (groups [][]causal.CommitKey) {
-	c.sidecar.mu.Lock()
-	defer c.sidecar.mu.Unlock()
-	var homes []topology.Node
-	for _, k := range keys {
-		home := c.sidecar.m.HomeOf(topology.SlotOf(k.Key))
-		i := slices.Index(homes, home)
-		if i < 0 {
-			i = len(homes)
-			homes, groups = append(homes, home), append(groups, nil)
-		}
-		groups[i] = append(groups[i], k)
-	}
-	return slices.DeleteFunc(groups, func(keys []causal.CommitKey) bool {
-		return !slices.ContainsFunc(keys, func(k causal.CommitKey) bool { return !k.ReadOnly })
-	})
-}
-
-// commitAtHome writes keys that have the same home in one step. moved says that they have not, any more.
-func (c *clientSession) commitAtHome(keys []causal.CommitKey) (moved bool, err error) {
+// commit writes keys in one step, whatever homes they have.
+func (c *clientSession) commit(keys []causal.CommitKey) error {
 	op := session.Op{Kind: session.OpPut, Commit: keys}
 	r := c.execute(op)
-	if r.Err == causal.ErrNotFound { // it is not known yet whether the home takes commits: an answer of it tells
-		first := c.execute(session.Op{Kind: session.OpGet, Key: keys[0].Key, Level: causal.DefaultLevel})
-		if err := c.recordOutcome(first, "read"); err != nil {
-			return false, err
+	if r.Err == causal.ErrNotFound { // it is not known yet whether the homes take commits: an answer of each tells
+		all := session.Op{Kind: session.OpMGet, Level: causal.DefaultLevel}
+		for i := range keys {
+			all.Keys = append(all.Keys, keys[i].Key)
+		}
+		if err := c.recordOutcome(c.execute(all), "read"); err != nil {
+			return err
 		}
 		r = c.execute(op)
 	}
-	if r.Err == causal.ErrMoved {
-		return true, nil
+	for tries := 0; r.Err == causal.ErrMoved && tries < maxMoved; tries++ { // the number of homes has changed
+		r = c.execute(op)
 	}
-	return false, c.commitError(r, keys)
+	return c.commitError(r, keys)
 }
+
+// maxMoved is how often a commit is tried again because its keys have got other homes.
+const maxMoved = 10
 
 // commitKeys returns the keys of a commit, each once: the last put of a key counts. Those that were read are on
 // condition that they are as they were read.

@@ -44,7 +44,7 @@ func (c *Coordinator) refuseInOrder(tail *sessionTail, p *causal.Put, err causal
 	if tail.refused != 0 && p.Seq > tail.refused && min(p.Unanswered, p.Seq) <= tail.refused {
 		err = causal.ErrUnavailable
 	}
-	if err == causal.ErrUnavailable {
+	if err == causal.ErrUnavailable || err == causal.ErrLocked {
 		tail.refused = max(tail.refused, p.Seq)
 	}
 	return err
@@ -133,6 +133,9 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrBusy
 	}
 	if err := c.checkAtHome(p); err != causal.OK {
+		return causal.Version{}, err
+	}
+	if err := c.home.refusesKept(p); err != causal.OK {
 		return causal.Version{}, err
 	}
 	return c.timestamp(now, from, p)

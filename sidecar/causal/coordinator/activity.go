@@ -87,7 +87,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 		return now.Mono
 	}
 	next := min(c.nextPublication(now), c.maps.NextPoll(), c.nextCeiling(now))
-	next = min(next, c.homeChange.nextTick(), c.member.nextTick(now), c.exclusion.nextTick(),
+	next = min(next, c.locks.nextTick(now), c.homeChange.nextTick(), c.member.nextTick(now), c.exclusion.nextTick(),
 		c.exclusion.foreign.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)

@@ -32,6 +32,8 @@ type write struct {
 	reads []string
 	// committedWith says that it is in one record with the write after it, see commit.go
 	committedWith bool
+	// lock is the one for the part of a commit of several homes of which it is the last put; nil: it is of none
+	lock *homeLock
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
 	isOutcome   bool // of an operation: whoever has asked for it is told the value

@@ -7,10 +7,15 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// handleCommit accepts puts of several keys, or refuses all of them (PROTOCOL HOM). Those that are accepted have
+// handleCommit accepts puts of several keys, or refuses all of them (PROTOCOL HOK). Those that are accepted have
 // consecutive timestamps and are one record of the log. So the log has all or none of them after a crash, and they are
-// published in one step. Each follows the one before it. To other data centers each travels on its own.
+// published in one step. Each follows the one before it. To other data centers each travels on its own. They may be a
+// part of a commit of several homes, for which the keys are kept then.
 func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.HomeCommit) {
+	if m.Step != causal.StepPut {
+		c.locks.step(now, from, m)
+		return
+	}
 	puts, conditions := m.Puts()
 	if len(puts) == 0 {
 		c.Send(causal.PutReply{ID: m.ID, Err: causal.ErrTooLarge}.Message(c.cfg.Self, from)) // no sidecar sends it
@@ -20,15 +25,33 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	if !isNew {
 		return
 	}
+	var lock *homeLock
+	if m.Lock.Number != 0 {
+		if lock = c.locks.byName[m.NameOf(from)]; lock == nil && c.answerEnded(now, from, &m) || lock.isPutting() {
+			return
+		}
+	}
 	size := sizeOfPuts(puts) + sizeOfReads(conditions)
-	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size)
+	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size, lock)
 	if err = c.refuseInOrder(tail, &puts[0], err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
 		c.Send(causal.PutReply{ID: m.ID, Err: err}.Message(c.cfg.Self, from))
 		return
 	}
 	c.undurable.add(from, c.log.nextIndex, size)
+	v = c.acceptPuts(now, from, &m, puts, conditions, v, tail, lock)
+	if !c.cfg.Broken.Has(causal.CommitForgotten) {
+		tail.noteAccepted(m.Seq, v.HLC, nil)
+	}
+}
+
+// acceptPuts accepts the puts of a commit, and returns the version of the last one.
+func (c *Coordinator) acceptPuts(now causal.Now, from topology.Node, m *causal.HomeCommit, puts,
+	conditions []causal.Put, v causal.Version, tail *sessionTail, lock *homeLock) causal.Version {
 	record := LogRecord{Commit: make([]LoggedWrite, 0, len(puts))}
+	if m.Lock.Number != 0 {
+		record.Lock = &LoggedLock{Name: m.NameOf(from), Others: m.Others}
+	}
 	var last *write
 	for i := range puts {
 		if i > 0 {
@@ -54,12 +77,11 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 		record.Commit = append(record.Commit, logged)
 	}
 	c.home.goBy(last, conditions)
-	if !c.cfg.Broken.Has(causal.CommitForgotten) {
-		tail.noteAccepted(m.Seq, v.HLC, nil)
-	}
 	if len(record.Commit) > 0 {
+		c.locks.accepted(now, lock, last, record.Lock, c.log.nextIndex)
 		c.log.append(record)
 	}
+	return v
 }
 
 // sizeOfPuts is about what puts with the same dependencies take, in bytes.
@@ -72,28 +94,33 @@ func sizeOfPuts(puts []causal.Put) (size int) {
 
 // nextVersions returns the version of the first of some puts, or why all are refused.
 func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal.HomeCommit, puts,
-	conditions []causal.Put, overtaken bool, size int) (causal.Version, causal.ErrCode) {
+	conditions []causal.Put, overtaken bool, size int, lock *homeLock) (causal.Version, causal.ErrCode) {
 	if err := c.refusesPut(&puts[0], overtaken); err != causal.OK {
 		return causal.Version{}, err
 	}
-	switch {
-	case !c.home.enabled, !c.home.isOfCommit(m), !c.home.hasAll(&puts[0]), m.Local != 0 && c.home.hasOthers():
-		return causal.Version{}, causal.ErrUnavailable // as checkAtHome
-	case len(m.Deps) > causal.MaxPutDeps, causal.CheckCommit(m.Keys) != causal.OK:
-		return causal.Version{}, causal.ErrTooLarge
-	case c.log.full || c.bytes+size > c.cfg.MaxBytes, !c.undurable.quota.HasRoom(from, size),
-		c.home.isCrowded(len(m.Deps)):
-		return causal.Version{}, causal.ErrBusy
+	var err causal.ErrCode
+	if m.Lock.Number != 0 {
+		err = c.refusesPart(m, lock, size)
+	} else {
+		err = c.refusesCommit(from, m, puts, conditions, size)
 	}
-	for i := range m.Keys {
-		if !c.home.isOf(topology.SlotOf(m.Keys[i].Key)) {
-			return causal.Version{}, causal.ErrUnavailable
-		}
+	if err != causal.OK {
+		return causal.Version{}, err
 	}
-	for i := range puts {
-		if !c.cfg.Types.Knows(puts[i].Value.Type) {
-			return causal.Version{}, causal.ErrType
-		}
+	return c.timestamp(now, from, &puts[0])
+}
+
+// refusesCommit returns why a commit of this home alone is refused.
+func (c *Coordinator) refusesCommit(from topology.Node, m *causal.HomeCommit, puts, conditions []causal.Put,
+	size int) causal.ErrCode {
+	if err := c.refusesContent(m); err != causal.OK {
+		return err
+	}
+	if c.bytes+size > c.cfg.MaxBytes || !c.undurable.quota.HasRoom(from, size) {
+		return causal.ErrBusy
+	}
+	if err := c.home.refusesKeptOf(puts, conditions); err != causal.OK {
+		return err
 	}
 	for i := range conditions {
 		if c.cfg.Broken.Has(causal.CommitReadsUnchecked) && !slices.ContainsFunc(puts,
@@ -101,8 +128,32 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 			continue
 		}
 		if !c.home.isNewest(&conditions[i]) {
-			return causal.Version{}, causal.ErrConflict
+			return causal.ErrConflict
 		}
 	}
-	return c.timestamp(now, from, &puts[0])
+	return causal.OK
+}
+
+// refusesContent returns why a commit, or a part of one, cannot be put here, whatever its conditions say.
+func (c *Coordinator) refusesContent(m *causal.HomeCommit) causal.ErrCode {
+	first := causal.Put{Deps: m.Deps, Local: m.Local}
+	switch {
+	case !c.home.enabled, !c.home.isOfCommit(m), !c.home.hasAll(&first), m.Local != 0 && c.home.hasOthers():
+		return causal.ErrUnavailable // as checkAtHome
+	case len(m.Deps) > causal.MaxPutDeps, causal.CheckCommit(m.Keys) != causal.OK:
+		return causal.ErrTooLarge
+	case c.log.full, c.home.isCrowded(len(m.Deps)):
+		return causal.ErrBusy
+	}
+	for i := range m.Keys {
+		if !c.home.isOf(topology.SlotOf(m.Keys[i].Key)) {
+			return causal.ErrUnavailable
+		}
+	}
+	for i := range m.Keys {
+		if !c.cfg.Types.Knows(m.Keys[i].Record.Value.Type) {
+			return causal.ErrType
+		}
+	}
+	return causal.OK
 }

@@ -106,6 +106,7 @@ type Coordinator struct {
 	exclusion  exclusion
 	answers    pastAnswers
 	homeChange homeChange
+	locks      homeLocks
 
 	stats       Stats
 	refusesPuts bool    // the process is about to stop
@@ -157,6 +158,7 @@ func (c *Coordinator) host(now causal.Now) {
 	s, log := &c.shared, &c.log
 	c.homeChange = homeChange{shared: s, host: c, log: log, home: &c.home, answers: map[topology.Node]causal.HomeVote{}}
 	c.home.change = &c.homeChange
+	c.locks = newHomeLocks(s, c, log, &c.home)
 	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
 	c.terms = termKeeper{shared: s, host: c, log: log}
 	c.past = pastInquiry{shared: s}
@@ -210,6 +212,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.homeChange.take(now, m.HomeChange())
 	case causal.KindHomeVote:
 		c.homeChange.takeVote(now, m.From, m.HomeVote())
+	case causal.KindHomeVerdict:
+		c.locks.takeVerdict(now, m.From, m.HomeVerdict())
 	case causal.KindAdoptHeld, causal.KindAdoptState:
 		c.adopter.step(now, m)
 	case causal.KindDepStatus:
@@ -231,6 +235,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.exclusion.tick(now)
 	c.advanceMembership(now)
 	c.homeChange.tick(now)
+	c.locks.tick(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()
 	c.publishHeld(now)

@@ -48,6 +48,15 @@ func (c *Coordinator) CheckCounts() (counts causal.Counts) {
 			reads += len(w.reads)
 		}
 	}
+	waiting := 0
+	for _, l := range c.locks.order {
+		if l.taken {
+			reads += len(l.part.Keys)
+		} else {
+			waiting++
+		}
+	}
+	counts.Compare("commits that wait for keys", c.locks.waiting, waiting)
 	counts.Compare("commits that go by a key", readers, reads)
 	return counts
 }
@@ -63,6 +72,8 @@ func (c *Coordinator) CheckRest() (left causal.Counts) {
 		left.CheckEmpty(fmt.Sprintf("writes for %s", l.mm), len(l.queue)-l.head)
 		left.CheckEmpty(fmt.Sprintf("stable marks for %s", l.mm), len(l.stableMarks))
 	}
+	left.CheckEmpty("locks", len(c.locks.order))
+	left.CheckEmpty("decisions that are not confirmed", len(c.locks.decisions))
 	left.CheckEmpty("adoptions", len(c.adopter.inProgress()))
 	left.CheckEmpty("bytes of adopted writes", c.adopter.bytes)
 	return left

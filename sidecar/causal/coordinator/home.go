@@ -51,6 +51,7 @@ type homeKey struct {
 	// the key, or of a commit that has read it; readers are these commits.
 	before  shownBefore
 	readers int
+	kept    keptBy
 	// top is the newest write that was published; its version is zero if none was.
 	top  causal.Record
 	past causal.HLC // the greatest HLC of a write of another origin in the past of top
@@ -261,14 +262,16 @@ func (h *home) underWay(r *causal.HomeRead) *homeKey {
 	return nil
 }
 
-// mustWait reports whether a read has to wait for a write of a key that is under way: if it is for update; or if it may
-// show something from elsewhere that nobody had seen when the write was accepted, or a commit that has read the key.
-// What is to be published goes by what was there before.
+// mustWait reports whether a read has to wait for a write of a key that is under way, or for a commit of several homes
+// that keeps the key: if that hides it; if the read is for update; or if it may show something from elsewhere that
+// nobody had seen when the write was accepted, or a commit that has read the key. What is to be published goes by what
+// was there before.
 func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.Version) bool {
 	if k == nil || k.isQuiet() && k.readers == 0 {
 		return false
 	}
-	return r.ForUpdate && !k.isQuiet() || h.isNews(k, shown) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
+	return k.kept.hidden || r.ForUpdate && (!k.isQuiet() || k.isKept()) ||
+		h.isNews(k, shown) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
 // done notes that a write is complete.

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -18,9 +20,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 	if err := c.admitsHomeRead(now, &r); err != causal.OK {
 		h.stats.Refused++
 		c.homeChange.tell(from)
-		for i := range 1 + len(r.More) {
-			c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(c.cfg.Self, from))
-		}
+		h.refuseRead(from, &r, err)
 		return
 	}
 	if !c.cfg.Broken.Has(causal.HomeForgetsShown) {
@@ -31,9 +31,7 @@ func (c *Coordinator) handleHomeRead(now causal.Now, from topology.Node, r causa
 		holder, ok := h.waits.Take(from)
 		if !ok {
 			h.stats.Busy++
-			for i := range 1 + len(r.More) {
-				c.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: causal.ErrBusy}.Message(c.cfg.Self, from))
-			}
+			h.refuseRead(from, &r, causal.ErrBusy)
 			return
 		}
 		h.stats.Waited++
@@ -79,7 +77,7 @@ func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
 func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string, shown causal.HLC, lease bool) {
 	k := h.keys[key]
 	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
-		Settled: h.settledAsTold(), Commits: true, Executes: true}
+		Settled: h.settledAsTold(), Commits: true, Executes: true, Locks: true}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {
@@ -119,4 +117,23 @@ func (h *home) answerWaiting(now causal.Now, k *homeKey) {
 		h.answer(now, w.from, &w.read)
 	}
 	clear(waiting[len(k.waiting):])
+}
+
+// refuseWaiting refuses the reads that have waited for a key that is kept since before a time.
+func (h *home) refuseWaiting(k *homeKey, before int64) {
+	k.waiting = slices.DeleteFunc(k.waiting, func(w homeWait) bool {
+		if w.since >= before || w.on.rec.Version.Written() {
+			return false
+		}
+		h.waits.Release(w.holder, 1)
+		h.refuseRead(w.from, &w.read, causal.ErrLocked)
+		return true
+	})
+}
+
+// refuseRead answers a read with an error.
+func (h *home) refuseRead(to topology.Node, r *causal.HomeRead, err causal.ErrCode) {
+	for i := range 1 + len(r.More) {
+		h.Send(causal.HomeReply{ID: r.ID + uint64(i), Err: err}.Message(h.cfg.Self, to))
+	}
 }

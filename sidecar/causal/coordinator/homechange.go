@@ -45,6 +45,8 @@ type homeChangeHost interface {
 	// oldestIncomplete returns the HLC of the oldest incomplete write; 0: there is none.
 	oldestIncomplete() causal.HLC
 	writeCheckpoint(now causal.Now)
+	// keepsLost reports whether a part of a commit of several homes has to end before slots are given up.
+	keepsLost() bool
 	// tellSidecars sends a message to all sidecars of the data center.
 	tellSidecars(now causal.Now, m causal.Message)
 }
@@ -202,7 +204,7 @@ func (h *homeChange) giveUp(now causal.Now, c causal.HomeChange) {
 // it had accepted, and no sidecar has a lease of before.
 func (h *homeChange) hasGivenUp(now causal.Now) bool {
 	oldest := h.host.oldestIncomplete()
-	return h.log.durable.Homes.Next != 0 && now.Mono >= h.leasesOver && (oldest == 0 || oldest > h.accepted ||
+	return h.log.durable.Homes.Next != 0 && !h.host.keepsLost() && now.Mono >= h.leasesOver && (oldest == 0 || oldest > h.accepted ||
 		h.cfg.Broken.Has(causal.HomeGivesIncomplete))
 }
 

@@ -285,6 +285,7 @@ func (l *homeLeases) holdsBack() bool { return l.heldAt != 0 || len(l.owed) > 0 
 // publishHeld publishes what has waited for leases that are over.
 func (c *Coordinator) publishHeld(now causal.Now) {
 	l := &c.home.leases
+	c.locks.grantDue(now)
 	if l.heldAt != 0 {
 		c.Appended(now, l.durable)
 	}

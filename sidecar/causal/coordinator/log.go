@@ -72,11 +72,21 @@ func (c *Coordinator) restore(now causal.Now, replay []Logged) {
 		index := replay[i].Index
 		if cp := replay[i].Checkpoint; cp != nil {
 			c.log.durable, c.log.checkpointIndex = cp.State, index
+			if !c.cfg.Broken.Has(causal.DecisionForgotten) {
+				c.locks.restoreDecisions(now, cp.Decisions)
+			}
+			continue
+		}
+		if lock := replay[i].Lock; lock != nil && lock.Part != nil {
+			c.locks.restore(now, lock, index)
 			continue
 		}
 		writes := replay[i].Writes()
 		for j := range writes {
 			c.restoreWrite(now, &writes[j], index, complete, generation, j == len(writes)-1)
+		}
+		if lock := replay[i].Lock; lock != nil {
+			c.restorePart(now, lock, writes, index)
 		}
 	}
 	if c.cfg.Broken.Has(causal.ForgetTerms) {
@@ -169,6 +179,9 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 			continue
 		}
 		c.home.publish(w)
+		if w.lock != nil {
+			c.locks.published(now, w.lock, w)
+		}
 	}
 	for _, w := range durable {
 		c.home.answerQuiet(now, w)
@@ -193,6 +206,13 @@ func (c *Coordinator) Appended(now causal.Now, index uint64) {
 		l.durable, l.checkpointIndex, l.needed = l.checkpoints[0].state, l.checkpoints[0].index, l.checkpoints[0].needs
 		l.checkpoints = l.checkpoints[1:]
 		c.updateTruncation()
+	}
+	c.locks.grantDue(now)
+	for _, w := range durable {
+		if w.lock != nil {
+			c.locks.answerKept(now, w.lock)
+			w.lock = nil
+		}
 	}
 	c.applyExclusions(now)
 	for _, lane := range c.laneOrder {
@@ -234,6 +254,7 @@ func (c *Coordinator) updateTruncation() {
 	if c.home.enabled && !c.cfg.Broken.Has(causal.HomeForgetsMark) { // what is complete since is to be found there
 		c.log.truncateBefore = min(c.log.truncateBefore, c.log.needed)
 	}
+	c.log.truncateBefore = c.locks.firstIndex(c.log.truncateBefore)
 }
 
 // renewCeiling keeps the durable ceiling ahead of the clock, so that an idle coordinator may publish its clock as SV
@@ -257,6 +278,7 @@ func (c *Coordinator) writeCheckpoint(now causal.Now) {
 	if s.LostUpTo <= c.known.SV(c.origin) {
 		s.LostUpTo = 0
 	}
+	s.Decisions = c.locks.loggedDecisions()
 	answers := c.collectAnswers(now)
 	complete, needs := c.home.completeMark(c.known.SV(c.origin), c.writes), c.log.nextIndex
 	if len(c.writes) > 0 {

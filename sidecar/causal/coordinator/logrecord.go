@@ -16,12 +16,17 @@ type LogRecord struct {
 	Write      LoggedWrite
 	Commit     []LoggedWrite
 	Checkpoint *Checkpoint
+	// Lock says that the writes are a part of a commit of several homes. If it has a Part, there are none yet.
+	Lock *LoggedLock
 }
 
 // Writes returns the writes of a record that is no checkpoint.
 func (r *LogRecord) Writes() []LoggedWrite {
 	if len(r.Commit) > 0 {
 		return r.Commit
+	}
+	if r.Lock != nil {
+		return nil
 	}
 	return []LoggedWrite{r.Write}
 }
@@ -93,6 +98,9 @@ type State struct {
 	Leases bool
 	// Homes says which coordinators of the data center are homes.
 	Homes Homes
+	// Decisions are those on commits of several homes that not all of these have confirmed. The list is never changed
+	// in place.
+	Decisions []LoggedDecision
 }
 
 // Homes says which coordinators of a data center are homes: the first Count (PROTOCOL HOC).
@@ -119,12 +127,16 @@ const (
 	recordCommit            // of several writes, each with FollowsAll and the type before it
 	// recordCheckpointOfOutcomes is recordCheckpointOfReach, with the outcomes of answers.
 	recordCheckpointOfOutcomes
+	recordLock       // of the part of a commit of several homes, of which nothing is put yet
+	recordLockedPart // recordCommit, after the commit of which it is a part
 )
 
-// Added to the kind of a checkpoint: recordOfLeases if it has Leases, and recordOfHomes if it has Homes.
+// Added to the kind of a checkpoint: recordOfLeases if it has Leases, recordOfHomes if it has Homes, and
+// recordOfDecisions if it has Decisions.
 const (
-	recordOfLeases byte = 1 << 6
-	recordOfHomes  byte = 1 << 5
+	recordOfLeases    byte = 1 << 6
+	recordOfHomes     byte = 1 << 5
+	recordOfDecisions byte = 1 << 4
 )
 
 // AppendTo appends the encoding of r to dst: a byte for the format, a byte for the kind, then the fields in the order
@@ -143,7 +155,8 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		}
 		hasHomes := c.Homes != (Homes{})
 		dst = append(dst, logFormat,
-			kind|byte(boolBit(c.Leases))*recordOfLeases|byte(boolBit(hasHomes))*recordOfHomes)
+			kind|byte(boolBit(c.Leases))*recordOfLeases|byte(boolBit(hasHomes))*recordOfHomes|
+				byte(boolBit(len(c.Decisions) > 0))*recordOfDecisions)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -182,10 +195,19 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 				dst = binary.AppendUvarint(dst, n)
 			}
 		}
-		return dst
+		return appendDecisions(dst, c.Decisions)
+	}
+	if r.Lock != nil && r.Lock.Part != nil {
+		return appendLock(append(dst, logFormat, recordLock), r.Lock)
 	}
 	if len(r.Commit) > 0 {
-		dst = binary.AppendUvarint(append(dst, logFormat, recordCommit), uint64(len(r.Commit)))
+		if r.Lock == nil {
+			dst = append(dst, logFormat, recordCommit)
+		} else {
+			dst = append(dst, logFormat, recordLockedPart)
+			dst = appendHomes(appendLockName(dst, &r.Lock.Name), r.Lock.Others)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(r.Commit)))
 		for i := range r.Commit {
 			w := &r.Commit[i]
 			dst = append(dst, byte(boolBit(w.FollowsAll)), byte(w.Record.Value.Type))
@@ -244,6 +266,9 @@ func (r *LogRecord) SizeHint() int {
 	n := fixed
 	if r.Checkpoint != nil {
 		return n + perShard*(len(r.Checkpoint.Shards)+len(r.Checkpoint.Reaches))
+	}
+	if r.Lock != nil && r.Lock.Part != nil {
+		n += fixed + sizeOfPart(r.Lock.Part)
 	}
 	for i := range r.Commit {
 		n += fixed + r.Commit[i].size()
@@ -305,7 +330,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	kind := b[1] &^ (recordOfLeases | recordOfHomes)
+	kind := b[1] &^ (recordOfLeases | recordOfHomes | recordOfDecisions)
 	switch kind {
 	case recordWrite:
 		r.Write = d.write()
@@ -338,6 +363,16 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		if b[1]&recordOfHomes != 0 {
 			r.Checkpoint.Homes = Homes{Number: d.Uvarint(), Count: d.Uvarint(), Next: d.Uvarint(),
 				UpTo: causal.HLC(d.Uvarint())}
+		}
+		if b[1]&recordOfDecisions != 0 {
+			r.Checkpoint.Decisions = d.decisions()
+		}
+	case recordLock:
+		r.Lock = d.lock()
+	case recordLockedPart:
+		r.Lock = &LoggedLock{Name: d.lockName(), Others: d.homes()}
+		if r.Commit = d.commit(); len(r.Commit) == 0 {
+			return LogRecord{}, errLogRecord
 		}
 	default:
 		return LogRecord{}, fmt.Errorf("log record of the unknown kind %d: a later version has written it, and lost "+

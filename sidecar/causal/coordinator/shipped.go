@@ -98,6 +98,9 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	if err = c.checkAtHome(p); err != causal.OK {
 		return b, false, err
 	}
+	if c.home.keys[p.Key].isKept() {
+		return b, false, causal.ErrConflict // its sidecar reads the key, which waits
+	}
 	if err = c.admitsFound(now, o.Found); err != causal.OK {
 		return b, false, err
 	}
@@ -180,7 +183,7 @@ func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *caus
 // by now, also of a later command of the same pipeline.
 func (h *home) answerUnwritten(to topology.Node, r *causal.HomeRead, on *base) {
 	h.stats.Answered++
-	h.Send(causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
+	h.Send(causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true, Locks: true,
 		Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}.Message(h.cfg.Self, to))
 }
 

@@ -48,7 +48,8 @@ type call struct {
 	early  *causal.GetReply // waits for the answers to the gets before
 	ahead  int              // bytes that count in Sidecar.aheadBytes
 
-	put putState
+	put   putState
+	locks *lockedCommit // of a commit of several homes
 
 	// Of scans.
 	scan    ScanPosition // where the request in flight is
@@ -168,6 +169,10 @@ func (s *Sidecar) finish(c *call, r Result) {
 		s.forgetReplies(c.mget)
 		s.mgetBytes -= c.mget.keys
 	}
+	if c.locks != nil {
+		s.requests.drop(c.locks.request)
+		s.endLocks(c.session, c)
+	}
 	if c.count != nil {
 		s.dropRequests(c.count.requests)
 	}
@@ -193,13 +198,22 @@ func (s *Sidecar) fail(c *call, err causal.ErrCode) {
 	if err == causal.ErrUnavailable {
 		s.stats.UnavailableOps++
 	}
-	if c.op.Kind == OpPut {
+	if c.locks != nil {
+		err = s.endLocked(c, err)
+	}
+	if c.op.Kind == OpPut && !c.isLocking() {
 		c.session.pipeline.remove(c)
+	}
+	if c.op.Kind == OpPut {
 		if err == causal.ErrUnknown {
 			s.stats.UnknownPuts++
 		}
 	}
-	s.finish(c, Result{Err: err})
+	r := Result{Err: err}
+	if err == causal.ErrLocked {
+		r.Locked = c.lockedKey()
+	}
+	s.finish(c, r)
 }
 
 // TakeResults appends the results of finished operations to dst and forgets them.

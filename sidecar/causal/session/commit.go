@@ -21,10 +21,10 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 		}
 	}
 	switch {
-	case !s.homeCommits:
+	case !s.homeCommits, !s.hasOneHome(c.op.Commit) && !s.knowLocks(c.op.Commit):
 		return causal.ErrNotFound
-	case !s.hasOneHome(c.op.Commit):
-		return causal.ErrMoved
+	case !slices.ContainsFunc(c.op.Commit, func(k causal.CommitKey) bool { return !k.ReadOnly }):
+		return causal.ErrTooLarge
 	}
 	return causal.OK
 }
@@ -37,16 +37,29 @@ func (s *Sidecar) hasOneHome(keys []causal.CommitKey) bool {
 	})
 }
 
+// knowLocks reports whether all homes of some keys are known to take part in commits of several.
+func (s *Sidecar) knowLocks(keys []causal.CommitKey) bool {
+	return !slices.ContainsFunc(keys, func(k causal.CommitKey) bool {
+		return !s.coordinators.locks[s.homeOf(topology.SlotOf(k.Key))]
+	})
+}
+
 // sendCommit sends what sendCopy sends of a put, for a commit.
 func (s *Sidecar) sendCommit(c *call, p *causal.Put) {
-	s.Send(causal.HomeCommit{ID: p.ID, Session: p.Session, Leadership: p.Leadership, Seq: p.Seq,
+	m := causal.HomeCommit{ID: p.ID, Session: p.Session, Leadership: p.Leadership, Seq: p.Seq,
 		Unanswered: p.Unanswered, Resent: p.Resent, Since: p.Since, Floor: p.Floor, Deps: p.Deps, Local: p.Local,
-		Foreign: p.Foreign, Keys: c.op.Commit}.Message(s.cfg.Self, c.target))
+		Foreign: p.Foreign, Keys: c.commit()}
+	if c.locks != nil {
+		if m.Lock = c.locks.token; c.locks.put == 0 {
+			m.Others = c.locks.others()
+		}
+	}
+	s.Send(m.Message(s.cfg.Self, c.target))
 }
 
 // acknowledgeCommit takes that a commit was accepted, with the version of its last put.
 func (s *Sidecar) acknowledgeCommit(c *call, last causal.Version) {
-	puts := slices.DeleteFunc(slices.Clone(c.op.Commit), func(k causal.CommitKey) bool { return k.ReadOnly })
+	puts := slices.DeleteFunc(slices.Clone(c.commit()), func(k causal.CommitKey) bool { return k.ReadOnly })
 	if s.cfg.Broken.Has(causal.CommitFollowedInPart) {
 		last.HLC -= causal.HLC(len(puts) - 1)
 		puts = puts[:1]

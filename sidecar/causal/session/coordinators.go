@@ -29,6 +29,7 @@ type coordinatorStates struct {
 	toldHomes    map[topology.Node]int64 // monotonic: when it has last said how many homes there are
 	allowances   map[topology.Node]*copyAllowance
 	executes     map[topology.Node]bool // it is known to execute operations
+	locks        map[topology.Node]bool // it is known to take part in commits of several homes
 	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
 }
 
@@ -36,7 +37,8 @@ func newCoordinatorStates() coordinatorStates {
 	return coordinatorStates{suspectUntil: map[topology.Node]int64{}, owingUntil: map[topology.Node]int64{},
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
 		toldHomes:  map[topology.Node]int64{},
-		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{}}
+		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{},
+		locks: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
@@ -46,6 +48,7 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.executes, func(n topology.Node, _ bool) bool { return removed(n) })
+	maps.DeleteFunc(cs.locks, func(n topology.Node, _ bool) bool { return removed(n) })
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
@@ -129,6 +132,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 			s.homeCommits = false // it may be another version
 		}
 		delete(s.coordinators.executes, node)
+		delete(s.coordinators.locks, node)
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
 	}
@@ -184,7 +188,7 @@ func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 	}
 	r, ok := s.requests.byID[id]
 	switch {
-	case !ok || r.call.finished:
+	case !ok || r.call.finished, r.key == lockRequest: // it is asked again
 		return
 	case r.call.put.copies > 0: // an earlier copy is on its way, or its answer
 		s.coordinators.allowance(put.To).spend(now, s.answerWait(put.To))

@@ -79,21 +79,34 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 		h.retryAt = now.Mono + int64(homeBusy)
 		return
 	case r.Err != causal.OK:
+		h.noteLocks(r.Err)
 		h.retryAt = now.Mono + int64(homeBusy)
 		return
 	case !s.cfg.Types.Knows(r.Record.Value.Type):
 		s.fail(c, causal.ErrType)
 		return
 	}
+	h.noteLocks(r.Err)
 	h.reply, h.answered, h.retryAt = r, true, causal.Never
 	h.must = max(h.must, r.From)
 	s.decideAtHome(now, c)
+}
+
+// noteLocks notes whether the home does not answer because the key is kept for a commit of several homes.
+func (h *homeRead) noteLocks(err causal.ErrCode) {
+	switch {
+	case err == causal.ErrLocked:
+		h.apart = WaitsForLocks
+	case h.apart == WaitsForLocks:
+		h.apart = WaitsForReader
+	}
 }
 
 // noteHome notes what the home knows to do.
 func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 	if r.Err == causal.OK {
 		s.homeCommits, s.coordinators.executes[home] = r.Commits, r.Executes
+		s.coordinators.locks[home] = r.Locks
 	}
 }
 

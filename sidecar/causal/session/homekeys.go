@@ -21,6 +21,8 @@ type homeKeys struct {
 	failed   WaitsFor // why the replies cannot be used; WaitsForReader: they can
 	showing  bool     // the requests in flight tell what is shown
 	told     bool     // and the home has heard it
+	// lockedKey is the index of a key that is kept for a commit of several homes, if that is why they cannot.
+	lockedKey int
 }
 
 // isDue reports whether an MGET is to start again at the home.
@@ -112,6 +114,8 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy:
 		s.fail(c, r.Err)
 		return
+	case r.Err == causal.ErrLocked:
+		h.failed, h.lockedKey = WaitsForLocks, i
 	case r.Err != causal.OK, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
 		h.failed = WaitsForHome
 	case !s.cfg.Types.Knows(r.Record.Value.Type):

@@ -75,6 +75,7 @@ type Result struct {
 	//   - ErrUnavailable: no node that may answer did so in time, or the session is not open. A put was not accepted.
 	//   - ErrConflict (conditional puts, operations): the key was written meanwhile, or may have been. Nothing was
 	//     written.
+	//   - ErrLocked: a commit of several homes keeps the key Locked. Nothing was written.
 	//   - ErrUnknown (puts): it may or may not have been accepted.
 	//   - ErrType: the value is of a type that the sidecar, or the coordinator, does not know. Nothing was written.
 	//   - ErrBusy, ErrClock (puts): the coordinator refused it. Nothing was written.
@@ -84,7 +85,8 @@ type Result struct {
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
 	//     home has restarted, or has forgotten the place of the cursor.
-	Err causal.ErrCode
+	Err    causal.ErrCode
+	Locked string
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value, but for what an
 	// operation has written. A missing key has a Tombstone for a value.
 	Record causal.Record
@@ -95,7 +97,8 @@ type Result struct {
 	From causal.HLC
 	// Ahead is what the value of a get of DoGets takes of Config.MaxAheadBytes, until ReleaseAhead.
 	Ahead int
-	// Records are the values that OpMGet read, in the order of Op.Keys. Froms, if it was for update, is From for each.
+	// Records are the values that OpMGet read, in the order of Op.Keys; for a commit of several homes, the versions of
+	// what it has put, in the order of Op.Commit. Froms, if it was for update, is From for each.
 	Records []causal.Record
 	Froms   []causal.HLC
 	// Token is the exported session (OpToken). It is binary, and the caller seals it (package token).

@@ -22,6 +22,8 @@ type putPipeline struct {
 	// have been, sent was not executed: those that follow it are not, either. Operations that follow one another are
 	// started one after the other, so they are sent one after the other, whatever waits before them.
 	unstarted, unexecuted bool
+	// monotonic: when puts are sent again of which one was refused because its key is kept
+	lockedUntil int64
 	// monotonic: the last tick in which a put in flight was not to be sent again, nor those after it
 	heldBackAt int64
 }
@@ -37,6 +39,7 @@ type putState struct {
 	waiting  bool  // its coordinator is away; it is sent again when that serves
 	giveUpAt int64 // monotonic: until when it waits
 	refused  bool  // a coordinator refused it, and it was not sent to another yet
+	locked   bool  // since its key is kept for a commit of several homes
 }
 
 // inFlightPuts tells which put of a session is the oldest that was sent and has no answer.
@@ -102,8 +105,18 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}
-	if c.op.Commit != nil {
-		c.slot = topology.SlotOf(c.op.Commit[0].Key) // all keys have the same home
+	if c.op.Commit != nil && !s.hasOneHome(c.op.Commit) {
+		c.bound = !s.unbound(c.session)
+		s.startLocked(now, c)
+		return
+	}
+	s.enterPipeline(now, c)
+}
+
+// enterPipeline sends a put to the session's coordinator, behind those that the session has sent before.
+func (s *Sidecar) enterPipeline(now causal.Now, c *call) {
+	if keys := c.commit(); keys != nil {
+		c.slot = topology.SlotOf(keys[0].Key) // all keys have the same home
 	}
 	p := &c.session.pipeline
 	if p.unanswered == 0 {
@@ -145,6 +158,10 @@ func (s *Sidecar) sendPut(now causal.Now, c *call) {
 	p := &c.session.pipeline
 	if c.isOperation() && !p.follow(c) {
 		s.fail(c, causal.ErrConflict)
+		return
+	}
+	if s.goesElsewhere(c) {
+		s.loseLocks(now, c)
 		return
 	}
 	p.seq++
@@ -247,6 +264,10 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
+			if c.locks != nil {
+				s.finishPart(now, c, r.Version)
+				return
+			}
 		case c.isOperation():
 			s.acknowledgeOperation(c, &r)
 		default:
@@ -259,7 +280,15 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		s.refusedByHome(now, c)
 		s.deferPut(now, c)
 		return
+	case causal.ErrLocked:
+		s.deferLocked(now, c)
+		return
 	case causal.ErrConflict, causal.ErrType:
+		if c.locks != nil && !c.locks.decided && r.Err == causal.ErrConflict { // its keys are not kept any more
+			s.loseLocks(now, c)
+			s.concludePut(now, c)
+			return
+		}
 		s.noteUnexecuted(now, c)
 		s.fail(c, r.Err)
 	case causal.ErrStale:
@@ -307,7 +336,10 @@ func (s *Sidecar) resendRefused(now causal.Now, ss *session) {
 	if !found || s.awaitsPast(ss, p.refused[0].slot) {
 		return // the next tick tries again
 	}
-	if first := p.refused[0]; first.op.Commit != nil && !s.hasOneHome(first.op.Commit) {
+	if now.Mono < p.lockedUntil {
+		return
+	}
+	if first := p.refused[0]; first.op.Commit != nil && first.locks == nil && !s.hasOneHome(first.op.Commit) {
 		s.fail(first, causal.ErrMoved) // and with it those that the session issued before
 		s.resendRefused(now, ss)
 		return

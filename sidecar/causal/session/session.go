@@ -27,6 +27,8 @@ type session struct {
 	pipeline   putPipeline
 	nextDeps   []causal.Dep // room to collect them
 	sentDeps   []causal.Dep // of the put that was sent last
+	lockNumber uint64       // of the last try to commit at several homes
+	locks      []uint64     // of those in progress, in order
 	active     bool         // it is in Sidecar.active
 	closed     bool
 }

@@ -167,6 +167,8 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 	}
 	switch {
 	case r.call.finished:
+	case r.key == lockRequest:
+		s.handleLockReply(now, r.call, m.PutReply())
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpGet && r.key == homeKeyRequest:
 		s.handleHomeReply(now, r.call, m.HomeReply())
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpMGet && r.key >= homeKeyRequest:
@@ -281,6 +283,8 @@ func (s *Sidecar) tickCalls(now causal.Now) {
 func (s *Sidecar) tickCall(now causal.Now, c *call) {
 	s.tickHome(now, c)
 	switch {
+	case c.isLocking():
+		s.tickLocks(now, c)
 	case c.op.Kind == OpPut && !c.put.refused:
 		s.tickPut(now, c)
 	case now.Mono >= c.deadline && c.refusedAhead:
@@ -291,7 +295,7 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
 		c.expired = true
-		s.fail(c, causal.ErrUnavailable)
+		s.fail(c, c.timeoutError())
 	case c.op.Kind == OpPut:
 		s.resendRefused(now, c.session)
 	case c.op.Kind == OpMGet && c.mget.atHome.isDue(now):

@@ -21,12 +21,13 @@ const (
 	WaitsForPast                        // what the session has seen to be in every ring, or in one that it may use
 	WaitsForQuiet                       // keys that are written while several are read: all are read again
 	WaitsForForeign                     // a write of another data center to be in every ring, before an update
+	WaitsForLocks                       // keys that are kept for a commit of several homes
 	waitsForEnd
 )
 
 func (w WaitsFor) String() string {
 	return [...]string{"reader", "home", "coordinator", "leadership", "usable", "earlier", "past", "quiet",
-		"foreign"}[w]
+		"foreign", "locks"}[w]
 }
 
 // AllWaits are all that operations wait for.
@@ -109,6 +110,10 @@ func (s *Sidecar) waitOfKeys(c *call) (WaitsFor, topology.Node) {
 func (s *Sidecar) waitOfPut(now causal.Now, c *call) (WaitsFor, topology.Node) {
 	p := &c.session.pipeline
 	switch {
+	case c.isLocking():
+		return WaitsForLocks, c.locks.asked()
+	case c.put.locked:
+		return WaitsForLocks, s.homeOf(c.slot)
 	case c.put.waiting:
 		return WaitsForLeadership, c.target
 	case !c.put.refused:

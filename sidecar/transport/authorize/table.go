@@ -88,6 +88,7 @@ var Table = []Rule{
 		causal.KindTermQuery, causal.KindHomeChange}, Free},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindVectors}, OriginsSender},
 	{coordinator, coordinator, LeaderToLeader, []causal.Kind{causal.KindSignedVectors}, OriginsNamed},
+	{coordinator, coordinator, SameDC, []causal.Kind{causal.KindHomeVerdict}, Free},
 	{coordinator, coordinator, SameGroup, []causal.Kind{causal.KindGroup}, Free},
 	{coordinator, coordinator, MemberToOwnLeader, []causal.Kind{causal.KindTerm}, Free},
 	{coordinator, coordinator, LeaderMemberToOwnDC, []causal.Kind{causal.KindTermReply}, Free},
