@@ -162,7 +162,7 @@ func (h *homeLocks) done(now causal.Now, name causal.LockName) {
 
 // published notes that the part of a commit is published, whose newest put is w.
 func (h *homeLocks) published(now causal.Now, l *homeLock, w *write) {
-	if h.byName[l.name] == l {
+	if !h.isOver(l) {
 		h.letGo(l)
 	}
 	if fence := h.fenceOf(now, l.name); fence != nil {

@@ -139,7 +139,7 @@ func (h *homeLocks) advance(now causal.Now) {
 	wanted := map[string]bool{}
 	for _, l := range slices.Clone(h.order) {
 		switch {
-		case l.taken:
+		case l.taken, h.isOver(l): // what ends one of them may give others their keys
 		case h.isFree(l, wanted):
 			h.take(now, l)
 		default:
@@ -149,6 +149,9 @@ func (h *homeLocks) advance(now causal.Now) {
 		}
 	}
 }
+
+// isOver reports whether a part has ended here.
+func (h *homeLocks) isOver(l *homeLock) bool { return h.byName[l.name] != l }
 
 // isFree reports whether a part can have its keys: nobody keeps one in a way that excludes that, or has waited longer.
 func (h *homeLocks) isFree(l *homeLock, wanted map[string]bool) bool {
@@ -268,6 +271,9 @@ func (h *homeLocks) tick(now causal.Now) {
 	h.dropFences(now)
 	h.pushDecisions(now)
 	for _, l := range slices.Clone(h.order) {
+		if h.isOver(l) {
+			continue
+		}
 		h.refuseReaders(now, l)
 		switch {
 		case !l.taken && now.Mono-l.since > int64(maxLockWait):
