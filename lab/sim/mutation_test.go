@@ -75,6 +75,12 @@ var scripted = map[causal.Mutation]string{
 	causal.HomeRefusesExecuted: "home_changes.txt",
 	causal.HomeChangeUnasked:   "home_changes.txt",
 
+	causal.LockUnchecked:     "home_locks.txt",
+	causal.LockKept:          "home_locks.txt",
+	causal.LocksUnordered:    "home_locks.txt",
+	causal.DecisionForgotten: "home_locks.txt",
+	causal.LockForgotten:     "home_locks.txt",
+
 	causal.HomeLeaseIgnored:     "near_homes.txt",
 	causal.HomeLeasesForgotten:  "near_homes.txt",
 	causal.LocalNearFromReceipt: "near_homes.txt",
@@ -132,7 +138,7 @@ func checkScripted(t *testing.T, file string, f causal.Mutation) {
 	output, _, _ = strings.Cut(output, "\n\n")
 	isCaught := func(violation string) bool { return strings.Contains(output, violation) }
 	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data",
-		"show withdrawn: use1/0"}, isCaught) {
+		"show withdrawn: use1/0", ": locked", "x=2 c=1 ("}, isCaught) {
 		t.Errorf("no scenario of %s detects %s", file, f)
 	}
 }

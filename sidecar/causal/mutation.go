@@ -252,7 +252,6 @@ const (
 	LockUnconditional
 	LockReadThrough
 	LockReleasedEarly
-	LockLeased
 	LockUnchecked
 	LockForgotten
 	LockKept

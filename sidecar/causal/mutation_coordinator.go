@@ -142,8 +142,6 @@ var coordinatorMutations = []MutationInfo{
 		"a key that a commit of several homes is about to put is read meanwhile", "HOL-3", "homes"},
 	{LockReleasedEarly, "lock-released-early", "home",
 		"a key that a commit of several homes puts is let go before that is published", "HOL-3", "homes"},
-	{LockLeased, "lock-leased", "home",
-		"a key is locked while sidecars have leases on it", "HOL-3", "near-homes"},
 	{LockUnchecked, "lock-unchecked", "home",
 		"a part of a commit is put although its keys are not locked for it any more", "HOL-4", "homes"},
 	{LockForgotten, "lock-forgotten", "home",

@@ -213,9 +213,6 @@ func (h *homeLocks) grant(now causal.Now, l *homeLock) {
 
 // isLeased withdraws the leases on what a part puts, and reports whether some run.
 func (h *homeLocks) isLeased(now causal.Now, l *homeLock) (leased bool) {
-	if h.cfg.Broken.Has(causal.LockLeased) {
-		return false
-	}
 	for i := range l.part.Keys {
 		if k := &l.part.Keys[i]; !k.ReadOnly && h.home.leases.holds(now, k.Key) {
 			leased = true // and go on: all are withdrawn together
@@ -343,7 +340,7 @@ func (h *homeLocks) restore(now causal.Now, r *LoggedLock, index uint64) {
 		h.add(l)
 		h.keep(l)
 	}
-	l.index, l.loggedAt, l.askAt = index, now.Mono, now.Mono
+	l.index, l.loggedAt, l.askAt = index, now.Mono, now.Mono+int64(lockPatience)
 }
 
 // firstIndex returns the index of the first record that the log must keep for a lock, or upTo.

@@ -25,6 +25,7 @@ type lockedCommit struct {
 	request          uint64
 	retryAt          int64          // monotonic: when it asks again, or begins again
 	err              causal.ErrCode // why it has to begin again
+	was              causal.ErrCode // why it had to before
 	lockedKey        string         // that was to be kept then
 	versions         map[string]causal.Version
 }
@@ -54,11 +55,15 @@ func (c *call) commit() []causal.CommitKey {
 
 // startLocked starts a commit of several homes, from its beginning.
 func (s *Sidecar) startLocked(now causal.Now, c *call) {
-	ss := c.session
+	ss, before := c.session, lockedCommit{}
+	if c.locks != nil {
+		before = *c.locks
+	}
 	s.endLocks(ss, c)
 	ss.lockNumber++
 	ss.locks = append(ss.locks, ss.lockNumber)
-	l := &lockedCommit{parts: s.partsOf(c.op.Commit), retryAt: causal.Never}
+	l := &lockedCommit{parts: s.partsOf(c.op.Commit), retryAt: causal.Never, was: before.err,
+		lockedKey: before.lockedKey}
 	l.token = causal.LockToken{Number: ss.lockNumber, Decider: l.parts[0].home.Index,
 		Leadership: s.coordinators.serving[l.parts[0].home]}
 	for i := range l.parts {
@@ -183,7 +188,7 @@ func (s *Sidecar) tickLocks(now causal.Now, c *call) {
 	decider := l.parts[0].home
 	switch {
 	case now.Mono >= c.deadline:
-		s.fail(c, cmp.Or(l.err, causal.ErrUnavailable))
+		s.fail(c, cmp.Or(l.err, l.was, causal.ErrUnavailable))
 	case l.err == causal.OK && s.coordinators.serving[decider] != l.token.Leadership:
 		s.beginAgain(now, c, causal.ErrUnavailable) // it decides nothing that was begun before
 	case now.Mono < l.retryAt:
