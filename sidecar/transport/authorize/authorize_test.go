@@ -100,7 +100,7 @@ var expected = map[string]string{
 	"coordinator>sidecar": "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1 " +
 		"home-reply=012 scan-reply=012 homes=012",
 	"coordinator>coordinator": "vectors=125 term=2a term-answer=2 home-vote=2 term-reply=19 term-query=1 " +
-		"home-change=1 signed-vectors=5 group=7",
+		"home-change=1 home-verdict=012 signed-vectors=5 group=7",
 	"coordinator>middleman": "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 " +
 		"past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456",
 	"coordinator>cache": "latencies=1 vectors=1",
