@@ -26,6 +26,9 @@ func homes(p *runPlan, rng *rand.Rand) {
 	p.faults = faultWeights{Crash: 4, CrashDirty: 3, CrashLate: 1, WriteCut: 3, Cut: 1, Congest: 2,
 		SlowDisk: 2, Slow: 2,
 		ClockJump: 2, CacheCut: 1}
+	if p.set.KeepMs/7%3 == 0 { // it draws nothing, as lateAfter
+		p.otherLevels = 25
+	}
 	switch rng.IntN(4) {
 	case 0:
 		p.shape.members = intRange{2, 3}
