@@ -81,8 +81,8 @@ func faultCases(t *topology.Topology, dc string, members int) []faultCase {
 	return cases
 }
 
-// lostDisk is the loss of a disk of the coordinator, whose process starts again at once. If it was the only one, a person
-// accepts the loss in the end.
+// lostDisk is the loss of a disk of the coordinator, whose process starts again at once. If it was the only one, a
+// person accepts the loss in the end.
 func lostDisk(dc string, members int) faultCase {
 	c := faultCase{name: "disk-lost", title: "a disk of the coordinator lost"}
 	for _, kind := range []string{"crash", "wipe", "restart"} {
