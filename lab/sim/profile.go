@@ -31,11 +31,13 @@ type runPlan struct {
 	counters  int      // number of keys that are counted up
 	// otherLevels is the share of reads that have another level than the session, in percent.
 	otherLevels int
-	sessions    intRange // at each sidecar
-	processes   intRange // in each session
-	faultEvery  time.Duration
-	faults      faultWeights
-	length      time.Duration
+	// deletePercent is the share of the updates of counters that delete.
+	deletePercent int
+	sessions      intRange // at each sidecar
+	processes     intRange // in each session
+	faultEvery    time.Duration
+	faults        faultWeights
+	length        time.Duration
 	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as
 	// scaled says; 0: there are none.
 	scaleEvery time.Duration

@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -48,7 +49,7 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 	case "gets", "gets-latest":
 		p.getPipelinedAt(op.Level, op.Keys)
 	case "count":
-		p.startUpdate(op.Key)
+		p.startUpdate(op.Key, operation.Operation{Kind: operation.Add, Number: 1})
 	case "commit":
 		p.startCommit(s.commit(args))
 	default:

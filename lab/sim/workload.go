@@ -47,12 +47,14 @@ type workload struct {
 	counters  []string
 	// otherLevels is the share of reads that have another level than the session, in percent.
 	otherLevels int
-	issuing     bool
-	missing     []missingRead
-	scans       int // that were completed
-	scaler      *scaler
-	explained   []uint64 // operations of which it is said, or known, why they take long
-	waits       []string // what those wait for that take too long
+	// deletePercent is the share of the updates of counters that delete.
+	deletePercent int
+	issuing       bool
+	missing       []missingRead
+	scans         int // that were completed
+	scaler        *scaler
+	explained     []uint64 // operations of which it is said, or known, why they take long
+	waits         []string // what those wait for that take too long
 }
 
 // results passes results to the processes that wait for them.
@@ -97,7 +99,7 @@ func (p *client) issueNext() {
 	case r < m.put+m.del+m.mget+m.token+m.scan:
 		p.scanAll()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update:
-		p.startUpdate(p.load.counters[rng.IntN(len(p.load.counters))])
+		p.updateSome()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit:
 		p.commitSome()
 	default:

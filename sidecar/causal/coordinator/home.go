@@ -298,8 +298,13 @@ func (h *home) mayForget(e homeEntry) {
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
-func (h *home) show(k *homeKey, v causal.Version) {
-	if v = h.comparable(v); v.HLC <= h.settled || !k.shown.Less(v) {
+// Nothing is kept of a key of which that is settled: many keys are read again and again.
+func (h *home) show(key string, v causal.Version) {
+	if v = h.comparable(v); v.HLC <= h.settled {
+		return
+	}
+	k := h.keyOf(key)
+	if !k.shown.Less(v) {
 		return
 	}
 	h.clock.Raise(v.HLC)
@@ -310,11 +315,11 @@ func (h *home) show(k *homeKey, v causal.Version) {
 // showAll notes what a reader is about to show of the keys that it names.
 func (h *home) showAll(r *causal.HomeRead) {
 	if r.Shown.HLC != 0 {
-		h.show(h.keyOf(r.Key), r.Shown)
+		h.show(r.Key, r.Shown)
 	}
 	for i := range r.More {
 		if shown := r.More[i].Record.Version; shown.HLC != 0 {
-			h.show(h.keyOf(r.More[i].Key), shown)
+			h.show(r.More[i].Key, shown)
 		}
 	}
 }
@@ -367,10 +372,14 @@ func (h *home) forgetEntry(e *homeEntry) {
 	h.dropEmpty(k)
 }
 
+// isEmpty reports whether nothing is known of a key, and nobody needs it.
+func (k *homeKey) isEmpty() bool {
+	return k.shown.IsZero() && k.isForgotten() && len(k.waiting) == 0 && k.readers == 0
+}
+
 // dropEmpty drops a key of which nothing is known, and that nobody needs.
 func (h *home) dropEmpty(k *homeKey) {
-	if k.shown.IsZero() && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
-		k.readers == 0 {
+	if k.isEmpty() {
 		delete(h.keys, k.key)
 		h.bytes -= homeKeyBytes + len(k.key)
 	}
