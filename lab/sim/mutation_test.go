@@ -76,6 +76,7 @@ var scripted = map[causal.Mutation]string{
 	causal.HomeRefusesExecuted: "home_changes.txt",
 	causal.HomeChangeUnasked:   "home_changes.txt",
 
+	causal.LockReadThrough:   "home_locks.txt",
 	causal.LockUnchecked:     "home_locks.txt",
 	causal.LockKept:          "home_locks.txt",
 	causal.LocksUnordered:    "home_locks.txt",
