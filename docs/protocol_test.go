@@ -198,7 +198,8 @@ func TestRulesAndMutationsNameEachOther(t *testing.T) {
 	for _, f := range causal.MutationInfos() {
 		a, b := slices.Sorted(slices.Values(f.Rules())), slices.Sorted(slices.Values(shown[f.Name]))
 		if !slices.Equal(a, b) {
-			t.Errorf("the mutation %s breaks the rules %v by its table, and shows %v by %s", f.Name, a, b, protocolFolder)
+			t.Errorf("the mutation %s breaks the rules %v by its table, and shows %v by %s", f.Name, a, b,
+				protocolFolder)
 		}
 	}
 }

@@ -66,7 +66,7 @@ type Op struct {
 	Unknown          bool // writes: the outcome is unknown
 	Missing          bool // Get: there was no value. Update: the reply is nil
 	InFlight         bool // reads: a version that was read was not complete
-	Apart            bool // Commit: each of Writes has a version of its own, if it is known, and they are not consecutive
+	Apart            bool // Commit: each of Writes has a version of its own, or none is known
 	Final            bool // Get and MGet: read after quiescence
 }
 

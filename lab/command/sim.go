@@ -42,8 +42,8 @@ jump. Every history that clients saw is checked for causal consistency, converge
 A seed determines a run: the same seed and profile give the same run on every machine. A profile is a distribution of
 deployments, load and faults; without --profile, seed n uses profile n modulo the number of profiles.
 
---mutation breaks a rule of the protocol on purpose, to verify that the check detects it. --list shows all mutations with the
-ids of the rules that they break, which docs/protocol explains.
+--mutation breaks a rule of the protocol on purpose, to verify that the check detects it. --list shows all mutations
+with the ids of the rules that they break, which docs/protocol explains.
 
 The exit code is 1 if a seed has a violation.`,
 		Example: `  causalstore sim --seeds 10000

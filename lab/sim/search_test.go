@@ -57,9 +57,9 @@ func (s schedules) first() uint64 {
 	return 0
 }
 
-// detectionsFile holds the seeds that have detected mutations, a mutation and a seed a line. The tests pass with any seeds.
-// With those of the protocol as it is, a mutation takes one schedule, and not up to hundreds; -rewrite puts them into the
-// file.
+// detectionsFile holds the seeds that have detected mutations, a mutation and a seed a line. The tests pass with any
+// seeds. With those of the protocol as it is, a mutation takes one schedule, and not up to hundreds; -rewrite puts them
+// into the file.
 const detectionsFile = "detections.txt"
 
 // lastDetections returns the seeds of the file.
@@ -93,9 +93,9 @@ func rewriteDetections(t *testing.T, found map[causal.Mutation]uint64) {
 	}
 }
 
-// detectionLines returns the content of the file. A mutation that was not found keeps the seed that it had: this run may
-// have searched for some mutations only (-run), and a rare mutation may need more seeds than the search plays. Only mutations
-// that scenarios detect have no line.
+// detectionLines returns the content of the file. A mutation that was not found keeps the seed that it had: this run
+// may have searched for some mutations only (-run), and a rare mutation may need more seeds than the search plays. Only
+// mutations that scenarios detect have no line.
 func detectionLines(last, found map[causal.Mutation]uint64) []byte {
 	var b bytes.Buffer
 	for _, f := range causal.AllMutations() {

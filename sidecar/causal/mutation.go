@@ -1,7 +1,7 @@
 package causal
 
-// Mutation breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator set
-// any; the zero Mutations is the protocol. What each breaks is in the tables of the files mutation_*.go.
+// Mutation breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator
+// set any; the zero Mutations is the protocol. What each breaks is in the tables of the files mutation_*.go.
 type Mutation uint8
 
 // The mutations.

@@ -204,8 +204,9 @@ func (h *homeChange) giveUp(now causal.Now, c causal.HomeChange) {
 // it had accepted, and no sidecar has a lease of before.
 func (h *homeChange) hasGivenUp(now causal.Now) bool {
 	oldest := h.host.oldestIncomplete()
-	return h.log.durable.Homes.Next != 0 && !h.host.keepsLost() && now.Mono >= h.leasesOver && (oldest == 0 || oldest > h.accepted ||
-		h.cfg.Broken.Has(causal.HomeGivesIncomplete))
+	return h.log.durable.Homes.Next != 0 && !h.host.keepsLost() && now.Mono >= h.leasesOver &&
+		(oldest == 0 || oldest > h.accepted ||
+			h.cfg.Broken.Has(causal.HomeGivesIncomplete))
 }
 
 // hasCompleted reports whether nothing is incomplete.

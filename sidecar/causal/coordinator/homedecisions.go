@@ -128,7 +128,8 @@ func (h *homeLocks) confirm(name causal.LockName, from topology.Node, last causa
 	if last.Version.Written() && d.isNext(from) {
 		d.Last = last
 	}
-	d.Others = slices.DeleteFunc(slices.Clone(d.Others), func(o causal.CommitHome) bool { return o.Index == from.Index })
+	isIt := func(o causal.CommitHome) bool { return o.Index == from.Index }
+	d.Others = slices.DeleteFunc(slices.Clone(d.Others), isIt)
 	if len(d.Others) == 0 {
 		h.decisions = slices.DeleteFunc(h.decisions, func(o *decision) bool { return o == d })
 	}

@@ -15,9 +15,13 @@ type lockRig struct {
 	put []causal.Dep // what decided parts were to be put behind
 }
 
-func (r *lockRig) refusesLock(causal.Now, topology.Node, *causal.HomeCommit) causal.ErrCode { return causal.OK }
+func (r *lockRig) refusesLock(causal.Now, topology.Node, *causal.HomeCommit) causal.ErrCode {
+	return causal.OK
+}
 
-func (r *lockRig) putDecided(_ causal.Now, _ *homeLock, behind causal.Dep) { r.put = append(r.put, behind) }
+func (r *lockRig) putDecided(_ causal.Now, _ *homeLock, behind causal.Dep) {
+	r.put = append(r.put, behind)
+}
 
 func newLockRig(t *testing.T) *lockRig {
 	t.Helper()

@@ -52,7 +52,8 @@ func TestWhatReadsMustIncludeIsNotTakenForComplete(t *testing.T) {
 	}
 }
 
-// Clients read many keys that others have written long ago, and a sidecar that hears late of cuts tells the home of them.
+// Clients read many keys that others have written long ago, and a sidecar that hears late of cuts tells the home of
+// them.
 func TestTheHomeKeepsNothingOfWhatIsSettled(t *testing.T) {
 	h := newHomeHarness(t)
 	for h.c.home.settled == 0 {

@@ -33,8 +33,8 @@ func sizeOfPart(part *causal.HomeCommit) (size int) {
 	return size
 }
 
-// refusesPart returns why the part of a commit of several homes is not put. It is only for the sidecar that its keys are
-// kept for. What was decided is put whatever room there is.
+// refusesPart returns why the part of a commit of several homes is not put. It is only for the sidecar that its keys
+// are kept for. What was decided is put whatever room there is.
 func (c *Coordinator) refusesPart(m *causal.HomeCommit, lock *homeLock, size int) causal.ErrCode {
 	switch {
 	case (lock == nil || !lock.granted) && !c.cfg.Broken.Has(causal.LockUnchecked):

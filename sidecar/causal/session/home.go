@@ -267,8 +267,8 @@ func (s *Sidecar) bindTo(now causal.Now, ss *session, deps []causal.Dep) bool {
 }
 
 // leaveHome prepares an operation that does not ask the home: what the session has read there becomes a part of its
-// past as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer, and at no cut
-// below it.
+// past as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer, and at no
+// cut below it.
 func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
 	ss.seen = max(ss.seen, ss.localDone)
 	ss.past.raise(ss.localDone)

@@ -9,9 +9,10 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// A commit of several homes (PROTOCOL HOL). First each home keeps the keys of its part from others; then the decider, the
-// home of the first key that is put, puts its part, and after that the others put theirs, in the order in which they are
-// named. What the decider has put is put by all. Until then the commit has changed nothing, and may begin again.
+// A commit of several homes (PROTOCOL HOL). First each home keeps the keys of its part from others; then the decider,
+// the home of the first key that is put, puts its part, and after that the others put theirs, in the order in which
+// they are named. What the decider has put is put by all. Until then the commit has changed nothing, and may begin
+// again.
 
 // lockedCommit is a commit of several homes in progress.
 type lockedCommit struct {
@@ -70,7 +71,9 @@ func (s *Sidecar) startLocked(now causal.Now, c *call) {
 		l.locks = append(l.locks, i)
 	}
 	if !s.cfg.Broken.Has(causal.LocksUnordered) {
-		slices.SortFunc(l.locks, func(a, b int) int { return cmp.Compare(l.parts[a].home.Index, l.parts[b].home.Index) })
+		slices.SortFunc(l.locks, func(a, b int) int {
+			return cmp.Compare(l.parts[a].home.Index, l.parts[b].home.Index)
+		})
 	}
 	c.locks, c.target = l, topology.Node{}
 	s.askLock(now, c)
@@ -265,7 +268,8 @@ func (c *call) lockedKey() string {
 
 // timeoutError returns the error of a call that has taken too long, and was not accepted.
 func (c *call) timeoutError() causal.ErrCode {
-	if c.home != nil && c.home.apart == WaitsForLocks || c.mget != nil && c.mget.apart == WaitsForLocks || c.put.locked {
+	if c.put.locked || c.home != nil && c.home.apart == WaitsForLocks ||
+		c.mget != nil && c.mget.apart == WaitsForLocks {
 		return causal.ErrLocked
 	}
 	return causal.ErrUnavailable
@@ -314,8 +318,8 @@ func (c *call) putRecords() []causal.Record {
 	return records
 }
 
-// endLocked ends a commit of several homes that has failed, and returns with what. If the decider has not been asked, or
-// has refused, nothing is put. If it has put its part, the others put theirs, soon or when they are back.
+// endLocked ends a commit of several homes that has failed, and returns with what. If the decider has not been asked,
+// or has refused, nothing is put. If it has put its part, the others put theirs, soon or when they are back.
 func (s *Sidecar) endLocked(c *call, err causal.ErrCode) causal.ErrCode {
 	switch l := c.locks; {
 	case l.decided:

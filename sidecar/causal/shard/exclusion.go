@@ -37,8 +37,8 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	return false // it is sent again
 }
 
-// keepsByMutation reports whether a mutation makes the shard keep its data at the next exclusion of its data center, of which
-// it applies n.
+// keepsByMutation reports whether a mutation makes the shard keep its data at the next exclusion of its data center, of
+// which it applies n.
 func (s *Shard) keepsByMutation(n uint32) bool {
 	return s.past.Broken.Has(causal.ExcludedKeepsData) || n > 0 && s.past.Broken.Has(causal.ExcludedOnce)
 }
