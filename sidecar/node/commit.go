@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
@@ -24,28 +25,38 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 	return c.commit(keys)
 }
 
-// commit writes keys in one step, whatever homes they have.
+// commit writes keys in one step, whatever homes they have. It is tried again when the keys have got other homes, and
+// when it is not known whether their homes take commits.
 func (c *clientSession) commit(keys []causal.CommitKey) error {
 	op := session.Op{Kind: session.OpPut, Commit: keys}
 	r := c.execute(op)
-	if r.Err == causal.ErrNotFound { // it is not known yet whether the homes take commits: an answer of each tells
-		all := session.Op{Kind: session.OpMGet, Level: causal.DefaultLevel}
-		for i := range keys {
-			all.Keys = append(all.Keys, keys[i].Key)
+	for tries := 0; tries < maxCommitTries && (r.Err == causal.ErrMoved || r.Err == causal.ErrNotFound); tries++ {
+		if r.Err == causal.ErrNotFound {
+			time.Sleep(commitAgain)
+			if err := c.askHomes(keys); err != nil {
+				return err
+			}
 		}
-		if err := c.recordOutcome(c.execute(all), "read"); err != nil {
-			return err
-		}
-		r = c.execute(op)
-	}
-	for tries := 0; r.Err == causal.ErrMoved && tries < maxMoved; tries++ { // the number of homes has changed
 		r = c.execute(op)
 	}
 	return c.commitError(r, keys)
 }
 
-// maxMoved is how often a commit is tried again because its keys have got other homes.
-const maxMoved = 10
+// Near copies may answer what asks the homes for as long as their leases run, half a second, which tells nothing of the
+// homes.
+const (
+	maxCommitTries = 40
+	commitAgain    = 25 * time.Millisecond
+)
+
+// askHomes reads keys, so that their homes answer: they have just started, and an answer says whether they take commits.
+func (c *clientSession) askHomes(keys []causal.CommitKey) error {
+	op := session.Op{Kind: session.OpMGet, Level: causal.DefaultLevel}
+	for i := range keys {
+		op.Keys = append(op.Keys, keys[i].Key)
+	}
+	return c.recordOutcome(c.execute(op), "read")
+}
 
 // commitKeys returns the keys of a commit, each once: the last put of a key counts. Those that were read are on
 // condition that they are as they were read.

@@ -21,7 +21,8 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 		}
 	}
 	switch {
-	case !s.homeCommits, !s.hasOneHome(c.op.Commit) && !s.knowLocks(c.op.Commit):
+	case !s.coordinators.commits[s.homeOf(topology.SlotOf(c.op.Commit[0].Key))],
+		!s.hasOneHome(c.op.Commit) && !s.knowLocks(c.op.Commit):
 		return causal.ErrNotFound
 	case !slices.ContainsFunc(c.op.Commit, func(k causal.CommitKey) bool { return !k.ReadOnly }):
 		return causal.ErrTooLarge

@@ -29,6 +29,7 @@ type coordinatorStates struct {
 	toldHomes    map[topology.Node]int64 // monotonic: when it has last said how many homes there are
 	allowances   map[topology.Node]*copyAllowance
 	executes     map[topology.Node]bool // it is known to execute operations
+	commits      map[topology.Node]bool // it is known to take puts of several keys
 	locks        map[topology.Node]bool // it is known to take part in commits of several homes
 	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
 }
@@ -38,7 +39,7 @@ func newCoordinatorStates() coordinatorStates {
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
 		toldHomes:  map[topology.Node]int64{},
 		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{},
-		locks: map[topology.Node]bool{}}
+		commits: map[topology.Node]bool{}, locks: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
@@ -47,7 +48,9 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
-	maps.DeleteFunc(cs.executes, func(n topology.Node, _ bool) bool { return removed(n) })
+	for _, knows := range []map[topology.Node]bool{cs.executes, cs.commits, cs.locks} {
+		maps.DeleteFunc(knows, func(n topology.Node, _ bool) bool { return removed(n) })
+	}
 	maps.DeleteFunc(cs.locks, func(n topology.Node, _ bool) bool { return removed(n) })
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
@@ -128,9 +131,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		s.coordinators.serving[node] = serving
 		delete(s.coordinators.down, node)
 		s.coordinators.heardOf(node)
-		if node.DC == s.cfg.Self.DC {
-			s.homeCommits = false // it may be another version
-		}
+		delete(s.coordinators.commits, node) // it may be another version
 		delete(s.coordinators.executes, node)
 		delete(s.coordinators.locks, node)
 		s.resendPuts(now, node)

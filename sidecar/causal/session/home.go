@@ -105,7 +105,7 @@ func (h *homeRead) noteLocks(err causal.ErrCode) {
 // noteHome notes what the home knows to do.
 func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 	if r.Err == causal.OK {
-		s.homeCommits, s.coordinators.executes[home] = r.Commits, r.Executes
+		s.coordinators.commits[home], s.coordinators.executes[home] = r.Commits, r.Executes
 		s.coordinators.locks[home] = r.Locks
 	}
 }

@@ -30,7 +30,6 @@ type Sidecar struct {
 	leftWindows   []*homeWindow // the same of windows
 	mgetBytes     int           // of the keys of MGETs in progress, and of the values that they have read
 	aheadBytes    int           // of the values that pipelined gets have read, until ReleaseAhead
-	homeCommits   bool          // the home is known to take commits
 	homes         causal.Homes  // the newest number of homes that a coordinator has told
 	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
 	unshipped map[string]int64
