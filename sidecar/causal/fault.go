@@ -249,6 +249,11 @@ const (
 	LocalNearUnheard
 	LocalNearOlder
 	LocalNearBound
+	HomeKeepsLastPart
+	HomePartsUnmarked
+	HomePartsUnderWay
+	LocalRowsBefore
+	LocalRowsUnheard
 	faultEnd
 )
 

@@ -127,7 +127,7 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 	switch {
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case !c.cfg.Types.Knows(p.Value.Type):
+	case !c.cfg.Types.Accepts(&p.Value):
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy

@@ -91,7 +91,7 @@ func (c *Coordinator) nextVersions(now causal.Now, from topology.Node, m *causal
 		}
 	}
 	for i := range puts {
-		if !c.cfg.Types.Knows(puts[i].Value.Type) {
+		if !c.cfg.Types.Accepts(&puts[i].Value) {
 			return causal.Version{}, causal.ErrType
 		}
 	}

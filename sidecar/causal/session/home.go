@@ -38,6 +38,7 @@ type homeRead struct {
 	complete causal.HLC
 	from     causal.HLC // what was asked for elsewhere includes everything at or below it
 	must     causal.HLC // and must include this
+	rows     *homeRows  // of a value that merges
 }
 
 // startAtHome starts a get at the home, and elsewhere.
@@ -81,11 +82,14 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	case r.Err != causal.OK:
 		h.retryAt = now.Mono + int64(homeBusy)
 		return
-	case !s.cfg.Types.Knows(r.Record.Value.Type):
+	case !s.cfg.Types.Accepts(&r.Record.Value):
 		s.fail(c, causal.ErrType)
 		return
 	}
 	h.reply, h.answered, h.retryAt = r, true, causal.Never
+	if h.rows != nil {
+		h.rows.after = false
+	}
 	h.must = max(h.must, r.From)
 	s.decideAtHome(now, c)
 }
@@ -113,6 +117,10 @@ func (s *Sidecar) takeFound(now causal.Now, c *call, r *causal.GetReply) {
 func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	h := c.home
 	if !h.answered {
+		return
+	}
+	if h.mergesAtHome() {
+		s.decideRows(now, c)
 		return
 	}
 	top := &h.reply.Record
