@@ -14,13 +14,13 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// rewrite writes the list of seeded faults.
-var rewrite = flag.Bool("rewrite", false, "write docs/protocol/faults.md")
+// rewrite writes the list of mutations.
+var rewrite = flag.Bool("rewrite", false, "write docs/protocol/mutations.md")
 
 const (
 	protocolFolder = "docs/protocol/"
 	protocolStart  = protocolFolder + "README.md"
-	faultsPage     = protocolFolder + "faults.md"
+	mutationsPage  = protocolFolder + "mutations.md"
 	scenarios      = "lab/sim/testdata/"
 )
 
@@ -31,7 +31,7 @@ const maxPageWords = 3000
 type rule struct {
 	id, title, page string
 	anchor          string
-	shownBy         []string // names of seeded faults, scenarios and tests
+	shownBy         []string // names of mutations, scenarios and tests
 }
 
 var (
@@ -87,7 +87,7 @@ func TestEveryPageOfTheProtocolIsListedAndShort(t *testing.T) {
 	r := loadRepository(t)
 	pages, _ := r.protocolPages()
 	for _, d := range r.documents {
-		if !strings.HasPrefix(d.path, protocolFolder) || d.path == faultsPage {
+		if !strings.HasPrefix(d.path, protocolFolder) || d.path == mutationsPage {
 			continue
 		}
 		if !slices.Contains(pages, d.path) {
@@ -180,25 +180,25 @@ func ruleIDs(text string, prefixes []string) (ids []string) {
 	return ids
 }
 
-// TestRulesAndSeededFaultsNameEachOther compares "Shown by" with the rules in the tables of faults.
-func TestRulesAndSeededFaultsNameEachOther(t *testing.T) {
+// TestRulesAndMutationsNameEachOther compares "Shown by" with the rules in the tables of mutations.
+func TestRulesAndMutationsNameEachOther(t *testing.T) {
 	r := loadRepository(t)
-	faults := map[string]causal.SeededFault{}
-	for _, f := range causal.SeededFaults() {
-		faults[f.Name] = f
+	mutations := map[string]causal.MutationInfo{}
+	for _, f := range causal.MutationInfos() {
+		mutations[f.Name] = f
 	}
-	shown := map[string][]string{} // rules, by faults
+	shown := map[string][]string{} // rules, by mutations
 	for _, rule := range r.rules() {
 		for _, name := range rule.shownBy {
-			if _, ok := faults[name]; ok {
+			if _, ok := mutations[name]; ok {
 				shown[name] = append(shown[name], rule.id)
 			}
 		}
 	}
-	for _, f := range causal.SeededFaults() {
+	for _, f := range causal.MutationInfos() {
 		a, b := slices.Sorted(slices.Values(f.Rules())), slices.Sorted(slices.Values(shown[f.Name]))
 		if !slices.Equal(a, b) {
-			t.Errorf("the fault %s breaks the rules %v by its table, and shows %v by %s", f.Name, a, b, protocolFolder)
+			t.Errorf("the mutation %s breaks the rules %v by its table, and shows %v by %s", f.Name, a, b, protocolFolder)
 		}
 	}
 }
@@ -208,7 +208,7 @@ var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 func TestWhatShowsARuleExists(t *testing.T) {
 	r := loadRepository(t)
 	exists := map[string]bool{}
-	for _, f := range causal.SeededFaults() {
+	for _, f := range causal.MutationInfos() {
 		exists[f.Name] = true
 	}
 	for name, text := range r.files {
@@ -224,7 +224,7 @@ func TestWhatShowsARuleExists(t *testing.T) {
 	for _, rule := range r.rules() {
 		for _, name := range rule.shownBy {
 			if !exists[name] {
-				t.Errorf("%s: rule %s is shown by %s, which is no seeded fault, scenario or test",
+				t.Errorf("%s: rule %s is shown by %s, which is no mutation, scenario or test",
 					rule.page, rule.id, name)
 			}
 		}
@@ -256,23 +256,23 @@ func TestTheRulesThatNothingShowsAreListed(t *testing.T) {
 	}
 }
 
-// TestTheListOfSeededFaultsIsCurrent compares the page with what the tables of faults say. -rewrite writes it.
-func TestTheListOfSeededFaultsIsCurrent(t *testing.T) {
+// TestTheListOfMutationsIsCurrent compares the page with what the tables of mutations say. -rewrite writes it.
+func TestTheListOfMutationsIsCurrent(t *testing.T) {
 	r := loadRepository(t)
 	rules := map[string]rule{}
 	for _, rule := range r.rules() {
 		rules[rule.id] = rule
 	}
-	byPart := map[string][]causal.SeededFault{}
-	for _, f := range causal.SeededFaults() {
+	byPart := map[string][]causal.MutationInfo{}
+	for _, f := range causal.MutationInfos() {
 		byPart[f.Part] = append(byPart[f.Part], f)
 	}
 	var b strings.Builder
-	b.WriteString("# Seeded faults\n\nEach breaks one or several rules, so that a test can see the checks detect it. " +
-		"[Checking](../checking.md#seeded-faults) says how.\nThis page is written by `go test ./docs -rewrite`, " +
-		"from the tables in `sidecar/causal/fault_*.go`.\n")
+	b.WriteString("# Mutations\n\nEach breaks one or several rules, so that a test can see the checks detect it. " +
+		"[Checking](../checking.md#mutations) says how.\nThis page is written by `go test ./docs -rewrite`, " +
+		"from the tables in `sidecar/causal/mutation_*.go`.\n")
 	for _, part := range slices.Sorted(maps.Keys(byPart)) {
-		fmt.Fprintf(&b, "\n## %s\n\n| fault | what the broken part does | rules | profile |\n"+
+		fmt.Fprintf(&b, "\n## %s\n\n| mutation | what the broken part does | rules | profile |\n"+
 			"| --- | --- | --- | --- |\n",
 			strings.ToUpper(part[:1])+part[1:])
 		for _, f := range byPart[part] {
@@ -284,12 +284,12 @@ func TestTheListOfSeededFaultsIsCurrent(t *testing.T) {
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile("../"+faultsPage, []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile("../"+mutationsPage, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if r.files[faultsPage] != b.String() {
-		t.Errorf("%s is not current: run go test ./docs -rewrite and commit what it changes", faultsPage)
+	if r.files[mutationsPage] != b.String() {
+		t.Errorf("%s is not current: run go test ./docs -rewrite and commit what it changes", mutationsPage)
 	}
 }

@@ -238,7 +238,7 @@ func TestTheFaultsBeginWhenThePodsHaveStopped(t *testing.T) {
 
 func TestCanariesCatchAStoreThatBreaksTheRules(t *testing.T) {
 	t.Parallel()
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+	broken := causal.MutationsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
 		causal.AckBeforeInvalidation)
 	b := newTestBed(t, local.Tune{
 		Coordinator: func(c *coordinator.Config) { c.Broken = broken },

@@ -43,8 +43,8 @@ func addImageCommands(add func(string, string, cobra.PositionalArgs,
 	add("image-causalstore ARCHIVE NAME [ARCHIVE NAME]...",
 		"Build CausalStore from this checkout and write its image, once for each name", pairs,
 		func(ctx context.Context, args []string) error { return writeCausalStoreImages(ctx, "", args) })
-	add("image-broken FAULTS ARCHIVE NAME",
-		"Build CausalStore so that it breaks rules of the protocol, names of seeded faults separated by commas, and "+
+	add("image-broken MUTATIONS ARCHIVE NAME",
+		"Build CausalStore so that it breaks rules of the protocol, names of mutations separated by commas, and "+
 			"write its image",
 		cobra.ExactArgs(3), func(ctx context.Context, args []string) error {
 			return writeCausalStoreImages(ctx, args[0], args[1:])
@@ -126,9 +126,9 @@ func writeEtcdImage(ctx context.Context, archive, name string) error {
 		Config: v1.Config{Entrypoint: []string{"etcd"}, User: nonRoot, Env: []string{pathEnv}}})
 }
 
-// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name. With faults,
+// writeCausalStoreImages writes the image that the Dockerfile describes, for pairs of archive and name. With mutations,
 // its program breaks rules, to see that checkers catch it.
-func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) error {
+func writeCausalStoreImages(ctx context.Context, mutations string, pairs []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(pairs[0]), ".image-")
 	if err != nil {
 		return err
@@ -136,8 +136,8 @@ func writeCausalStoreImages(ctx context.Context, faults string, pairs []string) 
 	defer func() { _ = os.RemoveAll(dir) }()
 	program := filepath.Join(dir, "causalstore")
 	env, flags := []string{pathEnv}, []string{}
-	if faults != "" {
-		env, flags = append(env, "CAUSALSTORE_FAULTS="+faults), append(flags, "-tags=faults")
+	if mutations != "" {
+		env, flags = append(env, "CAUSALSTORE_MUTATIONS="+mutations), append(flags, "-tags=mutations")
 	}
 	revision := revisionOf(ctx)
 	flags = append(flags, "-ldflags=-s -w -X github.com/causalstore/causalstore/version.revision="+revision)

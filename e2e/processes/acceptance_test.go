@@ -70,7 +70,7 @@ func TestANewAuthorityIssuesWhenALateRegionAcceptsIt(t *testing.T) {
 	for _, dc := range []string{"a", "b", "c"} {
 		give(dc, before)
 	}
-	d := deployWith(t, certs, nil)
+	d := deployWith(t, certs, waitLong)
 	var done atomic.Uint64
 	for _, dc := range []string{"a", "b"} {
 		defer d.traffic(dc, &done)()
@@ -155,7 +155,7 @@ func TestPartsHearThatAnotherRegionRefusesAnAuthorityThatWasMadeAnew(t *testing.
 	for _, dc := range []string{"a", "b", "c"} {
 		give(dc, lost)
 	}
-	d := deployWith(t, certs, nil)
+	d := deployWith(t, certs, waitLong)
 	d.awaitRefusals(rootOf(t, lost))
 	for _, dc := range own {
 		give(dc, anew)

@@ -83,7 +83,7 @@ func TestCertificatesAndTheAuthorityAreReplacedUnderLoad(t *testing.T) {
 	before, after := certs.authority("before", "eu.example.com"), certs.authority("after", "eu.example.com")
 	certs.issueAll(before)
 	certs.trust(before)
-	d := deployWith(t, certs, nil)
+	d := deployWith(t, certs, waitLong)
 	var done atomic.Uint64
 	for _, dc := range []string{"a", "c"} {
 		defer d.traffic(dc, &done)()

@@ -92,7 +92,7 @@ func TestFaultsMeasuresTheLossOfAMemberOfAHome(t *testing.T) {
 }
 
 func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+	broken := causal.MutationsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
 		causal.AckBeforeInvalidation)
 	o := tinyFaults(t)
 	o.Cases, o.Rate, o.During = []string{"congestion"}, 1000, 2*time.Second

@@ -23,7 +23,7 @@ type simFlags struct {
 	seed        uint64
 	messages    string
 	profile     string
-	fault       string
+	mutation    string
 	workers     int
 	verbose     bool
 	list        bool
@@ -42,14 +42,14 @@ jump. Every history that clients saw is checked for causal consistency, converge
 A seed determines a run: the same seed and profile give the same run on every machine. A profile is a distribution of
 deployments, load and faults; without --profile, seed n uses profile n modulo the number of profiles.
 
---fault breaks a rule of the protocol on purpose, to verify that the check detects it. --list shows all faults with the
+--mutation breaks a rule of the protocol on purpose, to verify that the check detects it. --list shows all mutations with the
 ids of the rules that they break, which docs/protocol explains.
 
 The exit code is 1 if a seed has a violation.`,
 		Example: `  causalstore sim --seeds 10000
   causalstore sim --profile caches --seed 4711 --verbose             # repeat one seed
   causalstore sim --profile caches --seed 4711 --messages k1         # what it does to the key k1
-  causalstore sim --fault skip-deps --seeds 100                      # verify that a broken rule is detected
+  causalstore sim --mutation skip-deps --seeds 100                      # verify that a broken rule is detected
   causalstore sim --list`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,26 +75,26 @@ The exit code is 1 if a seed has a violation.`,
 	fs.StringVar(&f.messages, "messages", "",
 		"with --seed, show the messages that concern this key, and what each part has of it")
 	fs.StringVar(&f.profile, "profile", "", "profile of all seeds (default each in turn)")
-	fs.StringVar(&f.fault, "fault", "", "rules to break, separated by commas")
+	fs.StringVar(&f.mutation, "mutation", "", "rules to break, separated by commas")
 	fs.IntVar(&f.workers, "workers", 0, "number of seeds to run in parallel; 0 is one per processor")
 	fs.BoolVar(&f.verbose, "verbose", false, "show all violations of a seed, not only the first")
-	fs.BoolVar(&f.list, "list", false, "list profiles and faults, and run nothing")
+	fs.BoolVar(&f.list, "list", false, "list profiles and mutations, and run nothing")
 	cmd.MarkFlagsMutuallyExclusive("seed", "seeds")
 	cmd.MarkFlagsMutuallyExclusive("seed", "from")
 	return cmd
 }
 
-// broken returns the rules that --fault breaks.
-func (f *simFlags) broken() (broken causal.Faults, err error) {
-	for name := range strings.SplitSeq(f.fault, ",") {
+// broken returns the rules that --mutation breaks.
+func (f *simFlags) broken() (broken causal.Mutations, err error) {
+	for name := range strings.SplitSeq(f.mutation, ",") {
 		if name == "" {
 			continue
 		}
-		fault, err := causal.FaultNamed(name)
+		mutation, err := causal.MutationNamed(name)
 		if err != nil {
-			return broken, fmt.Errorf("--fault: %w; --list shows all", err)
+			return broken, fmt.Errorf("--mutation: %w; --list shows all", err)
 		}
-		broken = broken.Union(causal.FaultsOf(fault))
+		broken = broken.Union(causal.MutationsOf(mutation))
 	}
 	return broken, nil
 }
@@ -196,8 +196,8 @@ func (f *simFlags) print(out io.Writer, r *sim.CampaignReport) {
 	}
 	fmt.Fprintf(out, "%d seeds with violations\n", r.Failed)
 	broken := ""
-	if f.fault != "" {
-		broken = " --fault " + f.fault
+	if f.mutation != "" {
+		broken = " --mutation " + f.mutation
 	}
 	for _, failure := range r.Failures {
 		fmt.Fprintf(out, "\nseed %d; repeat with: causalstore sim --profile %s --seed %d%s\n", failure.Seed,
@@ -233,7 +233,7 @@ func listSimulations(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "\nFAULT\tDETECTED FIRST BY PROFILE\tBREAKS RULES\tPART: WHAT IT DOES")
-	for _, f := range causal.SeededFaults() {
+	for _, f := range causal.MutationInfos() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s: %s\n", f.Name, f.Profile, strings.Join(f.Rules(), ", "), f.Part, f.What)
 	}
 	return w.Flush()

@@ -49,7 +49,7 @@ func TestSimReportsItsRun(t *testing.T) {
 }
 
 func TestSimShowsTheSeedAndAShortHistoryOfAViolation(t *testing.T) {
-	out, err := execute(t, NewSimCommand(), "", "--seeds", "4", "--profile", "mixed", "--fault", "own-unchecked")
+	out, err := execute(t, NewSimCommand(), "", "--seeds", "4", "--profile", "mixed", "--mutation", "own-unchecked")
 	if !errors.Is(err, command.ErrSilent) {
 		t.Fatalf("the exit must say that something was wrong, not %v", err)
 	}
@@ -58,7 +58,7 @@ func TestSimShowsTheSeedAndAShortHistoryOfAViolation(t *testing.T) {
 }
 
 func TestSimRefusesUnknownNames(t *testing.T) {
-	for _, args := range [][]string{{"--fault", "nonsense"}, {"--profile", "nonsense"}} {
+	for _, args := range [][]string{{"--mutation", "nonsense"}, {"--profile", "nonsense"}} {
 		_, err := execute(t, NewSimCommand(), "", args...)
 		if err == nil || !strings.Contains(err.Error(), args[0]) || !strings.Contains(err.Error(), `"nonsense"`) {
 			t.Errorf("%v: %v", args, err)

@@ -92,7 +92,7 @@ func TestE2EHistoriesOnStockRedisAreCausalUnderFaults(t *testing.T) {
 
 func TestE2EBrokenRuleIsDetected(t *testing.T) {
 	t.Parallel()
-	broken := causal.FaultsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
+	broken := causal.MutationsOf(causal.SkipDeps, causal.ForgetBind, causal.CacheInFlight, causal.RegisterLate,
 		causal.AckBeforeInvalidation)
 	const attempts = 6
 	for range attempts {

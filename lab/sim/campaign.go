@@ -22,7 +22,7 @@ type CampaignConfig struct {
 	Profile string
 	// Workers is the number of seeds that run in parallel, each in one goroutine; 0: one for each processor.
 	Workers int
-	Broken  causal.Faults
+	Broken  causal.Mutations
 	// Progress, if not nil, is called after every seed, by one goroutine at a time.
 	Progress func(CampaignReport)
 }
@@ -109,7 +109,7 @@ func (cfg *CampaignConfig) ProfileOf(seed uint64) (Profile, error) {
 }
 
 // runRecovered runs a seed. A panic is a violation of that seed and does not stop the campaign.
-func runRecovered(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) (o Outcome) {
+func runRecovered(p Profile, seed uint64, broken causal.Mutations, checker *history.Checker) (o Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			*checker = history.Checker{}

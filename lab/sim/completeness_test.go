@@ -12,20 +12,20 @@ import (
 func TestAFalseClaimIsSeenWithoutAReader(t *testing.T) {
 	var checker history.Checker
 	for _, tt := range []struct {
-		fault causal.Fault
-		want  string
+		mutation causal.Mutation
+		want     string
 	}{
 		{causal.SVEarly, "says that ring"}, {causal.AckBeforeInvalidation, "cache-0"},
 		{causal.SupersededKeepsOlder, "cache-0"}, {causal.FillAnyCache, "cache-"}, {causal.NearDropLate, "sidecar-1"},
 	} {
-		t.Run(tt.fault.String(), func(t *testing.T) {
-			p, err := ProfileNamed(tt.fault.Seeded().Profile)
+		t.Run(tt.mutation.String(), func(t *testing.T) {
+			p, err := ProfileNamed(tt.mutation.Info().Profile)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for seed := range uint64(8) {
 				var w *World
-				runWith(p, seed, causal.FaultsOf(tt.fault), &checker, func(world *World) {
+				runWith(p, seed, causal.MutationsOf(tt.mutation), &checker, func(world *World) {
 					w = world
 					w.claims.judgesBroken = true
 				})

@@ -12,7 +12,7 @@ import (
 // What a sidecar has given back twice lets in more than its bound.
 func TestACountThatIsWrongIsAViolation(t *testing.T) {
 	topo := threeRegions(t)
-	for _, broken := range []causal.Faults{{}, causal.FaultsOf(causal.SkipDeps)} {
+	for _, broken := range []causal.Mutations{{}, causal.MutationsOf(causal.SkipDeps)} {
 		w := NewWorld(topo, Settings{Seed: 1, Cache: true, Lease: time.Second, KeepMs: 1000, Broken: broken})
 		sidecar := w.AddSidecar(0, 1, func([]session.Result) {})
 		w.Run(time.Second, nil)
@@ -31,7 +31,7 @@ func TestACountThatIsWrongIsAViolation(t *testing.T) {
 // An operation that nobody answers is left when the deployment should be at rest.
 func TestWhatIsLeftOfThePastIsAViolation(t *testing.T) {
 	topo := threeRegions(t)
-	for _, broken := range []causal.Faults{{}, causal.FaultsOf(causal.SkipDeps)} {
+	for _, broken := range []causal.Mutations{{}, causal.MutationsOf(causal.SkipDeps)} {
 		w := NewWorld(topo, Settings{Seed: 1, Cache: true, Lease: time.Second, KeepMs: 1000, Broken: broken})
 		sidecar := w.AddSidecar(0, 1, func([]session.Result) {})
 		w.Run(2*time.Second, nil)

@@ -36,16 +36,16 @@ func TestEveryFaultHasAScenario(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			for word := range strings.FieldsSeq(line) {
 				if list, ok := strings.CutPrefix(word, "broken="); ok {
-					for fault := range strings.SplitSeq(list, ",") {
-						shown[fault] = true
+					for mutation := range strings.SplitSeq(list, ",") {
+						shown[mutation] = true
 					}
 				}
 			}
 		}
 	}
-	for _, f := range causal.AllFaults() {
+	for _, f := range causal.AllMutations() {
 		if !shown[f.String()] {
-			t.Errorf("no scenario plays the fault %s", f)
+			t.Errorf("no scenario plays the mutation %s", f)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var groupFaults = [groups.NumFaults]InjectedFault{
 }
 
 // runGroup runs a seed of the profile of groups. Its operations are the records that were appended.
-func runGroup(seed uint64, broken causal.Faults) Outcome {
+func runGroup(seed uint64, broken causal.Mutations) Outcome {
 	g := groups.Run(seed, broken)
 	o := Outcome{Profile: "groups", Seed: seed, Ops: g.Appends, Steps: g.Steps, Messages: g.Messages,
 		Violations: g.Violations}

@@ -25,7 +25,7 @@ type KeyTrace struct {
 }
 
 // TraceKey runs a seed and traces a key. It fails if nothing concerns the key.
-func TraceKey(p Profile, seed uint64, broken causal.Faults, key string) (*KeyTrace, error) {
+func TraceKey(p Profile, seed uint64, broken causal.Mutations, key string) (*KeyTrace, error) {
 	if p.run != nil {
 		return nil, fmt.Errorf("profile %s simulates groups alone, without keys; give another one", p.Name)
 	}

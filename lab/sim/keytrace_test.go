@@ -15,7 +15,7 @@ func TestATraceShowsTheMessagesAndStatesOfItsKeyAndLeavesTheRunAsItIs(t *testing
 		t.Fatal(err)
 	}
 	const seed = 4711
-	k, err := TraceKey(p, seed, causal.Faults{}, "k1")
+	k, err := TraceKey(p, seed, causal.Mutations{}, "k1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestATraceShowsTheMessagesAndStatesOfItsKeyAndLeavesTheRunAsItIs(t *testing
 		}
 	}
 	var checker history.Checker
-	if o := Run(p, seed, causal.Faults{}, &checker); o.Steps != k.Outcome.Steps || o.Messages != k.Outcome.Messages {
+	if o := Run(p, seed, causal.Mutations{}, &checker); o.Steps != k.Outcome.Steps || o.Messages != k.Outcome.Messages {
 		t.Errorf("%d steps and %d messages, without the trace %d and %d", k.Outcome.Steps, k.Outcome.Messages, o.Steps,
 			o.Messages)
 	}
@@ -47,7 +47,7 @@ func TestATraceOfAKeyThatDoesNotOccurNamesThoseThatDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := TraceKey(p, 4711, causal.Faults{}, "nosuch"); err == nil ||
+	if _, err := TraceKey(p, 4711, causal.Mutations{}, "nosuch"); err == nil ||
 		!strings.Contains(err.Error(), "its keys are: k0 k1") {
 		t.Errorf("got %v", err)
 	}

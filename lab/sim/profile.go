@@ -15,7 +15,7 @@ type Profile struct {
 	// adjust changes the default plan of a run; nil leaves it as it is.
 	adjust func(p *runPlan, rng *rand.Rand)
 	// run, if not nil, runs a seed in place of a deployment: what is simulated is something else.
-	run func(seed uint64, broken causal.Faults) Outcome
+	run func(seed uint64, broken causal.Mutations) Outcome
 }
 
 // runPlan holds everything that is drawn before a run starts.

@@ -19,7 +19,7 @@ func TestAPutThatIsLostOnceOrItsAnswerHasAKnownOutcome(t *testing.T) {
 	var checker history.Checker
 	for seed := range uint64(8) {
 		var w *World
-		o := runWith(p, seed, causal.Faults{}, &checker, func(made *World) { w = made })
+		o := runWith(p, seed, causal.Mutations{}, &checker, func(made *World) { w = made })
 		for _, v := range o.Violations {
 			t.Errorf("seed %d: %s", seed, v)
 		}

@@ -79,7 +79,7 @@ func TestATickThatNoMachineNeedsDoesNothing(t *testing.T) {
 	var checker history.Checker
 	for _, p := range Profiles() {
 		for seed := range uint64(2) {
-			o := runWith(p, seed, causal.Faults{}, &checker, func(w *World) {
+			o := runWith(p, seed, causal.Mutations{}, &checker, func(w *World) {
 				w.idleTick = func(n *node, now causal.Now) {
 					n.m.Tick(now)
 					for _, m := range n.m.Take(nil) {

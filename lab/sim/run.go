@@ -28,12 +28,12 @@ type Outcome struct {
 
 // Run runs one seed of a profile: it draws a deployment, clients and faults, runs them, waits for convergence and
 // checks the history.
-func Run(p Profile, seed uint64, broken causal.Faults, checker *history.Checker) Outcome {
+func Run(p Profile, seed uint64, broken causal.Mutations, checker *history.Checker) Outcome {
 	return runWith(p, seed, broken, checker, func(*World) {})
 }
 
 // runWith runs one seed in a world that prepare has changed.
-func runWith(p Profile, seed uint64, broken causal.Faults, checker *history.Checker, prepare func(*World)) Outcome {
+func runWith(p Profile, seed uint64, broken causal.Mutations, checker *history.Checker, prepare func(*World)) Outcome {
 	if p.run != nil {
 		return p.run(seed, broken)
 	}

@@ -60,7 +60,7 @@ func playOnce(p Profile, seed uint64) Outcome {
 		seed    uint64
 	}
 	once, _ := played.LoadOrStore(schedule{p.Name, seed}, sync.OnceValue(func() Outcome {
-		return Run(p, seed, causal.Faults{}, &history.Checker{})
+		return Run(p, seed, causal.Mutations{}, &history.Checker{})
 	}))
 	return once.(func() Outcome)()
 }
@@ -71,7 +71,7 @@ func TestOneSeedIsOneSchedule(t *testing.T) {
 			t.Parallel()
 			var checker history.Checker
 			for seed := range uint64(3) {
-				first, again := playOnce(p, seed), Run(p, seed, causal.Faults{}, &checker)
+				first, again := playOnce(p, seed), Run(p, seed, causal.Mutations{}, &checker)
 				if !reflect.DeepEqual(first, again) { // cmp.Diff takes longer than the runs
 					t.Errorf("seed %d: the second run differs (-first +second):\n%s", seed, cmp.Diff(first, again))
 				}
@@ -118,7 +118,7 @@ func TestEveryProfileDoesWhatItIsFor(t *testing.T) {
 func TestACampaignReportsTheFirstFailuresWithShortHistories(t *testing.T) {
 	var calls uint64
 	r, err := Campaign(t.Context(), CampaignConfig{Seeds: 24, Profile: "mixed", Workers: 3,
-		Broken:   causal.FaultsOf(causal.OwnUnchecked),
+		Broken:   causal.MutationsOf(causal.OwnUnchecked),
 		Progress: func(r CampaignReport) { calls++ }})
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func TestScenarios(t *testing.T) {
 			case "play":
 				broken := brokenBy(t, d)
 				shown := play(script, broken)
-				if broken == (causal.Faults{}) {
+				if broken == (causal.Mutations{}) {
 					right = shown
 				} else if err := showsBroken(shown, right, d.HasArg("unjudged")); err != nil {
 					t.Errorf("%s: %s: %v", d.Pos, d.Input, err)
@@ -68,16 +68,16 @@ func showsBroken(shown, right string, unjudged bool) error {
 	return nil
 }
 
-func brokenBy(t *testing.T, d *datadriven.TestData) causal.Faults {
-	var broken causal.Faults
+func brokenBy(t *testing.T, d *datadriven.TestData) causal.Mutations {
+	var broken causal.Mutations
 	if arg, ok := d.Arg("broken"); ok {
 		for _, name := range arg.Vals {
 			for name := range strings.SplitSeq(name, ",") {
-				f, err := causal.FaultNamed(name)
+				f, err := causal.MutationNamed(name)
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
-				broken = broken.Union(causal.FaultsOf(f))
+				broken = broken.Union(causal.MutationsOf(f))
 			}
 		}
 	}
@@ -101,7 +101,7 @@ func search(t *testing.T, d *datadriven.TestData) string {
 
 // scenario is one run of a script.
 type scenario struct {
-	broken   causal.Faults
+	broken   causal.Mutations
 	settings Settings
 	dcs      []topology.DataCenter
 	rings    []topology.Ring
@@ -128,7 +128,7 @@ type verb func(s *scenario, args []string) (string, error)
 var verbs = map[string]verb{}
 
 // play runs a script and returns the commands that had an answer, with their answers.
-func play(script string, broken causal.Faults) string {
+func play(script string, broken causal.Mutations) string {
 	s := &scenario{
 		broken: broken, rtt: map[[2]topology.DC]float64{}, keys: map[string]string{}, keyNames: map[string]string{},
 		sessions: map[string]*client{}, tokens: map[string]string{}, holds: map[string]*hold{},

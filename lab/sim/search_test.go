@@ -16,7 +16,7 @@ import (
 // schedules are seeds of a profile, with rules of the protocol broken.
 type schedules struct {
 	profile string
-	broken  causal.Faults
+	broken  causal.Mutations
 	seeds   uint64
 }
 
@@ -27,7 +27,7 @@ type detection struct {
 	violation string
 }
 
-// searched holds what was found, by schedules: scenarios show faults that TestEveryBrokenRuleIsCaught looks for as
+// searched holds what was found, by schedules: scenarios show mutations that TestEveryBrokenRuleIsCaught looks for as
 // well.
 var searched sync.Map
 
@@ -46,36 +46,36 @@ func (s schedules) detect(p Profile) detection {
 	return once.(func() detection)()
 }
 
-// first returns the seed that a search begins with: if it is one for a single fault, in the profile that detects it,
+// first returns the seed that a search begins with: if it is one for a single mutation, in the profile that detects it,
 // that of the last search.
 func (s schedules) first() uint64 {
 	for f, seed := range lastDetections() {
-		if p, err := ProfileThatDetects(f); err == nil && p.Name == s.profile && causal.FaultsOf(f) == s.broken {
+		if p, err := ProfileThatDetects(f); err == nil && p.Name == s.profile && causal.MutationsOf(f) == s.broken {
 			return seed
 		}
 	}
 	return 0
 }
 
-// detectionsFile holds the seeds that have detected faults, a fault and a seed a line. The tests pass with any seeds.
-// With those of the protocol as it is, a fault takes one schedule, and not up to hundreds; -rewrite puts them into the
+// detectionsFile holds the seeds that have detected mutations, a mutation and a seed a line. The tests pass with any seeds.
+// With those of the protocol as it is, a mutation takes one schedule, and not up to hundreds; -rewrite puts them into the
 // file.
 const detectionsFile = "detections.txt"
 
 // lastDetections returns the seeds of the file.
-var lastDetections = sync.OnceValue(func() map[causal.Fault]uint64 {
+var lastDetections = sync.OnceValue(func() map[causal.Mutation]uint64 {
 	text, err := os.ReadFile(detectionsFile)
 	if err != nil {
 		panic(err)
 	}
-	seeds := map[causal.Fault]uint64{}
+	seeds := map[causal.Mutation]uint64{}
 	for line := range strings.Lines(string(text)) {
 		var name string
 		var seed uint64
 		if _, err := fmt.Sscan(line, &name, &seed); err != nil {
-			panic(fmt.Sprintf("%s: %q is not a fault and a seed: %v", detectionsFile, line, err))
+			panic(fmt.Sprintf("%s: %q is not a mutation and a seed: %v", detectionsFile, line, err))
 		}
-		if f, err := causal.FaultNamed(name); err == nil { // it is gone otherwise, and -rewrite removes the line
+		if f, err := causal.MutationNamed(name); err == nil { // it is gone otherwise, and -rewrite removes the line
 			seeds[f] = seed
 		}
 	}
@@ -83,7 +83,7 @@ var lastDetections = sync.OnceValue(func() map[causal.Fault]uint64 {
 })
 
 // rewriteDetections writes the file, if the tests run with -rewrite.
-func rewriteDetections(t *testing.T, found map[causal.Fault]uint64) {
+func rewriteDetections(t *testing.T, found map[causal.Mutation]uint64) {
 	t.Helper()
 	if rewrite := flag.Lookup("rewrite"); rewrite == nil || rewrite.Value.String() != "true" {
 		return
@@ -93,12 +93,12 @@ func rewriteDetections(t *testing.T, found map[causal.Fault]uint64) {
 	}
 }
 
-// detectionLines returns the content of the file. A fault that was not found keeps the seed that it had: this run may
-// have searched for some faults only (-run), and a rare fault may need more seeds than the search plays. Only faults
+// detectionLines returns the content of the file. A mutation that was not found keeps the seed that it had: this run may
+// have searched for some mutations only (-run), and a rare mutation may need more seeds than the search plays. Only mutations
 // that scenarios detect have no line.
-func detectionLines(last, found map[causal.Fault]uint64) []byte {
+func detectionLines(last, found map[causal.Mutation]uint64) []byte {
 	var b bytes.Buffer
-	for _, f := range causal.AllFaults() {
+	for _, f := range causal.AllMutations() {
 		seed, ok := found[f]
 		if !ok {
 			seed, ok = last[f]
@@ -111,8 +111,8 @@ func detectionLines(last, found map[causal.Fault]uint64) []byte {
 }
 
 func TestRewritingTheDetectionsKeepsThoseOfFaultsThatWereNotFound(t *testing.T) {
-	last := map[causal.Fault]uint64{causal.SkipDeps: 1, causal.AnyLeadership: 104, causal.UnfencedLog: 7}
-	got := string(detectionLines(last, map[causal.Fault]uint64{causal.SkipDeps: 5, causal.SVEarly: 0}))
+	last := map[causal.Mutation]uint64{causal.SkipDeps: 1, causal.AnyLeadership: 104, causal.UnfencedLog: 7}
+	got := string(detectionLines(last, map[causal.Mutation]uint64{causal.SkipDeps: 5, causal.SVEarly: 0}))
 	if want := "skip-deps 5\nsv-early 0\nany-leadership 104\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

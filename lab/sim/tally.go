@@ -27,7 +27,7 @@ type tally struct {
 const tallyType causal.TypeID = 255
 
 // tallyTypes are registers and tallies.
-func tallyTypes(broken causal.Faults) *value.Types {
+func tallyTypes(broken causal.Mutations) *value.Types {
 	types, err := (*value.Types)(nil).With(tallyType, tally{doubles: broken.Has(causal.DeltaDoubled)})
 	if err != nil {
 		panic(err) // it is the only one

@@ -95,7 +95,7 @@ type Settings struct {
 	// RetainBytes and MaxFrameBytes make the logs of shards collect more, and their followers lag, if they are small;
 	// 0: the defaults.
 	RetainBytes, MaxFrameBytes int
-	Broken                     causal.Faults
+	Broken                     causal.Mutations
 	// Tallies makes the type of tallies known.
 	Tallies bool
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a

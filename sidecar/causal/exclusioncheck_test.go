@@ -38,10 +38,10 @@ func TestAMessageIsHandledByTheNewestExclusionOfEachDataCenter(t *testing.T) {
 		out.SetExclusions(c.theirs)
 		out.Send(LaneHello{}.Message(c.from, topology.Node{}))
 		m := out.Take(nil)[0]
-		if got := c.own.Check(&m, c.known, Faults{}); got != c.want {
+		if got := c.own.Check(&m, c.known, Mutations{}); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
-		if got := c.own.Check(&m, c.known, FaultsOf(ExclusionUnmarked)); got != ExclusionsAdmit {
+		if got := c.own.Check(&m, c.known, MutationsOf(ExclusionUnmarked)); got != ExclusionsAdmit {
 			t.Errorf("%s, with exclusion-unmarked: %d", c.name, got)
 		}
 	}

@@ -91,7 +91,7 @@ const (
 
 // Check says what a part that applies x does with a message. It may apply all exclusions that its configuration knows;
 // no message teaches it others, so that nobody can make shards drop their data by a message alone.
-func (x Exclusions) Check(m *Message, known Exclusions, broken Faults) ExclusionCheck {
+func (x Exclusions) Check(m *Message, known Exclusions, broken Mutations) ExclusionCheck {
 	theirs := m.fields.Exclusions
 	if len(x)+len(theirs) == 0 || broken.Has(ExclusionUnmarked) {
 		return ExclusionsAdmit

@@ -142,7 +142,7 @@ func (c *groupHost[M]) start() error {
 		}
 		return err
 	}
-	c.m, c.log, c.writer = m, v.log, process.NewLogWriter(m, isDamaged, causal.Faults{})
+	c.m, c.log, c.writer = m, v.log, process.NewLogWriter(m, isDamaged, causal.Mutations{})
 	c.life++
 	return nil
 }

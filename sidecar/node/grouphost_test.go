@@ -64,7 +64,7 @@ func TestEachEndOfALeadershipIsAnnouncedAlsoIfTheLeadershipGoesOn(t *testing.T) 
 				leadership:   func(m *leadingMachine) causal.Leadership { return m.leadership },
 				onLeadership: func(l causal.Leadership) { heard = append(heard, l) }})
 			h.m = &leadingMachine{}
-			h.writer = process.NewLogWriter(h.m, false, causal.Faults{})
+			h.writer = process.NewLogWriter(h.m, false, causal.Mutations{})
 			become := func(l causal.Leadership) { h.step(func(_ causal.Now, m *leadingMachine) { m.leadership = l }) }
 			become(first)
 			sent := make(chan struct{})

@@ -243,9 +243,9 @@ func TestAcknowledgedRecordsAreRecoveredOrTheOpenFails(t *testing.T) {
 				disk, g = e.left, e.known
 			}
 		}
-		t.Logf("seeded fault %v: %d opened, %d refused, %d violations", broken, opened, refused, violations)
+		t.Logf("mutation %v: %d opened, %d refused, %d violations", broken, opened, refused, violations)
 		if opened == 0 || refused == 0 || violations > 0 != broken {
-			t.Errorf("with the seeded fault %v: %d opened, %d refused, %d violations", broken, opened, refused,
+			t.Errorf("with the mutation %v: %d opened, %d refused, %d violations", broken, opened, refused,
 				violations)
 		}
 	}

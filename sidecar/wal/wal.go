@@ -66,7 +66,7 @@ type Options struct {
 	// Rand is the source of the segments' salts. Default crypto/rand.
 	Rand io.Reader
 
-	// acceptLostTail is a seeded fault for tests: what is missing at the end counts as never acknowledged.
+	// acceptLostTail is a mutation for tests: what is missing at the end counts as never acknowledged.
 	acceptLostTail bool
 }
 

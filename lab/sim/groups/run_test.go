@@ -9,7 +9,7 @@ import (
 func TestNoScheduleLosesACommittedRecord(t *testing.T) {
 	var total Outcome
 	for seed := range uint64(3000) {
-		o := Run(seed, causal.Faults{})
+		o := Run(seed, causal.Mutations{})
 		if len(o.Violations) > 0 {
 			t.Errorf("seed %d: %q", seed, o.Violations)
 		}

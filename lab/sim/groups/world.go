@@ -47,11 +47,11 @@ type world struct {
 	faulty   bool // faults are injected
 	checkers
 	Outcome
-	broken causal.Faults
+	broken causal.Mutations
 }
 
 // Run runs a seed.
-func Run(seed uint64, broken causal.Faults) Outcome {
+func Run(seed uint64, broken causal.Mutations) Outcome {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), broken: broken, links: map[pair]*link{}, faulty: true}
 	w.plan.draw(w.rng)
 	w.checkers.init()

@@ -31,7 +31,7 @@ type Config struct {
 	NearLease time.Duration
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
-	Broken  causal.Faults
+	Broken  causal.Mutations
 }
 
 // DefaultConfig returns the defaults for a cache of t.
@@ -65,11 +65,11 @@ type Cache struct {
 	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
-	faultDrops []faultDrop
+	faultDrops []lateDrop
 }
 
-// faultDrop is an invalidation that is carried out late, for the InvalidateLate fault.
-type faultDrop struct {
+// lateDrop is an invalidation that is carried out late, for the InvalidateLate mutation.
+type lateDrop struct {
 	hash uint64
 	at   int64
 }

@@ -31,7 +31,7 @@ const leaseTerm = 3 * time.Second
 const completeUpTo = causal.HLC(100)
 
 // newHarness returns a cache with an open stream and a granted lease.
-func newHarness(t *testing.T, faults ...causal.Fault) *harness {
+func newHarness(t *testing.T, mutations ...causal.Mutation) *harness {
 	t.Helper()
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Caches: 1, Shards: 1}},
 		[]topology.Ring{{Name: "r", DCs: []topology.DC{0}}}, nil)
@@ -39,7 +39,7 @@ func newHarness(t *testing.T, faults ...causal.Fault) *harness {
 		t.Fatal(err)
 	}
 	cfg := DefaultConfig(topo, cacheNode)
-	cfg.Broken = causal.FaultsOf(faults...)
+	cfg.Broken = causal.MutationsOf(mutations...)
 	h := &harness{t: t, c: New(cfg), now: causal.Now{Mono: 1, WallMs: 1000}}
 	t.Cleanup(func() {
 		if cfg.Broken.Any() {
@@ -126,7 +126,7 @@ func (h *harness) hit() (causal.HLC, bool) {
 
 func TestOnlyStableValuesAreCached(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.CacheInFlight)...)
+		h := newHarness(t, mutationIf(broken, causal.CacheInFlight)...)
 		reply := only(t, h.fill(h.get(1), 10, causal.InFlight), causal.KindGetReply).GetReply()
 		if reply.ID != 1 || reply.Status != causal.InFlight || reply.Hit {
 			t.Errorf("the reader got %+v", reply)
@@ -142,16 +142,16 @@ func TestOnlyStableValuesAreCached(t *testing.T) {
 	}
 }
 
-func faultIf(broken bool, f causal.Fault) []causal.Fault {
+func mutationIf(broken bool, f causal.Mutation) []causal.Mutation {
 	if broken {
-		return []causal.Fault{f}
+		return []causal.Mutation{f}
 	}
 	return nil
 }
 
 func TestAnInvalidationIsConfirmedOnlyOnceTheCopyIsGone(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.InvalidateLate)...)
+		h := newHarness(t, mutationIf(broken, causal.InvalidateLate)...)
 		h.fill(h.get(1), 10, causal.Stable)
 		h.onStream(causal.Invalidate{KeyHash: topology.Hash("x"), Next: 20}.Message(middlemanNode, cacheNode))
 		ack := only(t, h.take(), causal.KindInvalidateAck).InvalidateAck()
@@ -166,7 +166,7 @@ func TestAnInvalidationIsConfirmedOnlyOnceTheCopyIsGone(t *testing.T) {
 
 func TestAFillThatAnInvalidationOvertookIsNotKept(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.FillUnordered)...)
+		h := newHarness(t, mutationIf(broken, causal.FillUnordered)...)
 		f := only(t, h.get(1), causal.KindFill).Fill()
 		fill := causal.FillReply{ID: f.ID, Key: f.Key, Record: record(10), Status: causal.Stable}.Message(middlemanNode,
 			cacheNode)
@@ -184,7 +184,7 @@ func TestAFillThatAnInvalidationOvertookIsNotKept(t *testing.T) {
 
 func TestALeaseCountsFromWhenItsRenewalWasSent(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.LeaseFromReceipt)...)
+		h := newHarness(t, mutationIf(broken, causal.LeaseFromReceipt)...)
 		h.fill(h.get(1), 10, causal.Stable)
 		h.now.Mono += int64(leaseTerm / 2)
 		h.c.Tick(h.now)
@@ -211,7 +211,7 @@ func TestNothingIsServedAfterItsStreamHasEnded(t *testing.T) {
 
 func TestAnUnregisteredAnswerGoesOnlyToThoseWhoHadAskedBeforeItWasRead(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.ShareInFlight)...)
+		h := newHarness(t, mutationIf(broken, causal.ShareInFlight)...)
 		sent := h.get(1)
 		h.get(2) // joins the flight, and may have seen something newer than the answer
 		after := h.fill(sent, 10, causal.InFlight)
@@ -252,7 +252,7 @@ func TestACutThatIsNotKnownToBeCompleteIsRefused(t *testing.T) {
 
 func TestASnapshotReadGetsTheVersionOfItsCut(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.OlderUnchecked)...)
+		h := newHarness(t, mutationIf(broken, causal.OlderUnchecked)...)
 		read := func(cut causal.HLC) []causal.Message {
 			h.send(causal.Get{ID: 1, Key: "x", Snapshot: true, Cut: cut}.Message(sidecarNode, cacheNode))
 			return h.take()
@@ -301,7 +301,7 @@ func TestACopyThatIsOlderThanTheCutIsServedAboveTheBase(t *testing.T) {
 
 func TestWhatIsFetchedAheadIsServedWhenItIsComplete(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, faultIf(broken, causal.ServeAhead)...)
+		h := newHarness(t, mutationIf(broken, causal.ServeAhead)...)
 		received := func(sv, rv causal.HLC) {
 			e := causal.VectorEntry{Origin: 1, Last: topology.MaxCoordinators, SV: sv, RV: []causal.HLC{rv}}
 			h.send(causal.Vectors{Entries: []causal.VectorEntry{e}}.Message(leaderNode, cacheNode))

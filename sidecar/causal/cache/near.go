@@ -76,7 +76,7 @@ type nearID struct {
 	id      uint64
 }
 
-// lateNearCopy is registered late, for the fault NearRegisterLate.
+// lateNearCopy is registered late, for the mutation NearRegisterLate.
 type lateNearCopy struct {
 	near *nearStream
 	hash uint64
@@ -327,7 +327,7 @@ func (c *Cache) nextNearTick(now causal.Now) int64 {
 	return causal.Never
 }
 
-// registerLate carries out the fault NearRegisterLate.
+// registerLate carries out the mutation NearRegisterLate.
 func (c *Cache) registerLate(now causal.Now) {
 	for len(c.near.faultCopies) > 0 && c.near.faultCopies[0].at <= now.Mono {
 		l := c.near.faultCopies[0]
@@ -339,7 +339,7 @@ func (c *Cache) registerLate(now causal.Now) {
 	}
 }
 
-// forgetNear carries out the fault NearForgetEvicted.
+// forgetNear carries out the mutation NearForgetEvicted.
 func (c *Cache) forgetNear(hash uint64) {
 	for _, s := range c.order {
 		for _, n := range s.near {

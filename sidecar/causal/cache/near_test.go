@@ -11,9 +11,9 @@ import (
 var otherSidecar = topology.Node{Part: topology.Sidecar, Index: 2}
 
 // newNearHarness returns a cache that gives near copies, with an open stream, a granted lease and a copy of x.
-func newNearHarness(t *testing.T, faults ...causal.Fault) *harness {
+func newNearHarness(t *testing.T, mutations ...causal.Mutation) *harness {
 	t.Helper()
-	h := newHarness(t, faults...)
+	h := newHarness(t, mutations...)
 	h.c.cfg.NearLease = DefaultNearLease
 	h.fill(h.get(1), 10, causal.Stable)
 	return h
@@ -164,7 +164,7 @@ func TestASidecarThatConfirmsKeepsItsLease(t *testing.T) {
 
 func TestANearLeaseEndsWithinThatOfTheStream(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newNearHarness(t, faultIf(broken, causal.NearLeaseLonger)...)
+		h := newNearHarness(t, mutationIf(broken, causal.NearLeaseLonger)...)
 		at := h.near(sidecarNode)
 		if d := h.renew(sidecarNode, at.Epoch, 0); d != DefaultNearLease {
 			t.Errorf("granted %v", d)
@@ -180,7 +180,7 @@ func TestANearLeaseEndsWithinThatOfTheStream(t *testing.T) {
 
 func TestACopyWithANextVersionStaysRegistered(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newNearHarness(t, faultIf(broken, causal.NearLoserEnds)...)
+		h := newNearHarness(t, mutationIf(broken, causal.NearLoserEnds)...)
 		h.renew(sidecarNode, h.near(sidecarNode).Epoch, 0)
 		first := sentTo(h.invalidate(20), causal.KindInvalidate, sidecarNode)
 		if len(first) != 1 || first[0].Invalidate().Next != 20 {
@@ -194,7 +194,7 @@ func TestACopyWithANextVersionStaysRegistered(t *testing.T) {
 
 func TestANewStreamOpensAfterTheNearCopiesOfTheOldOne(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newNearHarness(t, faultIf(broken, causal.NearReopenEarly)...)
+		h := newNearHarness(t, mutationIf(broken, causal.NearReopenEarly)...)
 		at := h.near(sidecarNode)
 		h.renew(sidecarNode, at.Epoch, 0)
 		h.send(causal.StreamReset{MaxEpoch: h.pos.Epoch, Incarnation: 6}.Message(middlemanNode, cacheNode))

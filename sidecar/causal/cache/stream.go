@@ -205,7 +205,7 @@ func (c *Cache) invalidate(now causal.Now, s *stream, i causal.Invalidate) {
 		i.Next = 0 // a copy must not be good for every cut to come
 	}
 	if c.cfg.Broken.Has(causal.InvalidateLate) {
-		c.faultDrops = append(c.faultDrops, faultDrop{i.KeyHash, now.Mono + int64(300*time.Millisecond)})
+		c.faultDrops = append(c.faultDrops, lateDrop{i.KeyHash, now.Mono + int64(300*time.Millisecond)})
 	} else {
 		c.supersede(now, i.KeyHash, i.Next)
 	}

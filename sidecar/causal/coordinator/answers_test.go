@@ -164,7 +164,7 @@ func TestACopyOfAPutThatWasRefusedIsNotAccepted(t *testing.T) {
 // The session has sent it elsewhere since, or again to the leadership that serves now.
 func TestAPutForAnotherLeadershipIsIgnored(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.AnyLeadership)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.AnyLeadership)...)
 		h.cfg.Leadership = causal.Leadership{Epoch: 3, Life: 7}
 		h.restart(h.now)
 		h.tick(10)

@@ -55,7 +55,7 @@ type Config struct {
 	Signer Signer
 	// Comparison switches off what goes beyond Karma. Only the laboratory sets it.
 	Comparison Comparison
-	Broken     causal.Faults
+	Broken     causal.Mutations
 }
 
 // Comparison switches off improvements, to measure what they gain.

@@ -40,9 +40,9 @@ func twoRingsOf(t *testing.T, coordinators, shards int) *topology.Topology {
 	return topo
 }
 
-func newHarness(t *testing.T, coordinators int, index uint64, faults ...causal.Fault) *harness {
+func newHarness(t *testing.T, coordinators int, index uint64, mutations ...causal.Mutation) *harness {
 	cfg := DefaultConfig(twoRings(t, coordinators), topology.Node{Part: topology.Coordinator, Index: index})
-	cfg.Incarnation, cfg.Broken = 1, causal.FaultsOf(faults...)
+	cfg.Incarnation, cfg.Broken = 1, causal.MutationsOf(mutations...)
 	h := &harness{t: t, cfg: cfg, now: causal.Now{Mono: 1, WallMs: 100_000}}
 	first := &Checkpoint{}
 	if index == 0 {
@@ -133,7 +133,7 @@ func reply(t *testing.T, ms []causal.Message) causal.PutReply {
 
 func TestAPutIsAcknowledgedAndSentOnlyOnceItIsDurable(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.PropagateBeforeDurable)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.PropagateBeforeDurable)...)
 		h.tick(10)
 		before := h.step(causal.Put{ID: 3, Session: 1, Seq: 1, Key: "k"}.Message(app, h.cfg.Self))
 		h.c.Tick(h.now)
@@ -151,9 +151,9 @@ func TestAPutIsAcknowledgedAndSentOnlyOnceItIsDurable(t *testing.T) {
 	}
 }
 
-func faultIf(broken bool, f causal.Fault) []causal.Fault {
+func mutationIf(broken bool, f causal.Mutation) []causal.Mutation {
 	if broken {
-		return []causal.Fault{f}
+		return []causal.Mutation{f}
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func TestStableMarksThatAreOnTheirWayStayAsTheyAre(t *testing.T) {
 
 func TestSVStaysBelowTheOldestIncompleteWrite(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.SVEarly)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.SVEarly)...)
 		h.tick(10)
 		_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k"})
 		v := reply(t, after).Version
@@ -211,7 +211,7 @@ func TestSVStaysBelowTheOldestIncompleteWrite(t *testing.T) {
 
 func TestNoTimestampIsIssuedAtOrBelowAPublishedSVAlsoAfterARestart(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.ReuseHLC)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.ReuseHLC)...)
 		for range 20 {
 			h.tick(100)
 		}
@@ -230,7 +230,7 @@ func TestNoTimestampIsIssuedAtOrBelowAPublishedSVAlsoAfterARestart(t *testing.T)
 
 func TestAPutIsOrderedAfterWhatItsSessionHasSeen(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.FloorWithoutOwn)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.FloorWithoutOwn)...)
 		h.tick(10)
 		floor := causal.HLCAt(h.now.WallMs + causal.MaxSessionAheadMs)
 		_, after := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Floor: floor})
@@ -325,7 +325,7 @@ func TestPutsAreRefusedWhenTheBufferOrTheLogIsFullOrTheProcessStops(t *testing.T
 
 func TestAPutNamesWhatItsSessionHasSeenAndItsPredecessorInTheSession(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 1, 0, faultIf(broken, causal.SkipDeps)...)
+		h := newHarness(t, 1, 0, mutationIf(broken, causal.SkipDeps)...)
 		h.tick(10)
 		foreign := causal.Dep{Version: causal.Version{HLC: causal.HLCAt(h.now.WallMs), Origin: 17}, Slot: 5}
 		_, first := h.put(causal.Put{ID: 1, Session: 1, Seq: 1, Key: "k", Deps: []causal.Dep{foreign}})
@@ -388,7 +388,7 @@ func TestARestartedMiddlemanGetsAgainWhatIsInFlight(t *testing.T) {
 
 func TestACoordinatorThatJoinsStartsAboveWhatTheLeaderHasPublishedForIt(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 2, 1, faultIf(broken, causal.JoinBelow)...)
+		h := newHarness(t, 2, 1, mutationIf(broken, causal.JoinBelow)...)
 		ask := ofKind(h.tick(10), causal.KindTerm)
 		if len(ask) != 1 || !ask[0].Term().Join || h.c.Membership() != Joining {
 			t.Fatalf("asks %+v, is %s", ask, h.c.Membership())
@@ -435,7 +435,7 @@ func TestALeaderAdmitsACoordinatorOnlyOnceItsLogHasIt(t *testing.T) {
 	}
 	for _, broken := range []bool{false, true} {
 		if broken {
-			h.cfg.Broken = causal.FaultsOf(causal.ForgetTerms)
+			h.cfg.Broken = causal.MutationsOf(causal.ForgetTerms)
 		}
 		h.restart(h.now)
 		if knows := h.c.InUse() == 0b11; knows == broken {
@@ -446,7 +446,7 @@ func TestALeaderAdmitsACoordinatorOnlyOnceItsLogHasIt(t *testing.T) {
 
 func TestALeaderPublishesForCoordinatorsThatAreAwayOnly(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 2, 0, faultIf(broken, causal.VouchInUse)...)
+		h := newHarness(t, 2, 0, mutationIf(broken, causal.VouchInUse)...)
 		h.tick(10)
 		other := topology.Node{Part: topology.Coordinator, Index: 1}
 		h.step(causal.Term{ID: 5, Join: true}.Message(other, h.cfg.Self))

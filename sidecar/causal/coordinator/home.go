@@ -39,7 +39,7 @@ type home struct {
 	change     *homeChange
 	leases     homeLeases
 	stats      HomeStats
-	// unpublished are parts of commits that are published a tick later, for the fault CommitPublishedApart.
+	// unpublished are parts of commits that are published a tick later, for the mutation CommitPublishedApart.
 	unpublished []*write
 }
 
@@ -219,7 +219,7 @@ func (h *home) publish(w *write) {
 	h.letGo(w)
 }
 
-// publishRest publishes what the fault CommitPublishedApart has left.
+// publishRest publishes what the mutation CommitPublishedApart has left.
 func (h *home) publishRest() {
 	for _, w := range h.unpublished {
 		if k := h.keys[w.key]; k == nil || k.top.Version.Less(w.rec.Version) {

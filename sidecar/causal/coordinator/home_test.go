@@ -10,13 +10,13 @@ import (
 )
 
 // newHomeHarness returns a harness whose coordinator is the home of the keys of its data center.
-func newHomeHarness(t *testing.T, faults ...causal.Fault) *harness {
-	return newHarnessOfHomes(t, 1, faults...)
+func newHomeHarness(t *testing.T, mutations ...causal.Mutation) *harness {
+	return newHarnessOfHomes(t, 1, mutations...)
 }
 
 // newHarnessOfHomes returns a harness whose coordinator is the first of some homes of its data center.
-func newHarnessOfHomes(t *testing.T, homes int, faults ...causal.Fault) *harness {
-	h := newHarness(t, homes, 0, faults...)
+func newHarnessOfHomes(t *testing.T, homes int, mutations ...causal.Mutation) *harness {
+	h := newHarness(t, homes, 0, mutations...)
 	h.cfg.Home = true
 	h.restart(h.now)
 	h.haveHomes(uint64(homes))
@@ -91,7 +91,7 @@ func valueOf(text string) causal.Value { return causal.Value{Data: []byte(text)}
 // PROTOCOL HOM-2: who sees the acknowledgement finds the write, and nobody finds it before the log holds it.
 func TestAWriteIsPublishedInTheStepThatAcknowledgesIt(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomePublishesEarly)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomePublishesEarly)...)
 		if ms := h.step(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")}.Message(app, h.cfg.Self)); len(ms) > 0 {
 			t.Errorf("before the log holds the write, %v is sent", ms)
 		}
@@ -197,7 +197,7 @@ func TestAConditionalPutIsAcceptedOnlyIfNothingIsNewer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, broken := range []bool{false, true} {
-				h := newHomeHarness(t, faultIf(broken, causal.HomeUnconditional)...)
+				h := newHomeHarness(t, mutationIf(broken, causal.HomeUnconditional)...)
 				v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 				p := causal.Put{Seq: 3, Key: "x", Value: valueOf("2"), Conditional: true, If: v}
 				tt.prepare(h, v, &p)
@@ -328,7 +328,7 @@ func TestTheHomeForgetsWhatTheCutHasPassedWithoutBeingAsked(t *testing.T) {
 // PROTOCOL HOM-5.
 func TestAPutThatFollowsAllNamesForeignWritesThatOthersDependOn(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeSkipsPast)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeSkipsPast)...)
 		foreign := h.elsewhere(1)[0]
 		x := h.write(causal.Put{Seq: 1, Session: 1, Key: "x", Deps: []causal.Dep{foreign}, Foreign: foreign.Version.HLC})
 		if r := h.top("x"); !slices.Equal(r.Deps, []causal.Dep{foreign}) || r.Past != foreign.Version.HLC {
@@ -402,7 +402,7 @@ func TestTheHomeRefusesAReaderWhoHasSeenMoreOfItThanItHas(t *testing.T) {
 // PROTOCOL HOM-8.
 func TestAfterARestartReadsElsewhereMustIncludeAllThatWasComplete(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeForgetsMark)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeForgetsMark)...)
 		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 		w := h.write(causal.Put{Seq: 2, Key: "y", Value: valueOf("1")})
 		h.ack(shardsA, v)
@@ -425,7 +425,7 @@ func TestAfterARestartReadsElsewhereMustIncludeAllThatWasComplete(t *testing.T) 
 // PROTOCOL HOM-8.
 func TestAfterARestartReadsElsewhereMustIncludeWhatClientsWereShown(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeForgetsCeiling)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeForgetsCeiling)...)
 		h.tick(5_000)
 		now := h.c.log.durable.Ceiling
 		for _, shown := range []causal.HLC{now - causal.HLCAt(1_000), now + causal.HLCAt(300)} {
@@ -482,7 +482,7 @@ func TestAConditionOnAWriteDoesNotIncludeOneOfTheSameHLC(t *testing.T) {
 		"one that is not named": {0, false, true},
 	} {
 		for _, broken := range []bool{false, true} {
-			h := newHomeHarness(t, faultIf(broken, causal.HomeComparesTimes)...)
+			h := newHomeHarness(t, mutationIf(broken, causal.HomeComparesTimes)...)
 			h.tick(5_000)
 			v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 			h.show(causal.HomeRead{ID: 5, Key: "x", Shown: causal.Version{HLC: v.HLC, Origin: tt.shown}})
@@ -501,7 +501,7 @@ func TestAConditionOnAWriteDoesNotIncludeOneOfTheSameHLC(t *testing.T) {
 // PROTOCOL HOS-3.
 func TestWhatIsShownWaitsForAWriteOfTheSameHLC(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeComparesTimes)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeComparesTimes)...)
 		h.tick(5_000)
 		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 		put := causal.Put{Seq: 2, Key: "x", Value: valueOf("2"), Conditional: true, If: v}

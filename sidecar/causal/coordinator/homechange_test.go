@@ -11,7 +11,7 @@ import (
 // PROTOCOL HOC-1, HOC-2: also over a restart.
 func TestACoordinatorThatHasGivenUpSlotsServesThemAgainOnlyOnceItIsDecided(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 2, 1, faultIf(broken, causal.HomeKeepsSlots)...)
+		h := newHarness(t, 2, 1, mutationIf(broken, causal.HomeKeepsSlots)...)
 		h.cfg.Home = true
 		h.restart(h.now)
 		h.c.log.pending.Term = 1
@@ -154,7 +154,7 @@ func TestACoordinatorThatHasServedAnotherScopeIsNoHomeUntilThatIsDecided(t *test
 // PROTOCOL HOC-5
 func TestSlotsAreGivenUpWhenNoLeaseOfBeforeRuns(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newLeaderOfTwo(t, faultIf(broken, causal.HomeGivesLeased)...)
+		h := newLeaderOfTwo(t, mutationIf(broken, causal.HomeGivesLeased)...)
 		key := h.keyOf(1)
 		h.lease(holder, key)
 		h.sync()
@@ -176,7 +176,7 @@ func TestSlotsAreGivenUpWhenNoLeaseOfBeforeRuns(t *testing.T) {
 // PROTOCOL HOC-6
 func TestAnOperationIsAnsweredThoughItsSlotWasGivenUp(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHarness(t, 2, 0, faultIf(broken, causal.HomeRefusesExecuted)...)
+		h := newHarness(t, 2, 0, mutationIf(broken, causal.HomeRefusesExecuted)...)
 		h.cfg.Home = true
 		h.restart(h.now)
 		h.haveHomes(1)

@@ -11,8 +11,8 @@ import (
 var second = topology.Node{Part: topology.Coordinator, Index: 1}
 
 // newLeaderOfTwo returns a leader that has admitted another coordinator, whose data center has one home.
-func newLeaderOfTwo(t *testing.T, faults ...causal.Fault) *harness {
-	h := newHarness(t, 2, 0, faults...)
+func newLeaderOfTwo(t *testing.T, mutations ...causal.Mutation) *harness {
+	h := newHarness(t, 2, 0, mutations...)
 	h.cfg.Home = true
 	h.restart(h.now)
 	h.c.log.pending.Terms[1] = 1
@@ -38,7 +38,7 @@ func (h *harness) vote(v causal.HomeVote) []causal.HomeChange {
 // PROTOCOL HOC-2, HOC-3.
 func TestALeaderChangesTheNumberOfHomesWhenAllHaveGivenUpTheirSlots(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newLeaderOfTwo(t, faultIf(broken, causal.HomeChangeUnasked)...)
+		h := newLeaderOfTwo(t, mutationIf(broken, causal.HomeChangeUnasked)...)
 		key := h.keyOf(1) // which the other one is to get
 		v := h.write(causal.Put{Seq: 1, Key: key})
 		if got := changes(h.tick(1)); len(got) != 1 || got[0] != (causal.HomeChange{Number: 1, Count: 1}) {

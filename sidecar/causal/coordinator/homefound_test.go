@@ -31,7 +31,7 @@ func (h *harness) executed(p causal.Put) causal.PutReply {
 // that is newer.
 func TestAnOperationIsExecutedOnWhatItsSessionHasFoundElsewhere(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomePrefersFound)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomePrefersFound)...)
 		found := foundFive(h)
 		r := h.executed(plusOneOn(1, found))
 		if string(r.Value.Data) != "6" || !found.Version.Less(r.Version) || r.Past != found.Version.HLC {
@@ -60,13 +60,13 @@ func TestTheHomeRefusesAnOperationThatWasFoundTooEarly(t *testing.T) {
 		if broken {
 			want = causal.OK
 		}
-		h := newHomeHarness(t, faultIf(broken, causal.HomeTrustsFound)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeTrustsFound)...)
 		old := foundFive(h)
 		h.c.home.noteForgotten(old.From + 1)
 		if got := h.executed(plusOneOn(1, old)); got.Err != want {
 			t.Errorf("broken %v: found before what was forgotten it is answered with %s", broken, got.Err)
 		}
-		h = newHomeHarness(t, faultIf(broken, causal.HomeTrustsFound)...)
+		h = newHomeHarness(t, mutationIf(broken, causal.HomeTrustsFound)...)
 		found := foundFive(h)
 		h.show(causal.HomeRead{ID: 1, Key: "x", Shown: causal.Version{HLC: found.Version.HLC + 1, Origin: 2}})
 		if got := h.executed(plusOneOn(2, found)); got.Err != want {

@@ -13,8 +13,8 @@ import (
 var holder = topology.Node{Part: topology.Sidecar, Index: 7}
 
 // newLeasing returns a home whose log says that it gives leases.
-func newLeasing(t *testing.T, faults ...causal.Fault) *harness {
-	h := newHarness(t, 1, 0, faults...)
+func newLeasing(t *testing.T, mutations ...causal.Mutation) *harness {
+	h := newHarness(t, 1, 0, mutations...)
 	h.cfg.Home = true
 	h.restart(h.now)
 	h.haveHomes(1)
@@ -50,7 +50,7 @@ func acknowledged(ms []causal.Message) int { return len(ofKind(ms, causal.KindPu
 // PROTOCOL HON-1
 func TestALeaseIsGivenOnlyWhileTheHomeHasForgottenTheKey(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newLeasing(t, faultIf(broken, causal.HomeLeaseBusy)...)
+		h := newLeasing(t, mutationIf(broken, causal.HomeLeaseBusy)...)
 		if r := h.lease(holder, "x"); r.LeaseMs != uint64(HomeLease.Milliseconds()) || r.Grant == 0 {
 			t.Fatalf("of a key that nobody writes, it says %+v", r)
 		}
@@ -88,7 +88,7 @@ func TestAReadForUpdateAndASidecarOfAnotherDataCenterGetNoLease(t *testing.T) {
 // PROTOCOL HON-2: two sidecars have leases on x; a write of it, and what comes after, waits for both.
 func TestAWriteIsPublishedWhenNoLeaseOnItsKeyRuns(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newLeasing(t, faultIf(broken, causal.HomeLeaseIgnored)...)
+		h := newLeasing(t, mutationIf(broken, causal.HomeLeaseIgnored)...)
 		other := topology.Node{Part: topology.Sidecar, Index: 8}
 		first, second := h.lease(holder, "x").Grant, h.lease(other, "x").Grant
 		before, after := h.put(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
@@ -167,7 +167,7 @@ func TestASidecarThatDoesNotConfirmAWithdrawalGetsNoLeaseForAWhile(t *testing.T)
 // PROTOCOL HON-4
 func TestAHomeThatStartsWaitsForEarlierLeases(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newLeasing(t, faultIf(broken, causal.HomeLeasesForgotten)...)
+		h := newLeasing(t, mutationIf(broken, causal.HomeLeasesForgotten)...)
 		put := causal.Put{Seq: 1, Key: "x", Value: valueOf("1")}
 		h.write(put)
 		h.lease(holder, "y")

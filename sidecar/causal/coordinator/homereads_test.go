@@ -10,7 +10,7 @@ import (
 // was before.
 func TestWhatIsShownWaitsForACommitThatHasReadIt(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.CommitReadsUnheld)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.CommitReadsUnheld)...)
 		h.tick(5_000) // it has a durable ceiling
 		v := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("1")})
 		shown := h.c.clock.Peek(h.now) + 1

@@ -10,8 +10,8 @@ import (
 )
 
 // newHomesHarness returns a harness whose coordinator is one of two homes of its data center.
-func newHomesHarness(t *testing.T, faults ...causal.Fault) *harness {
-	return newHarnessOfHomes(t, 2, faults...)
+func newHomesHarness(t *testing.T, mutations ...causal.Mutation) *harness {
+	return newHarnessOfHomes(t, 2, mutations...)
 }
 
 // keyOf returns a key with a home, by its index.
@@ -26,7 +26,7 @@ func (h *harness) keyOf(home uint64) string {
 // PROTOCOL HOM-10.
 func TestAHomeRefusesKeysOfAnother(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomesHarness(t, faultIf(broken, causal.HomeOfAnyKey)...)
+		h := newHomesHarness(t, mutationIf(broken, causal.HomeOfAnyKey)...)
 		want := causal.ErrUnavailable
 		if broken {
 			want = causal.OK

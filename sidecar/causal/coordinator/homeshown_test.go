@@ -10,7 +10,7 @@ import (
 // below that is not complete when a session reads, and complete when it writes.
 func TestWhatReadsMustIncludeIsNotTakenForComplete(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeSettlesEarly)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeSettlesEarly)...)
 		h.tick(5_000)
 		h.restart(h.now)
 		h.c.Take(nil)

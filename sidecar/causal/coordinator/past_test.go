@@ -10,8 +10,8 @@ import (
 )
 
 // newEmpty returns a harness whose coordinator has an empty log.
-func newEmpty(t *testing.T, coordinators int, index uint64, faults ...causal.Fault) *harness {
-	h := newHarness(t, coordinators, index, faults...)
+func newEmpty(t *testing.T, coordinators int, index uint64, mutations ...causal.Mutation) *harness {
+	h := newHarness(t, coordinators, index, mutations...)
 	h.log, h.index = nil, 0
 	h.c = New(h.cfg, h.now, nil, 1)
 	return h
@@ -50,11 +50,11 @@ func TestAnEmptyLogIsUsedOnceEveryShardHasAnswered(t *testing.T) {
 
 func TestALogThatOthersKnowOfIsNotStartedAnew(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		var faults []causal.Fault
+		var mutations []causal.Mutation
 		if broken {
-			faults = []causal.Fault{causal.ReuseOrigin}
+			mutations = []causal.Mutation{causal.ReuseOrigin}
 		}
-		h := newEmpty(t, 2, 0, faults...)
+		h := newEmpty(t, 2, 0, mutations...)
 		h.tick(200)
 		h.reply(shardsA, causal.PastReply{HadData: true})
 		h.reply(shardsB, causal.PastReply{})

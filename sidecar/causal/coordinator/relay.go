@@ -42,7 +42,7 @@ type relay struct {
 	topo      *topology.Topology
 	self      topology.Node
 	signer    Signer // nil: there are no identities, and everything is believed
-	broken    causal.Faults
+	broken    causal.Mutations
 	startedAt int64
 	signedAt  int64    // when vectors of this data center were last signed
 	heardAt   []int64  // when its leader has last sent vectors

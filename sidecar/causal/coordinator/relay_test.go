@@ -42,7 +42,7 @@ func (r *relayRig) Verify(of topology.DC, _, seal []byte, _ topology.Node) error
 
 func sealOf(dc topology.DC) []byte { return []byte{'s', byte(dc)} }
 
-func newRelayRig(t *testing.T, faults ...causal.Fault) *relayRig {
+func newRelayRig(t *testing.T, mutations ...causal.Mutation) *relayRig {
 	t.Helper()
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, Shards: 1},
 		{Name: "b", Ring: 1, Coordinators: 1, Shards: 1}, {Name: "c", Ring: 2, Coordinators: 1, Shards: 1}},
@@ -53,7 +53,7 @@ func newRelayRig(t *testing.T, faults ...causal.Fault) *relayRig {
 	}
 	r := &relayRig{}
 	cfg := DefaultConfig(topo, leaderOf(dcA))
-	cfg.Incarnation, cfg.Broken, cfg.Signer = 1, causal.FaultsOf(faults...), r
+	cfg.Incarnation, cfg.Broken, cfg.Signer = 1, causal.MutationsOf(mutations...), r
 	r.harness = &harness{t: t, cfg: cfg, now: causal.Now{Mono: 1, WallMs: 100_000}}
 	r.log, r.index = []LogRecord{{Checkpoint: &Checkpoint{State: State{Term: 1}}}}, 1
 	r.c = New(cfg, r.now, logged(r.log), 2)
@@ -99,9 +99,9 @@ func (r *relayRig) run(ms int64, to topology.DC, heard map[topology.DC]uint64) (
 }
 
 func TestALeaderBelievesOthersAboutTheirOwnDataCenterOnly(t *testing.T) {
-	for _, fault := range [][]causal.Fault{nil, {causal.VectorsOfOthers}, {causal.UnverifiedVectors}} {
-		broken := causal.FaultsOf(fault...)
-		r := newRelayRig(t, fault...)
+	for _, mutation := range [][]causal.Mutation{nil, {causal.VectorsOfOthers}, {causal.UnverifiedVectors}} {
+		broken := causal.MutationsOf(mutation...)
+		r := newRelayRig(t, mutation...)
 		send := func(entries []causal.VectorEntry) {
 			r.step(causal.Vectors{Entries: entries}.Message(leaderOf(dcB), leaderOf(dcA)))
 		}
@@ -112,18 +112,18 @@ func TestALeaderBelievesOthersAboutTheirOwnDataCenterOnly(t *testing.T) {
 		send(r.of(dcC, 5))
 		send(append(r.of(dcB, 6), r.of(dcC, 6)...))
 		if believed := r.sv(dcC) != 0; believed != broken.Has(causal.VectorsOfOthers) {
-			t.Errorf("%v: it is believed about another one: %v", fault, believed)
+			t.Errorf("%v: it is believed about another one: %v", mutation, believed)
 		}
 		r.pass(dcB, dcC, 7, dcB)
 		if believed := r.sv(dcC) == 7; believed != broken.Has(causal.UnverifiedVectors) {
-			t.Errorf("%v: what it has signed for another one is believed: %v", fault, believed)
+			t.Errorf("%v: what it has signed for another one is believed: %v", mutation, believed)
 		}
 		r.tick(1000)
 		r.pass(dcB, dcC, 8, dcC)
 		if r.sv(dcC) != 8 {
-			t.Errorf("%v: what another one has signed is not believed", fault)
+			t.Errorf("%v: what another one has signed is not believed", mutation)
 		}
-		if n := r.c.Relayed(dcC); fault == nil && n != 1 {
+		if n := r.c.Relayed(dcC); mutation == nil && n != 1 {
 			t.Errorf("%d are counted", n)
 		}
 	}

@@ -27,9 +27,9 @@ func answerTo(t *testing.T, id uint64, ms []causal.Message) causal.PutReply {
 
 // PROTOCOL HOO-1, HOO-2: operations go on from what was accepted, and are answered once the log holds the result.
 func TestAnOperationIsExecutedOnTheNewestWriteThatWasAccepted(t *testing.T) {
-	for name, fault := range map[string]causal.Fault{"": 0, "on published": causal.HomeExecutesOnPublished,
+	for name, mutation := range map[string]causal.Mutation{"": 0, "on published": causal.HomeExecutesOnPublished,
 		"early": causal.HomeAnswersEarly} {
-		h := newHomeHarness(t, faultIf(name != "", fault)...)
+		h := newHomeHarness(t, mutationIf(name != "", mutation)...)
 		h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
 		before := h.step(plusOne(2, 2, 1, false).Message(app, h.cfg.Self))
 		if isEarly := len(ofKind(before, causal.KindPutReply)) > 0; isEarly != (name == "early") {
@@ -64,7 +64,7 @@ func TestTheHomeRefusesAnOperationIfSomethingNewerMayBeElsewhere(t *testing.T) {
 // PROTOCOL HOO-2: one that is sent again is answered as before, and is not executed again, also after a restart.
 func TestAnOperationThatIsSentAgainIsNotExecutedAgain(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		h := newHomeHarness(t, faultIf(broken, causal.HomeExecutesTwice)...)
+		h := newHomeHarness(t, mutationIf(broken, causal.HomeExecutesTwice)...)
 		h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
 		h.put(plusOne(2, 2, 1, false))
 		again := plusOne(3, 2, 1, false)

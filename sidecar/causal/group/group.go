@@ -108,7 +108,7 @@ type Group struct {
 	proposed uint64 // number of the last nonce
 	troubles troubles
 
-	// persisted is used with the fault SessionNotPersisted only.
+	// persisted is used with the mutation SessionNotPersisted only.
 	persisted *State
 }
 

@@ -14,7 +14,7 @@ type Options struct {
 	// Register says that there is a register. Without one, the group has one member for ever, and keeps records in
 	// memory only until they are committed.
 	Register bool
-	Broken   causal.Faults
+	Broken   causal.Mutations
 
 	// External says that the user keeps the state in a storage beside the log. Foundation is the group that the storage
 	// belongs to, as with Group.SetFoundation, Applied the position up to which it has the log, and Occupied says that

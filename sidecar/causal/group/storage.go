@@ -31,7 +31,7 @@ func (g *Group) save(now causal.Now) uint64 {
 	if g.opts.Broken.Has(causal.ProposalNotPersisted) {
 		s.Pending = nil
 	}
-	if p := g.persisted; p != nil { // the fault: of sessions and configurations the disk knows the first one
+	if p := g.persisted; p != nil { // the mutation: of sessions and configurations the disk knows the first one
 		if p.Config.Epoch == 0 {
 			*p = s
 		}

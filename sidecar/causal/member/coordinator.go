@@ -53,7 +53,7 @@ type Coordinator struct {
 
 	machine     *coordinator.Coordinator
 	machineTopo *topology.Topology
-	deposed     *coordinator.Coordinator // used with the fault KeepMachine only
+	deposed     *coordinator.Coordinator // used with the mutation KeepMachine only
 	committed   uint64                   // the group has committed the log up to here
 	completed   uint64                   // the machine was told so
 	records     recordQueue

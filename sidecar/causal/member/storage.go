@@ -24,7 +24,7 @@ type StorageConfig struct {
 	// MaxLogBytes bounds the log; 0: MaxLogBytesInMemory. RetainBytes of applied changes are kept for members that were
 	// away; 0: 32 MiB.
 	MaxLogBytes, RetainBytes int
-	Broken                   causal.Faults
+	Broken                   causal.Mutations
 	// Tune changes the options of the group; nil: the defaults.
 	Tune func(*group.Options)
 }

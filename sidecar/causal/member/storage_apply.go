@@ -73,7 +73,7 @@ func (s *Storage) startTask(now causal.Now) {
 // prepareReplacement marks the storage of the member that creates a group in place of one that was given up, before it
 // does. Whatever the storage holds is removed first: without the log it may lack what was acknowledged, and the
 // metadata say nothing of that. Else: x1 is in the storage, x2 was in the log only, and the shard serves x1 as one that
-// has lost nothing. (Fault GiveUpUncleared.)
+// has lost nothing. (Mutation GiveUpUncleared.)
 func (s *Storage) prepareReplacement() {
 	own := Applied{Group: s.cfg.Volume, Volume: s.cfg.Volume}
 	if s.marker == own && s.group.HasFoundation(own.Group) {
@@ -201,7 +201,7 @@ func (s *Storage) startApply() bool {
 	return true
 }
 
-// markAhead carries out the fault: the marker is written first.
+// markAhead carries out the mutation: the marker is written first.
 func (s *Storage) markAhead(t task) {
 	s.begin(task{StorageTask: StorageTask{Kind: TaskApply, Marker: t.Marker},
 		done: func(causal.Now, *StorageTaskResult) { s.begin(t) }})

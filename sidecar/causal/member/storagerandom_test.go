@@ -34,9 +34,9 @@ func TestNoAcknowledgedWriteIsLostWhateverHappens(t *testing.T) {
 	}
 }
 
-// Each fault breaks one rule; each has to be noticed.
+// Each mutation breaks one rule; each has to be noticed.
 func TestEveryFaultOfAShardsMemberIsCaught(t *testing.T) {
-	for _, f := range []causal.Fault{causal.ApplyUncommitted, causal.CollectUnapplied, causal.CopyWithoutLog,
+	for _, f := range []causal.Mutation{causal.ApplyUncommitted, causal.CollectUnapplied, causal.CopyWithoutLog,
 		causal.MarkerAhead, causal.ServeUnapplied, causal.CopyOntoOld} {
 		t.Run(f.String(), func(t *testing.T) {
 			const seeds = 300
@@ -52,9 +52,9 @@ func TestEveryFaultOfAShardsMemberIsCaught(t *testing.T) {
 }
 
 // randomRun lets things happen to a group, and then checks it.
-func randomRun(t *testing.T, seed uint64, faults ...causal.Fault) *shardRig {
+func randomRun(t *testing.T, seed uint64, mutations ...causal.Mutation) *shardRig {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	r := newShardRig(t, 2+int(seed%2), faults...)
+	r := newShardRig(t, 2+int(seed%2), mutations...)
 	r.retain = 1 + rng.IntN(4)<<10
 	if rng.IntN(2) == 0 { // the first member has data from before
 		for i := range 10 {

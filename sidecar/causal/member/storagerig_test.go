@@ -41,7 +41,7 @@ type shardRig struct {
 	topo    *topology.Topology
 	members []*shardMember
 	modelRegister
-	broken  causal.Faults
+	broken  causal.Mutations
 	volumes uint64
 	retain  int
 	maxLog  int
@@ -59,7 +59,7 @@ type shardRig struct {
 	wrong     string // the first thing that was wrong
 }
 
-func newShardRig(t *testing.T, members int, faults ...causal.Fault) *shardRig {
+func newShardRig(t *testing.T, members int, mutations ...causal.Mutation) *shardRig {
 	t.Helper()
 	topo, err := topology.New(1, []topology.DataCenter{{Name: "a", Coordinators: 1, CoordinatorMembers: members,
 		Shards: 1}},
@@ -68,7 +68,7 @@ func newShardRig(t *testing.T, members int, faults ...causal.Fault) *shardRig {
 		t.Fatal(err)
 	}
 	r := &shardRig{t: t, topo: topo, now: causal.Now{Mono: int64(time.Hour), WallMs: 1_700_000_000_000},
-		broken: causal.FaultsOf(faults...), volumes: 100,
+		broken: causal.MutationsOf(mutations...), volumes: 100,
 		keyOf: map[uint64]string{}, acked: map[string]uint64{}, retain: 1 << 10, copied: func(*causal.Message) int {
 			return 1
 		}}

@@ -67,7 +67,7 @@ type Config struct {
 	OwnerOf func(topology.Node) string
 	// Types are the types of values that are known here; nil: registers only.
 	Types  *value.Types
-	Broken causal.Faults
+	Broken causal.Mutations
 }
 
 // DefaultLease is the default of Config.Lease.

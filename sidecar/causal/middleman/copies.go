@@ -63,7 +63,7 @@ func (m *Middleman) sendFill(now causal.Now, r *readRequest, reply causal.FillRe
 		switch {
 		case reply.Registered && m.cfg.Broken.Has(causal.AheadUnregistered):
 		case m.cfg.Broken.Has(causal.RegisterLate):
-			m.faults.lateCopies = append(m.faults.lateCopies, lateCopy{hash, r.from.DC})
+			m.mutations.lateCopies = append(m.mutations.lateCopies, lateCopy{hash, r.from.DC})
 		case reply.Next != 0:
 			m.copies.older.add(hash, r.from.DC, reply.Next)
 		default:

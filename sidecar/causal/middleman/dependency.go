@@ -27,7 +27,7 @@ type dependencies struct {
 	host      dependents
 	writes    *writes
 	exclusion *exclusion
-	faults    *faultState
+	mutations *mutationState
 
 	awaited    map[causal.Version]*dependency
 	unresolved []*dependency // in the order in which the checks are repeated; clean ones are removed at the next tick
@@ -75,9 +75,9 @@ type watcher struct {
 	holder        causal.Holder
 }
 
-func newDependencies(s *shared, host dependents, ws *writes, x *exclusion, faults *faultState) dependencies {
+func newDependencies(s *shared, host dependents, ws *writes, x *exclusion, mutations *mutationState) dependencies {
 	ownerOf := s.cfg.OwnerOf
-	return dependencies{shared: s, host: host, writes: ws, exclusion: x, faults: faults,
+	return dependencies{shared: s, host: host, writes: ws, exclusion: x, mutations: mutations,
 		awaited: map[causal.Version]*dependency{}, watchers: map[causal.Version][]watcher{},
 		ofSidecars: causal.Quota{Total: maxWatches, Each: maxWatchesOfOne, OwnerOf: ownerOf},
 		ofParts:    causal.Quota{Total: math.MaxInt, Each: maxWatchesOfPart}}
@@ -177,7 +177,7 @@ func (ds *dependencies) answer(now causal.Now, from topology.Node, c causal.DepC
 		return // the sender will learn who owns it
 	}
 	if ds.host.isClean(c.Version, c.Slot) || ds.cfg.Broken.Has(causal.DepByGreater) &&
-		ds.faults.holdsGreater(c.Slot, c.Version) {
+		ds.mutations.holdsGreater(c.Slot, c.Version) {
 		ds.sendStatus(from, c.Version, true)
 		return
 	}

@@ -225,7 +225,7 @@ func (ls *lanes) unclean(clean bool) (nodes []topology.Node) {
 	return nodes
 }
 
-// assumeSynced takes lanes for synchronized by the index of their coordinator: a seeded fault.
+// assumeSynced takes lanes for synchronized by the index of their coordinator: a mutation.
 func (ls *lanes) assumeSynced(isSynced func(index uint64) bool) {
 	for o := 1; o < len(ls.byOrigin); o++ {
 		if isSynced(ls.coordinators.CoordinatorOf(topology.Origin(o)).Index) {

@@ -20,7 +20,7 @@ func TestAShardHandsOutWhatItHoldsOfALostLog(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		r := newRig(t, func(c *Config) {
 			if broken {
-				c.Broken = causal.FaultsOf(causal.SalvageStored)
+				c.Broken = causal.MutationsOf(causal.SalvageStored)
 			}
 		})
 		r.put(r.key(self, 1), record(version(10)))

@@ -121,7 +121,7 @@ func (h *hostFake) depClean(_ causal.Now, p *put)              { p.uncleanDeps--
 func TestAWriteIsAskedForOnceForAllPutsThatWaitForIt(t *testing.T) {
 	s, now := newParts(t)
 	host, ws := &hostFake{}, newWrites()
-	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &faultState{})
+	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &mutationState{})
 	v := causal.Version{HLC: 3, Origin: 2}
 	dep := causal.Dep{Version: v, Slot: foreignSlot(s)}
 	one, two := &put{}, &put{}
@@ -217,7 +217,7 @@ func TestAnAdoptedPutWaitsForTheWordOfItsAdopterInPlaceOfLanes(t *testing.T) {
 	host, l, f := &hostFake{}, newSilence(s, now), fences{shared: s}
 	ls, ws := newLanes(s.cfg.Topology, true), newWrites()
 	fs, staged := newFrontiers(s, host, &ls, &ws), newStagedPuts(nil)
-	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &faultState{})
+	ds := newDependencies(s, host, &ws, &exclusion{shared: s}, &mutationState{})
 	a := adoption{shared: s, host: host, silence: &l, fences: &f, lanes: &ls, deps: &ds, frontiers: &fs, writes: &ws,
 		staged: &staged, retained: newRetainedPuts()}
 	v := version(20)

@@ -41,8 +41,8 @@ type Middleman struct {
 	adoption  adoption
 	backfill  *backfill // nil unless the storage has lost its data and other rings have it
 
-	purgedAt int64
-	faults   faultState
+	purgedAt  int64
+	mutations mutationState
 }
 
 // Stats counts events since the start.
@@ -88,7 +88,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 	}
 	m.tasks.startWrite = m.startWrite
 	m.tasks.losesMerged = cfg.Broken.Has(causal.DeltaLost)
-	m.faults.init(m)
+	m.mutations.init(m)
 	m.exclusion.set(cfg.Exclusions)
 	return m
 }
@@ -101,7 +101,7 @@ func (m *Middleman) host(now causal.Now) {
 	m.recovery = newLogRecovery(s, &m.fences, &m.writes, &m.tombstones)
 	m.exclusion = exclusion{shared: s}
 	m.silence = newSilence(s, now)
-	m.deps = newDependencies(s, m, &m.writes, &m.exclusion, &m.faults)
+	m.deps = newDependencies(s, m, &m.writes, &m.exclusion, &m.mutations)
 	m.frontiers = newFrontiers(s, m, &m.lanes, &m.writes)
 	m.probes = depProbes{shared: s, host: m, staged: &m.staged, deps: &m.deps, frontiers: &m.frontiers,
 		lanes: &m.lanes, writes: &m.writes}
@@ -181,7 +181,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	if m.backfill != nil {
 		m.backfill.tick(now)
 	}
-	m.faults.registerLateCopies(&m.copies)
+	m.mutations.registerLateCopies(&m.copies)
 	if now.Mono-m.purgedAt < int64(purgeInterval) {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // newOldRig starts a middleman whose storage was written up to change 50, in the start before.
-func newOldRig(t *testing.T, faults ...causal.Fault) *rig {
+func newOldRig(t *testing.T, mutations ...causal.Mutation) *rig {
 	t.Helper()
 	return newRig(t, func(c *Config) {
-		c.Fresh, c.Incarnation, c.Changes, c.Broken = false, 20, 50, causal.FaultsOf(faults...)
+		c.Fresh, c.Incarnation, c.Changes, c.Broken = false, 20, 50, causal.MutationsOf(mutations...)
 		c.Lineage = causal.Lineage{}.With(10, causal.Position{}).With(20, causal.Position{Changes: 50})
 	})
 }

@@ -110,7 +110,7 @@ func (m *Middleman) putAfter(now causal.Now, from topology.Node, a causal.PutAft
 	m.staged.add(p)
 	l.receive(v.HLC, a.Previous, a.AckedUpTo)
 	m.frontiers.noteProgress(now, v.Origin)
-	if m.cfg.Broken.Has(causal.LoserSkipsDeps) && v.Less(m.faults.latest[p.key]) {
+	if m.cfg.Broken.Has(causal.LoserSkipsDeps) && v.Less(m.mutations.latest[p.key]) {
 		m.write(now, p)
 		return
 	}
@@ -174,7 +174,7 @@ func (m *Middleman) markProcessed(now causal.Now, p *put, superseded bool) {
 	v := p.record.Version
 	p.processed = true
 	m.writes.markProcessed(p.write, p.key)
-	m.faults.noteProcessed(p.key, v)
+	m.mutations.noteProcessed(p.key, v)
 	if superseded {
 		m.stats.Superseded++
 	}

@@ -72,7 +72,7 @@ func (m *Middleman) read(now causal.Now, r readRequest) {
 	}
 	t := &task{kind: taskRead, key: r.key, read: r}
 	if m.readsUnserialized() {
-		t.status = m.status(t.key, m.faults.latest[t.key])
+		t.status = m.status(t.key, m.mutations.latest[t.key])
 		m.tasks.requestRead(t)
 		return
 	}

@@ -294,15 +294,15 @@ func (r *rig) key(shard topology.Node, number int) string {
 
 // ruleHolds runs a scenario twice: on a middleman that follows the protocol, where it must find no violation, and on
 // one that breaks a rule, where it must find one. The scenario returns what is wrong, or "".
-func ruleHolds(t *testing.T, fault causal.Fault, scenario func(r *rig) string, configure ...func(*Config)) {
+func ruleHolds(t *testing.T, mutation causal.Mutation, scenario func(r *rig) string, configure ...func(*Config)) {
 	t.Helper()
 	t.Run("with the rule", func(t *testing.T) {
 		if violation := scenario(newRig(t, configure...)); violation != "" {
 			t.Error(violation)
 		}
 	})
-	t.Run("broken by "+fault.String(), func(t *testing.T) {
-		breakRule := func(c *Config) { c.Broken = causal.FaultsOf(fault) }
+	t.Run("broken by "+mutation.String(), func(t *testing.T) {
+		breakRule := func(c *Config) { c.Broken = causal.MutationsOf(mutation) }
 		violation := scenario(newRig(t, append(slices.Clone(configure), breakRule)...))
 		if violation == "" {
 			t.Error("the scenario does not notice that the rule is broken")

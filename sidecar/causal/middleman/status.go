@@ -72,7 +72,7 @@ func (m *Middleman) markComplete(now causal.Now, s causal.StableMarks) {
 func (m *Middleman) noteComplete(now causal.Now, v causal.Version) {
 	w := m.writes.markComplete(v)
 	m.markClean(now, v, w)
-	m.faults.noteComplete(w)
+	m.mutations.noteComplete(w)
 }
 
 // mergeVectors takes new vectors, and resolves everything that waited for what they cover.

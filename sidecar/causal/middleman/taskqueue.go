@@ -21,7 +21,7 @@ type task struct {
 	unkept  bool          // taskWrite, once stored: the record to replace is not in replaced
 	found   bool          // taskWrite, once stored: there was a record to replace
 	foreign bool          // taskWrite, once stored: something else had written it
-	status  causal.Status // only for the StatusNotAtomic fault
+	status  causal.Status // only for the StatusNotAtomic mutation
 	key     string
 	read    readRequest // taskRead; taskCount and taskScan use from and id
 	put     *put        // taskWrite
@@ -59,7 +59,7 @@ const (
 // taskQueues are the queues of all keys, and the storage requests of the tasks that run.
 type taskQueues struct {
 	types *value.Types
-	// losesMerged is for the fault DeltaLost.
+	// losesMerged is for the mutation DeltaLost.
 	losesMerged bool
 	byKey       map[string]*taskQueue
 	inFlight    inFlightTasks

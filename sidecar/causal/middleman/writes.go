@@ -24,7 +24,7 @@ type write struct {
 	processed bool       // and RV did not cover it when that was last checked
 	clean     bool       // processed, clean
 	complete  bool       // as its coordinator has told, and SV did not cover it when that was last checked
-	key       string     // once processed, for the StatusPerKey fault
+	key       string     // once processed, for the StatusPerKey mutation
 }
 
 const (

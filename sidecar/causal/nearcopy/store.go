@@ -23,7 +23,7 @@ type Config struct {
 	// is copied again at the first read after a write.
 	HotReads  uint8
 	HotWindow time.Duration
-	Broken    causal.Faults
+	Broken    causal.Mutations
 }
 
 const (
@@ -56,7 +56,7 @@ type Store struct {
 	reads       [hotCounters]uint8
 	windowFrom  int64
 	endedAt     [endedBuckets]int64 // monotonic: when leases of homes were last withdrawn, by hash of their key
-	faultCopies []faultDrop
+	faultCopies []lateDrop
 }
 
 // Stats counts since the start.
@@ -87,8 +87,8 @@ type entry struct {
 
 func (e *entry) size() int { return len(e.key) + e.Record.Value.Size() + entryOverhead }
 
-// faultDrop is an invalidation that is carried out late, for the fault NearDropLate.
-type faultDrop struct {
+// lateDrop is an invalidation that is carried out late, for the mutation NearDropLate.
+type lateDrop struct {
 	invalidate causal.Invalidate
 	at         int64
 }

@@ -29,16 +29,16 @@ type rig struct {
 }
 
 // newRig returns a store without streams.
-func newRig(t *testing.T, most int, faults ...causal.Fault) *rig {
+func newRig(t *testing.T, most int, mutations ...causal.Mutation) *rig {
 	r := &rig{t: t, now: causal.Now{Mono: int64(time.Hour), WallMs: 1000}}
 	r.s = New(Config{Self: self, MaxBytes: most, HotReads: 2, HotWindow: time.Second,
-		Broken: causal.FaultsOf(faults...)}, &r.out)
+		Broken: causal.MutationsOf(mutations...)}, &r.out)
 	return r
 }
 
 // newLeased returns a store with the first version of x, brought by stream 7, and a lease.
-func newLeased(t *testing.T, faults ...causal.Fault) *rig {
-	r := newRig(t, maxBytes, faults...)
+func newLeased(t *testing.T, mutations ...causal.Mutation) *rig {
+	r := newRig(t, maxBytes, mutations...)
 	r.pos.Epoch = 7
 	r.give("x", 10, 0)
 	r.grant(r.renewal())

@@ -83,7 +83,7 @@ func (s *Store) handleStreamMessage(now causal.Now, m *causal.Message, limit cau
 			i.Next = 0 // a copy must not be good for every cut to come
 		}
 		if s.cfg.Broken.Has(causal.NearDropLate) {
-			s.faultCopies = append(s.faultCopies, faultDrop{i, now.Mono + int64(300*time.Millisecond)})
+			s.faultCopies = append(s.faultCopies, lateDrop{i, now.Mono + int64(300*time.Millisecond)})
 		} else {
 			s.invalidate(i)
 		}

@@ -83,7 +83,7 @@ const (
 type LogWriter struct {
 	m         LogMember
 	isDamaged bool
-	broken    causal.Faults
+	broken    causal.Mutations
 
 	waiting   []group.Entry // arrived during the append that is under way
 	writing   []group.Entry // of the append that is under way, or was tried last
@@ -95,7 +95,7 @@ type LogWriter struct {
 }
 
 // NewLogWriter returns the LogWriter of a member that has just started. isDamaged says that its volume is.
-func NewLogWriter(m LogMember, isDamaged bool, broken causal.Faults) *LogWriter {
+func NewLogWriter(m LogMember, isDamaged bool, broken causal.Mutations) *LogWriter {
 	return &LogWriter{m: m, isDamaged: isDamaged && !broken.Has(causal.WriteDamaged), broken: broken}
 }
 

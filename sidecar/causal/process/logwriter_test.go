@@ -42,7 +42,7 @@ type logRig struct {
 
 func newLogRig(t *testing.T, isDamaged bool) *logRig {
 	m := &loggingMember{}
-	return &logRig{t, m, NewLogWriter(m, isDamaged, causal.Faults{})}
+	return &logRig{t, m, NewLogWriter(m, isDamaged, causal.Mutations{})}
 }
 
 func (r *logRig) write(indexes ...uint64) {

@@ -13,7 +13,7 @@ func TestTheHorizonIsHandedOverWithTheRecords(t *testing.T) {
 	topo := twoRings(t, 2, 1)
 	before := topo.WithOldMaps(topology.RingsOf(0))
 	r := newRig(t, topo, Marks{Starts: 3, Moves: 4, Horizon: 9, State: shard.MigrationState{Map: before.Map(0)}})
-	r.start(causal.FaultsOf(causal.ServeUnheard)) // it waits for nobody
+	r.start(causal.MutationsOf(causal.ServeUnheard)) // it waits for nobody
 	r.settle()
 	if r.marks.Moves != 5 {
 		t.Errorf("the mover has the number %d, want one that none has had", r.marks.Moves)

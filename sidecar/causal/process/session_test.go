@@ -14,7 +14,7 @@ import (
 func servingRig(t *testing.T) *memberRig {
 	t.Helper()
 	r := newMemberRig(t, member.Applied{})
-	r.m.cfg.Shard.Middleman.Broken = causal.FaultsOf(causal.ServeUnheard)
+	r.m.cfg.Shard.Middleman.Broken = causal.MutationsOf(causal.ServeUnheard)
 	if !r.run(3000, r.serves) {
 		t.Fatal("it does not serve")
 	}

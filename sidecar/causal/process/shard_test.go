@@ -47,11 +47,11 @@ func newRig(t *testing.T, topo *topology.Topology, marks Marks, keys ...string) 
 	for i, key := range keys {
 		r.records[key] = causal.Record{Version: causal.Version{HLC: causal.HLC(i + 1), Origin: 1}}
 	}
-	r.start(causal.Faults{})
+	r.start(causal.Mutations{})
 	return r
 }
 
-func (r *rig) start(broken causal.Faults) {
+func (r *rig) start(broken causal.Mutations) {
 	cfg := middleman.DefaultConfig(r.topo, self)
 	cfg.Broken = broken
 	r.p = NewShard(Config{Middleman: cfg, ID: 7, RemoveKeys: 2}, r.now)
@@ -180,7 +180,7 @@ func TestAMiddlemanServesOnceItsStartIsDurable(t *testing.T) {
 	if r.marks.Starts <= 3 || r.marks.Lineage.Last() != r.marks.Starts {
 		t.Errorf("the start is %d, the lineage ends with %d", r.marks.Starts, r.marks.Lineage.Last())
 	}
-	r.start(causal.Faults{})
+	r.start(causal.Mutations{})
 	r.settle()
 	r.expect("another start", "load", "incarnation lineage", "tombstones")
 }
@@ -190,7 +190,7 @@ func TestALossIsDurableBeforeWhatIsLeftIsRemovedAndUntilItIs(t *testing.T) {
 	topo := twoRings(t, 1, 0)
 	marks := Marks{Starts: 3, State: shard.MigrationState{Map: topo.Map(0)}, Loss: shard.LossFound}
 	r := newRig(t, topo, marks, "x", "y", "z")
-	r.start(causal.FaultsOf(causal.EmptiesDamaged)) // it asks nobody
+	r.start(causal.MutationsOf(causal.EmptiesDamaged)) // it asks nobody
 	r.settle()
 	r.expect("a start that clears", "load", "data-lost=1", "list", "-x -y", "-z",
 		"incarnation lineage data-lost=2", "tombstones")

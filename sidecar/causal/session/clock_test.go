@@ -65,7 +65,7 @@ func TestAPutWithATimestampFromTheFutureHasAnUnknownOutcomeAndAnotherCoordinator
 }
 
 func TestATokenWithATimestampFromTheFutureIsRefused(t *testing.T) {
-	poisoned := newRig(t, noCache, func(c *Config) { c.Broken = causal.FaultsOf(causal.AnyClock) })
+	poisoned := newRig(t, noCache, func(c *Config) { c.Broken = causal.MutationsOf(causal.AnyClock) })
 	poisoned.read("x", farFuture, causal.Stable, near)
 	token := poisoned.mustResult(poisoned.start(Op{Kind: OpToken})).Token
 	r := newRig(t, noCache)

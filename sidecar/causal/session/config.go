@@ -72,7 +72,7 @@ type Config struct {
 	// Comparison is set by the laboratory only. Production leaves it zero.
 	Comparison Comparison
 	// Broken is set by the simulator's self-tests only. Production leaves it zero.
-	Broken causal.Faults
+	Broken causal.Mutations
 }
 
 // Comparison switches off what this protocol adds to Karma's session rules, so that the laboratory can measure what

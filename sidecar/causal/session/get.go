@@ -35,7 +35,7 @@ func (s *Sidecar) begin(now causal.Now, c *call) {
 	s.locate(now, c)
 }
 
-// readsFromMemory carries out the fault LocalFromMemory.
+// readsFromMemory carries out the mutation LocalFromMemory.
 func (s *Sidecar) readsFromMemory(c *call) bool {
 	w := c.session.own.newest[c.op.Key]
 	if !s.cfg.Broken.Has(causal.LocalFromMemory) || w == nil || w.evicted || w.complete || c.op.ForUpdate {
@@ -368,7 +368,7 @@ func (s *Sidecar) sourceOf(slot topology.Slot, ring topology.RingID, hit bool) S
 	}
 }
 
-// keepLateReply remembers a reply that came too late, for the fault LateReply.
+// keepLateReply remembers a reply that came too late, for the mutation LateReply.
 func (s *Sidecar) keepLateReply(r causal.GetReply) {
 	if r.Err == causal.OK && r.Key != "" {
 		s.lateReplies[r.Key] = r

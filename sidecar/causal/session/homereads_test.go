@@ -22,7 +22,9 @@ func newHomesRig(t *testing.T, configure ...func(*Config)) (r *rig, keys [2]stri
 	return r, keys
 }
 
-func broken(f causal.Fault) func(*Config) { return func(c *Config) { c.Broken = causal.FaultsOf(f) } }
+func broken(f causal.Mutation) func(*Config) {
+	return func(c *Config) { c.Broken = causal.MutationsOf(f) }
+}
 
 func ofHome(home int, ms int64) causal.Version {
 	return causal.Version{HLC: at(ms), Origin: topology.Origin(home + 1)}

@@ -44,7 +44,7 @@ type mget struct {
 	keys     int      // bytes of all keys, without the values
 	phase    mgetPhase
 	failed   bool // some node replied with an error
-	mixed    bool // near copies and a ring answer, for the fault NearMGetMixed
+	mixed    bool // near copies and a ring answer, for the mutation NearMGetMixed
 
 	// ring is where the newest values are read, all in one ring. topology.NoRing: each key is read at the nearest copy,
 	// at cut.

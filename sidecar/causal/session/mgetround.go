@@ -200,7 +200,7 @@ func (s *Sidecar) mgetNear(now causal.Now, c *call) bool {
 	return true
 }
 
-// mixNear reads from a ring what there are no near copies of, for the fault NearMGetMixed.
+// mixNear reads from a ring what there are no near copies of, for the mutation NearMGetMixed.
 func (s *Sidecar) mixNear(now causal.Now, c *call, missing []int) {
 	m := c.mget
 	m.ring, _ = s.routes.NearestAll(now, m.slots, s.mgetRings(c))

@@ -43,7 +43,7 @@ func (r *rig) withdraws(id uint64) {
 }
 
 // none is no fault.
-const none causal.Fault = 255
+const none causal.Mutation = 255
 
 func TestALeaseOfTheHomeLetsTheNearCopyAnswerUntilItEnds(t *testing.T) {
 	r := newLeasedRig(t)
@@ -71,7 +71,7 @@ func TestALeaseOfTheHomeLetsTheNearCopyAnswerUntilItEnds(t *testing.T) {
 }
 
 func TestAWithdrawnLeaseIsNotUsedAndTheHomeHearsSo(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearKept} {
+	for _, f := range []causal.Mutation{none, causal.LocalNearKept} {
 		r := newLeasedRig(t, withFault(f))
 		r.withdraws(3)
 		home, _ := r.asked()
@@ -79,7 +79,7 @@ func TestAWithdrawnLeaseIsNotUsedAndTheHomeHearsSo(t *testing.T) {
 			t.Errorf("it says %+v", home)
 		}
 		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
+			t.Errorf("mutation %s: it is used: %v", f, used)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestALeaseThatCameAfterItsWithdrawalIsNotUsed(t *testing.T) {
 
 // PROTOCOL HON-3
 func TestALeaseIsCountedFromWhenItWasAskedFor(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearFromReceipt} {
+	for _, f := range []causal.Mutation{none, causal.LocalNearFromReceipt} {
 		r := newLeasedRig(t, withFault(f))
 		r.withdraws(3)
 		r.asked()
@@ -120,18 +120,18 @@ func TestALeaseIsCountedFromWhenItWasAskedFor(t *testing.T) {
 		r.mustResult(id)
 		r.now.Mono += int64(100 * time.Millisecond)
 		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
+			t.Errorf("mutation %s: it is used: %v", f, used)
 		}
 	}
 }
 
 // PROTOCOL HON-5
 func TestANearCopyThatTheHomeHasNotHeardOfIsNotUsed(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearUnheard} {
+	for _, f := range []causal.Mutation{none, causal.LocalNearUnheard} {
 		r := newLeasedRig(t, withFault(f))
 		r.giveNewer("x", version(at(900)))
 		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
+			t.Errorf("mutation %s: it is used: %v", f, used)
 		}
 		if f != none {
 			continue
@@ -160,13 +160,13 @@ func (r *rig) giveNewer(key string, v causal.Version) {
 
 // PROTOCOL HON-6
 func TestANearCopyThatIsGoodForAnOlderCutIsNotUsedAtLevelLocal(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearOlder} {
+	for _, f := range []causal.Mutation{none, causal.LocalNearOlder} {
 		r := newLeasedRig(t, withFault(f))
 		m := causal.Invalidate{KeyHash: topology.Hash("x"), Next: at(1200)}.Message(cacheNode, r.s.cfg.Self)
 		m.SetStreamPosition(causal.StreamPosition{Epoch: 7, Seq: 3})
 		r.step(m)
 		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
+			t.Errorf("mutation %s: it is used: %v", f, used)
 		}
 		if _, ok := r.s.GetNear(r.now, 1, []byte("x"), causal.Snapshot); !ok {
 			t.Error("at another level it is not used at the cut")
@@ -176,7 +176,7 @@ func TestANearCopyThatIsGoodForAnOlderCutIsNotUsedAtLevelLocal(t *testing.T) {
 
 // PROTOCOL HON-7
 func TestABoundSessionUsesNoNearCopyAtLevelLocal(t *testing.T) {
-	for _, f := range []causal.Fault{none, causal.LocalNearBound} {
+	for _, f := range []causal.Mutation{none, causal.LocalNearBound} {
 		r := newLeasedRig(t, withFault(f))
 		r.receivedUpTo(at(1450), near)
 		r.sent(causal.KindNone)
@@ -186,7 +186,7 @@ func TestABoundSessionUsesNoNearCopyAtLevelLocal(t *testing.T) {
 			t.Fatal("the session is not bound")
 		}
 		if used := r.getNear("x"); used != (f != none) {
-			t.Errorf("fault %s: it is used: %v", f, used)
+			t.Errorf("mutation %s: it is used: %v", f, used)
 		}
 	}
 }
@@ -221,10 +221,10 @@ func TestWhichReadsAskForALease(t *testing.T) {
 	}
 }
 
-func withFault(f causal.Fault) func(*Config) {
+func withFault(f causal.Mutation) func(*Config) {
 	return func(c *Config) {
 		if f != none {
-			c.Broken = causal.FaultsOf(f)
+			c.Broken = causal.MutationsOf(f)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (p *pastReads) hasRead(key string, r *causal.Record) bool {
 }
 
 // add notes that the session has read a complete version of a key. past is the greatest HLC in the past of the version.
-func (p *pastReads) add(key string, v causal.Version, past, base causal.HLC, broken causal.Faults) {
+func (p *pastReads) add(key string, v causal.Version, past, base causal.HLC, broken causal.Mutations) {
 	if !broken.Has(causal.PastIgnored) {
 		p.raise(min(past, v.HLC))
 	}

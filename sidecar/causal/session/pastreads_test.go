@@ -77,17 +77,17 @@ func TestAnUnknownPastIsAllThatIsOlder(t *testing.T) {
 func TestVersionsThatAreKeptByKeyAreBounded(t *testing.T) {
 	p := pastReads{above: map[string]causal.Version{}}
 	for i := range maxPastReads {
-		p.add(fmt.Sprint(i), version(at(int64(1000+i))), at(10), at(20), causal.Faults{})
+		p.add(fmt.Sprint(i), version(at(int64(1000+i))), at(10), at(20), causal.Mutations{})
 	}
-	p.add("one more", version(at(5000)), at(10), at(20), causal.Faults{})
+	p.add("one more", version(at(5000)), at(10), at(20), causal.Mutations{})
 	if want := at(1000 + maxPastReads - 1); p.upTo != want || len(p.above) != 1 {
 		t.Errorf("%d are kept by key, and others count up to %d ms, want %d ms", len(p.above), p.upTo.WallMs(),
 			want.WallMs())
 	}
 	for i := range maxPastReads - 1 {
-		p.add(fmt.Sprint(i), version(at(int64(6000+i))), at(10), at(20), causal.Faults{})
+		p.add(fmt.Sprint(i), version(at(int64(6000+i))), at(10), at(20), causal.Mutations{})
 	}
-	p.add("next", version(at(9000)), at(10), at(8000), causal.Faults{})
+	p.add("next", version(at(9000)), at(10), at(8000), causal.Mutations{})
 	if p.upTo != at(1000+maxPastReads-1) || len(p.above) != 1 {
 		t.Errorf("%d are kept by key that the base has passed", len(p.above))
 	}

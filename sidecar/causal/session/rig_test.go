@@ -69,15 +69,15 @@ func snapshotReads(c *Config) {
 func noCache(c *Config) { c.UseCache = false }
 
 // showsFault runs check against the protocol, where it must find no violation, and with a rule broken, where it must.
-func showsFault(t *testing.T, f causal.Fault, check func(r *rig) (violation string), configure ...func(*Config)) {
+func showsFault(t *testing.T, f causal.Mutation, check func(r *rig) (violation string), configure ...func(*Config)) {
 	t.Helper()
 	t.Run("protocol", func(t *testing.T) {
 		if violation := check(newRig(t, configure...)); violation != "" {
 			t.Error(violation)
 		}
 	})
-	t.Run("fault "+f.String(), func(t *testing.T) {
-		broken := append(configure[:len(configure):len(configure)], func(c *Config) { c.Broken = causal.FaultsOf(f) })
+	t.Run("mutation "+f.String(), func(t *testing.T) {
+		broken := append(configure[:len(configure):len(configure)], func(c *Config) { c.Broken = causal.MutationsOf(f) })
 		if check(newRig(t, broken...)) == "" {
 			t.Error("the violation was not noticed")
 		}

@@ -51,7 +51,7 @@ type Sidecar struct {
 	// exclusions are what it applies, and knownExclusions also what its configuration declares.
 	exclusions, knownExclusions causal.Exclusions
 
-	// lateReplies is used by the fault LateReply only: the last reply to each key that came too late.
+	// lateReplies is used by the mutation LateReply only: the last reply to each key that came too late.
 	lateReplies map[string]causal.GetReply
 }
 

@@ -24,7 +24,7 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	}
 	theirs := m.Exclusions()
 	switch self := s.self.DC; {
-	case theirs.Of(self) > active.Of(self) && !s.keepsByFault(active.Of(self)):
+	case theirs.Of(self) > active.Of(self) && !s.keepsByMutation(active.Of(self)):
 		s.withdraw(now, active.With(theirs))
 	case s.withdrawal != nil:
 		s.exclusion = active.With(theirs)
@@ -37,9 +37,9 @@ func (s *Shard) admits(now causal.Now, m *causal.Message) bool {
 	return false // it is sent again
 }
 
-// keepsByFault reports whether a fault makes the shard keep its data at the next exclusion of its data center, of which
+// keepsByMutation reports whether a mutation makes the shard keep its data at the next exclusion of its data center, of which
 // it applies n.
-func (s *Shard) keepsByFault(n uint32) bool {
+func (s *Shard) keepsByMutation(n uint32) bool {
 	return s.past.Broken.Has(causal.ExcludedKeepsData) || n > 0 && s.past.Broken.Has(causal.ExcludedOnce)
 }
 

@@ -68,7 +68,7 @@ type MoverConfig struct {
 	Notice time.Duration
 	// Chunk bounds the records handed out at a time.
 	Chunk  int
-	Broken causal.Faults
+	Broken causal.Mutations
 }
 
 // DefaultMoverConfig returns the defaults.

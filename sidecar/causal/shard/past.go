@@ -21,7 +21,7 @@ type Past struct {
 	HasWritesOf func(topology.Origin) bool
 	// ID differs from that of every other start.
 	ID     uint64
-	Broken causal.Faults
+	Broken causal.Mutations
 }
 
 // Loss is what a storage lacks, as it says itself.

@@ -64,7 +64,7 @@ type host struct {
 	disk   *storage
 	s      *Shard
 	plan   Start
-	broken causal.Faults
+	broken causal.Mutations
 	// hold keeps requests of the mover from being carried out; nil: none.
 	hold func(MoveOp) bool
 	held []MoveOp
@@ -133,13 +133,13 @@ func oneRing(t *testing.T, shards, before int) *topology.Topology {
 	return topo
 }
 
-func newRing(t *testing.T, hosts, shards, before int, faults ...causal.Fault) *ring {
+func newRing(t *testing.T, hosts, shards, before int, mutations ...causal.Mutation) *ring {
 	r := &ring{t: t, now: causal.Now{Mono: 1, WallMs: 100_000}}
 	topo := oneRing(t, shards, before)
 	for i := range hosts {
 		h := &host{id: topology.Node{Part: topology.Middleman, Index: uint64(i)}, topo: topo,
 			disk:   &storage{records: map[string]causal.Record{}},
-			broken: causal.FaultsOf(faults...)}
+			broken: causal.MutationsOf(mutations...)}
 		h.boot(t)
 		r.hosts = append(r.hosts, h)
 	}
@@ -237,11 +237,11 @@ func (r *ring) wrong(want map[string]causal.HLC) (all []string) {
 
 func TestReshardingMovesEveryRecordToItsNewOwner(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		var faults []causal.Fault
+		var mutations []causal.Mutation
 		if broken {
-			faults = []causal.Fault{causal.MoveWithoutRest}
+			mutations = []causal.Mutation{causal.MoveWithoutRest}
 		}
-		r := newRing(t, 3, 2, 0, faults...)
+		r := newRing(t, 3, 2, 0, mutations...)
 		r.hosts = r.hosts[:2]
 		r.run(time.Second)
 		want := map[string]causal.HLC{}
@@ -251,7 +251,7 @@ func TestReshardingMovesEveryRecordToItsNewOwner(t *testing.T) {
 		}
 		third := &host{id: topology.Node{Part: topology.Middleman, Index: 2}, topo: oneRing(t, 3, 2),
 			disk:   &storage{records: map[string]causal.Record{}},
-			broken: causal.FaultsOf(faults...)}
+			broken: causal.MutationsOf(mutations...)}
 		third.boot(t)
 		r.reshard(3, 2)
 		r.hosts = append(r.hosts, third)
@@ -328,7 +328,7 @@ func TestOldRecordsOfSlotsThatAreTakenInAreRemoved(t *testing.T) {
 		second := &host{id: topology.Node{Part: topology.Middleman, Index: 1}, topo: oneRing(t, 2, 1),
 			disk: &storage{records: map[string]causal.Record{}}}
 		if broken {
-			second.broken = causal.FaultsOf(causal.MoveOntoOld)
+			second.broken = causal.MutationsOf(causal.MoveOntoOld)
 		}
 		for _, key := range keys(20) { // from an earlier membership; the keys were deleted since
 			second.disk.records[key] = causal.Record{Version: causal.Version{HLC: 5, Origin: 1}}

@@ -28,7 +28,7 @@ type Config struct {
 	Run uint64
 	// Repeat is how long an unanswered request waits before it is repeated; 0: for ever, since it is always answered.
 	Repeat time.Duration
-	Broken causal.Faults
+	Broken causal.Mutations
 }
 
 type receiverState uint8

@@ -310,7 +310,7 @@ func TestDamageThatACompactionFindsIsNoted(t *testing.T) {
 	}
 }
 
-// The seeded fault: a store that takes what Pebble has found for everything there was. So the check above can fail.
+// The mutation: a store that takes what Pebble has found for everything there was. So the check above can fail.
 func TestTheCheckNoticesAStoreThatTrustsWhatItFinds(t *testing.T) {
 	all, want := killed(t)
 	for _, kind := range []string{".log", "MANIFEST"} {

@@ -62,7 +62,7 @@ type Options struct {
 
 	separateFrom int           // 0: defaultSeparateFrom
 	rewriteAge   time.Duration // 0: defaultRewriteAge
-	trusting     bool          // the seeded fault: what Pebble finds is taken for everything there was
+	trusting     bool          // the mutation: what Pebble finds is taken for everything there was
 }
 
 // withDefaults returns the options with defaults for what is used here too.

@@ -1,7 +1,7 @@
 package causal
 
-// Faults of caches.
-var cacheFaults = []SeededFault{
+// Mutations of caches.
+var cacheMutations = []MutationInfo{
 	{OlderUnchecked, "older-unchecked", "cache",
 		"an older version is served whatever version came next", "SNAP-3", "caches"},
 	{InvalidateLate, "invalidate-late", "cache",

@@ -5,8 +5,8 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// faultState is what the seeded faults need to break their rules. It is empty unless faults are set.
-type faultState struct {
+// mutationState is what the mutations need to break their rules. It is empty unless mutations are set.
+type mutationState struct {
 	latest     map[string]causal.Version // by key: the greatest processed version
 	complete   map[string]bool           // by key: whether its last processed write is marked complete
 	lateCopies []lateCopy
@@ -18,7 +18,7 @@ type lateCopy struct {
 	dc   topology.DC
 }
 
-func (f *faultState) init(m *Middleman) {
+func (f *mutationState) init(m *Middleman) {
 	if !m.cfg.Broken.Any() {
 		return
 	}
@@ -28,7 +28,7 @@ func (f *faultState) init(m *Middleman) {
 	}
 }
 
-func (f *faultState) noteProcessed(key string, v causal.Version) {
+func (f *mutationState) noteProcessed(key string, v causal.Version) {
 	if f.latest == nil {
 		return
 	}
@@ -38,13 +38,13 @@ func (f *faultState) noteProcessed(key string, v causal.Version) {
 	f.complete[key] = false
 }
 
-func (f *faultState) noteComplete(w *write) {
+func (f *mutationState) noteComplete(w *write) {
 	if f.complete != nil && w.processed {
 		f.complete[w.key] = true
 	}
 }
 
-func (f *faultState) registerLateCopies(c *copies) {
+func (f *mutationState) registerLateCopies(c *copies) {
 	for _, l := range f.lateCopies {
 		c.cachedAt.add(l.hash, l.dc)
 	}
@@ -52,7 +52,7 @@ func (f *faultState) registerLateCopies(c *copies) {
 }
 
 // holdsGreater reports whether some key of the slot has a processed version at or above v.
-func (f *faultState) holdsGreater(s topology.Slot, v causal.Version) bool {
+func (f *mutationState) holdsGreater(s topology.Slot, v causal.Version) bool {
 	for key, latest := range f.latest {
 		if topology.SlotOf(key) == s && !latest.Less(v) {
 			return true
@@ -69,7 +69,7 @@ func (m *Middleman) readsUnserialized() bool {
 func (m *Middleman) brokenStatus(key string, v causal.Version) (s causal.Status, broken bool) {
 	switch {
 	case m.cfg.Broken.Has(causal.StatusPerKey):
-		if m.faults.complete[key] {
+		if m.mutations.complete[key] {
 			return causal.Stable, true
 		}
 	case m.cfg.Broken.Has(causal.RestartStable):

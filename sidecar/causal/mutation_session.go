@@ -1,7 +1,7 @@
 package causal
 
-// Faults of sessions, and of types of values.
-var sessionFaults = []SeededFault{
+// Mutations of sessions, and of types of values.
+var sessionMutations = []MutationInfo{
 	{ForgetBind, "forget-bind", "session", "reading an in-flight version adds no restriction", "SES-1", "sessions"},
 	{TwoRings, "two-rings", "session", "overlapping reads may bind the session to two rings", "SES-2", "overlap"},
 	{LateReply, "late-reply", "session", "a late reply answers a later read of the key", "SES-6", "deletes"},

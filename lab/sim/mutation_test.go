@@ -17,8 +17,8 @@ const (
 	groupFaultSeeds = 10 * faultSeeds
 )
 
-// scripted are the faults that random schedules hardly ever detect, with the file of the scenario that shows them.
-var scripted = map[causal.Fault]string{
+// scripted are the mutations that random schedules hardly ever detect, with the file of the scenario that shows them.
+var scripted = map[causal.Mutation]string{
 	causal.ServeEmptied:        "empty_disks.txt",
 	causal.FullLogAcknowledges: "full_logs.txt",
 	causal.WriteDamaged:        "full_logs.txt",
@@ -83,13 +83,13 @@ var scripted = map[causal.Fault]string{
 	causal.LocalCoveredElsewhere: "homes.txt",
 }
 
-// TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each seeded fault. With -rewrite it
+// TestEveryBrokenRuleIsCaught looks for a schedule, or a scenario, that detects each mutation. With -rewrite it
 // notes the seeds.
 func TestEveryBrokenRuleIsCaught(t *testing.T) {
 	var mu sync.Mutex
-	detections := map[causal.Fault]uint64{}
+	detections := map[causal.Mutation]uint64{}
 	t.Cleanup(func() { rewriteDetections(t, detections) })
-	for _, f := range causal.AllFaults() {
+	for _, f := range causal.AllMutations() {
 		t.Run(f.String(), func(t *testing.T) {
 			t.Parallel()
 			if file, ok := scripted[f]; ok {
@@ -98,13 +98,13 @@ func TestEveryBrokenRuleIsCaught(t *testing.T) {
 			}
 			p, err := ProfileThatDetects(f)
 			if err != nil {
-				t.Fatalf("%v; find one with `causalstore sim --fault %s`", err, f)
+				t.Fatalf("%v; find one with `causalstore sim --mutation %s`", err, f)
 			}
 			seeds := uint64(faultSeeds)
 			if p.run != nil {
 				seeds = groupFaultSeeds
 			}
-			if d := (schedules{profile: p.Name, broken: causal.FaultsOf(f), seeds: seeds}).detect(p); d.found {
+			if d := (schedules{profile: p.Name, broken: causal.MutationsOf(f), seeds: seeds}).detect(p); d.found {
 				t.Logf("profile %s, seed %d: %s", p.Name, d.seed, d.violation)
 				mu.Lock()
 				defer mu.Unlock()
@@ -116,8 +116,8 @@ func TestEveryBrokenRuleIsCaught(t *testing.T) {
 	}
 }
 
-// checkScripted checks that a scenario, whose outputs TestScenarios compares, detects a fault.
-func checkScripted(t *testing.T, file string, f causal.Fault) {
+// checkScripted checks that a scenario, whose outputs TestScenarios compares, detects a mutation.
+func checkScripted(t *testing.T, file string, f causal.Mutation) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {

@@ -1,7 +1,7 @@
 package causal
 
-// Faults of groups, and of members of coordinators and shards.
-var groupFaults = []SeededFault{
+// Mutations of groups, and of members of coordinators and shards.
+var groupMutations = []MutationInfo{
 	{AckBeforeAll, "ack-before-all", "group",
 		"a record counts as committed when one other member has it", "GRP-5", "groups"},
 	{AckBeforeDurable, "ack-before-durable", "group",

@@ -1,12 +1,12 @@
 package causal
 
-// Fault breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator set
-// any; the zero Faults is the protocol. What each breaks is in the tables of the files fault_*.go.
-type Fault uint8
+// Mutation breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator set
+// any; the zero Mutations is the protocol. What each breaks is in the tables of the files mutation_*.go.
+type Mutation uint8
 
-// The seeded faults.
+// The mutations.
 const (
-	SkipDeps Fault = iota
+	SkipDeps Mutation = iota
 	PropagateBeforeDurable
 	SVEarly
 	QuietAhead
@@ -254,20 +254,20 @@ const (
 	HomePartsUnderWay
 	LocalRowsBefore
 	LocalRowsUnheard
-	faultEnd
+	mutationEnd
 )
 
-// Faults is a set of seeded faults.
-type Faults [(maxFaults + 63) / 64]uint64
+// Mutations is a set of mutations.
+type Mutations [(maxMutations + 63) / 64]uint64
 
-// maxFaults is how many faults a set can hold. The second line does not compile if there are more.
+// maxMutations is how many mutations a set can hold. The second line does not compile if there are more.
 const (
-	maxFaults = 255
-	_         = uint(maxFaults - faultEnd)
+	maxMutations = 255
+	_            = uint(maxMutations - mutationEnd)
 )
 
-// FaultsOf returns the set of the given faults.
-func FaultsOf(fs ...Fault) (s Faults) {
+// MutationsOf returns the set of the given mutations.
+func MutationsOf(fs ...Mutation) (s Mutations) {
 	for _, f := range fs {
 		s[f/64] |= 1 << (f % 64)
 	}
@@ -275,13 +275,13 @@ func FaultsOf(fs ...Fault) (s Faults) {
 }
 
 // Has reports whether f is in the set.
-func (s *Faults) Has(f Fault) bool { return s[f/64]&(1<<(f%64)) != 0 }
+func (s *Mutations) Has(f Mutation) bool { return s[f/64]&(1<<(f%64)) != 0 }
 
 // Any reports whether the set is not empty.
-func (s *Faults) Any() bool { return *s != Faults{} }
+func (s *Mutations) Any() bool { return *s != Mutations{} }
 
-// Union returns the faults that are in either set.
-func (s Faults) Union(t Faults) Faults {
+// Union returns the mutations that are in either set.
+func (s Mutations) Union(t Mutations) Mutations {
 	for i := range s {
 		s[i] |= t[i]
 	}

@@ -1,4 +1,4 @@
-//go:build !faults
+//go:build !mutations
 
 package process
 
@@ -6,4 +6,4 @@ import "github.com/causalstore/causalstore/sidecar/causal"
 
 // brokenRules are the rules of the protocol that this program breaks: none. Only programs that are built with the tag
 // faults break any, to see that the checker catches them.
-func brokenRules() causal.Faults { return causal.Faults{} }
+func brokenRules() causal.Mutations { return causal.Mutations{} }

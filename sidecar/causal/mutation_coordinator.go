@@ -1,7 +1,7 @@
 package causal
 
-// Faults of coordinators and leaders.
-var coordinatorFaults = []SeededFault{
+// Mutations of coordinators and leaders.
+var coordinatorMutations = []MutationInfo{
 	{SkipDeps, "skip-deps", "coordinator", "puts propagate without dependencies", "LAN-1", "overlap"},
 	{PropagateBeforeDurable, "propagate-before-durable", "coordinator",
 		"a put is sent before the log holds it", "COO-1", "crash"},

@@ -1,7 +1,7 @@
 package causal
 
-// Faults of middlemen and shards, and of several parts.
-var middlemanFaults = []SeededFault{
+// Mutations of middlemen and shards, and of several parts.
+var middlemanMutations = []MutationInfo{
 	{StatusPerKey, "status-per-key", "middleman",
 		"completeness is tracked for the key, not for the write", "MM-8", "caches"},
 	{LoserSkipsDeps, "loser-skips-deps", "middleman",
