@@ -74,11 +74,20 @@ func (m *mergingKey) lacks(read *mergingRead, v causal.Version) bool {
 		return false
 	}
 	for _, d := range m.replacing {
-		if v.Less(d) && !read.hasBelow(d) {
-			return false
+		if v.Less(d) && !read.hasBelow(d) || v == d && read.hasAbove(d) {
+			return false // of a put, adds that come behind it are what is left
 		}
 	}
 	return true
+}
+
+func (r *mergingRead) hasAbove(v causal.Version) bool {
+	for p := range r.parts {
+		if v.Less(p) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *mergingRead) hasBelow(v causal.Version) bool {

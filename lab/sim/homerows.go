@@ -25,6 +25,7 @@ func homeRows(p *runPlan, rng *rand.Rand) {
 		p.keys, p.tallies, p.thinkTime = 1+rng.IntN(2), 1, ms(4, 40, rng)
 		p.mix.put, p.mix.update = 5, 2
 	}
+	p.thinkTime, p.length = max(p.thinkTime, ms(10, 60, rng)), ms(1500, 3000, rng) // values only grow
 }
 
 // rowUpdate is an increment of a value that merges in progress that is accepted only on the newest one.
@@ -32,12 +33,15 @@ type rowUpdate struct {
 	key   string
 	start int64
 	tries int
+	value string          // the name of the increment
 	found *session.Result // what was read, once it was
 }
 
 // startRows adds an increment to what it reads.
 func (p *client) startRows(key string) {
 	p.busy, p.rows = true, &rowUpdate{key: key, start: p.load.world.now}
+	p.seq++
+	p.rows.value = fmt.Sprintf("%s-%d", p.name, p.seq)
 	p.readRows()
 }
 
@@ -54,9 +58,8 @@ func (p *client) continueRows(r *session.Result) {
 	case u.found == nil && r.Err == causal.OK:
 		found := *r
 		u.found = &found
-		p.seq++
-		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: increment(fmt.Sprintf("%s-%d", p.name, p.seq)),
-			Conditional: true, If: found.Record.Version, From: found.From})
+		p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: increment(u.value), Conditional: true,
+			If: found.Record.Version, From: found.From})
 		return
 	case u.found != nil && r.Err == causal.ErrConflict && u.tries < maxUpdateTries && p.load.issuing:
 		p.readRows()
@@ -64,7 +67,7 @@ func (p *client) continueRows(r *session.Result) {
 	}
 	p.rows = nil
 	op := p.operation(history.Add, u.key, u.start)
-	op.Value, op.End = fmt.Sprintf("%s-%d", p.name, p.seq), p.load.world.now
+	op.Value, op.End = u.value, p.load.world.now
 	op.OK, op.Unknown = u.found != nil && r.Err == causal.OK, u.found != nil && r.Err == causal.ErrUnknown
 	if op.OK {
 		op.Version, op.Reads = r.Record.Version, []history.Read{readOf(u.key, u.found.Record)}

@@ -252,6 +252,7 @@ const (
 	HomeKeepsLastPart
 	HomePartsUnmarked
 	HomePartsUnderWay
+	HomePartsApart
 	LocalRowsBefore
 	LocalRowsUnheard
 	mutationEnd

@@ -84,6 +84,9 @@ func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, 
 	if p.Value.Tombstone {
 		p.Value.Data = nil // nobody stores it
 	}
+	if p.Value.Merges() && c.home.enabled {
+		c.home.precedeMerging(p)
+	}
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
 		past:    pastOf(p, tail),

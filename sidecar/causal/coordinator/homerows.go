@@ -1,6 +1,10 @@
 package coordinator
 
-import "github.com/causalstore/causalstore/sidecar/causal"
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
 
 // Values that merge at the home of their key (PROTOCOL HOV). What the home keeps of one is all of its writes that it
 // keeps, joined: those that it has published, and those of other data centers that clients were shown.
@@ -24,6 +28,27 @@ func (k *homeKey) partsOf() *homeParts {
 // merges reports whether a value that merges has a part in a key: it is kept, or accepted.
 func (k *homeKey) merges() bool {
 	return k.top.Value.Merges() || k.under != nil && k.under.rec.Value.Merges()
+}
+
+// precedeMerging makes a put of a value that merges follow the newest write of its key, if that is not complete. So they
+// become complete in order, and what the newest one depends on is what all do (PROTOCOL HOV-6).
+func (h *home) precedeMerging(p *causal.Put) {
+	k := h.keys[p.Key]
+	if k == nil || h.cfg.Broken.Has(causal.HomePartsApart) {
+		return
+	}
+	before := k.w
+	if k.under != nil {
+		before = k.under
+	}
+	if before == nil {
+		return
+	}
+	d := causal.Dep{Version: before.rec.Version, Slot: before.slot}
+	if !slices.Contains(p.Deps, d) {
+		p.Deps = append(slices.Clip(p.Deps), d)
+	}
+	p.Foreign = max(p.Foreign, before.foreignPast)
 }
 
 // publishMerging makes a durable write visible that becomes one with what the home has of its key, or that overwrites
