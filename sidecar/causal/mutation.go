@@ -252,7 +252,6 @@ const (
 	HomeKeepsLastPart
 	HomePartsUnmarked
 	HomePartsUnderWay
-	HomePartsApart
 	LocalRowsBefore
 	LocalRowsUnheard
 	mutationEnd

@@ -121,8 +121,6 @@ var coordinatorMutations = []MutationInfo{
 	{HomePartsUnmarked, "home-parts-unmarked", "home",
 		"a condition need not include older writes of a value that merges that clients were shown since", "HOV-4",
 		"home-rows"},
-	{HomePartsApart, "home-parts-apart", "home",
-		"a write of a value that merges does not follow the one before it at its home", "HOV-6", "home-rows"},
 	{HomePartsUnderWay, "home-parts-under-way", "home",
 		"what is shown of a value that merges does not wait for a write of its key that is under way", "HOV-5",
 		"home-rows"},

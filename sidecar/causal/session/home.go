@@ -207,7 +207,8 @@ func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) boo
 	if s.hasSeveralHomes() && ss.inPast() >= s.cfg.MaxRestrictions {
 		return false
 	}
-	if !s.cfg.Broken.Has(causal.LocalUnbound) && !ss.own.contains(v) && !s.bindTo(now, ss, r.Deps) {
+	isOwn := ss.own.contains(v) && !r.Record.Value.Merges() // else it has writes of others
+	if !s.cfg.Broken.Has(causal.LocalUnbound) && !isOwn && !s.bindTo(now, ss, r.Deps) {
 		return false
 	}
 	if r.Complete || s.stability.Complete(v) {
