@@ -203,12 +203,11 @@ type RedisLimits struct {
 
 // NearCopies configures the copies of hot keys that a sidecar keeps.
 type NearCopies struct {
-	// MaxBytes bounds their memory; 0: there are none. The default is DefaultNearBytes with scope DataCenter and
-	// caches, and 0 otherwise.
+	// MaxBytes bounds their memory; 0: there are none. The default follows from the scope (Scope.NearBytes).
 	MaxBytes *Bytes `json:"maxBytes,omitempty"`
 }
 
-// DefaultNearBytes is the default of NearCopies.MaxBytes with scope DataCenter.
+// DefaultNearBytes is the default of NearCopies.MaxBytes with scope DataCenter and caches.
 const DefaultNearBytes = 8 << 20
 
 // MinReplyBytes is the least Limits.ReplyBytes: there must be room for the largest message.

@@ -1,5 +1,7 @@
 package contract
 
+import "strings"
+
 // Engine is a kind of storage.
 type Engine string
 
@@ -17,10 +19,18 @@ const (
 	// ScopePod makes all connections to a sidecar one session. The default of a configuration file.
 	ScopePod        Scope = "Pod"
 	ScopeConnection Scope = "Connection"
-	// ScopeDataCenter makes all sidecars of a data center one server to their clients. The data center has one
-	// coordinator.
+	// ScopeDataCenter makes all sidecars of a data center one server to their clients.
 	ScopeDataCenter Scope = "DataCenter"
 )
+
+// NearBytes is the default of NearCopies.MaxBytes with a scope, written in any case: none without caches, which give
+// near copies.
+func (s Scope) NearBytes(caches bool) Bytes {
+	if caches && strings.EqualFold(string(s), string(ScopeDataCenter)) {
+		return DefaultNearBytes
+	}
+	return 0
+}
 
 // The formats of log lines.
 const (

@@ -29,6 +29,7 @@ func TestWhatIsNotOneStepIsFound(t *testing.T) {
 		"two that both found nothing":              "a1 commit x<- y<- x=1 y=1 @2.1 [20,40] ; a2 commit x<- y<- x=2 y=2 @4.1 [20,40]",
 		"two mgets in different orders":            "a1 put x=1@1.1 [0,50] ; a2 put y=1@1.2 [0,50] ; a3 mget x=1@1.1 y=- [10,20] ; a4 mget x=- y=1@1.2 [10,20]",
 		"a cycle through a single put":             "a1 put x=0@1.1 ; a1 commit x<0@1.1 y=1 @4.1 [20,60] ; a2 put x=2@2.1 [22,30] ; a3 get y=- [35,40]",
+		"an EXPIRE that goes back":                 "a1 put x=1@1.1 ; a1 put y=0@2.1 ; a1 do x=1@3.1 EXPIRE 9 [20,40] ; a2 get x=1@3.1 [22,25] ; a3 mget x=1@1.1 y=0@2.1 [26,30]",
 		"a foreign write over a half":              `b1 commit x=8 y=8 @9.2 ; a1 commit x=1 y=1 @2.1 [20,40] ; a2 mget x=8@8.2 y=- [22,25]`,
 		"a commit that reads itself":               `a1 commit x<1@1.1 x=1 y=1 @2.1`,
 	} {

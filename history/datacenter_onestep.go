@@ -107,7 +107,7 @@ func ownOrigins(keys []*keyAccesses, dc string) map[topology.Origin]bool {
 	own := map[topology.Origin]bool{}
 	for _, k := range keys {
 		for i := range k.accesses {
-			if _, writes := k.accesses[i].wrote(); writes && k.accesses[i].dc == dc {
+			if _, writes := k.accesses[i].writes(); writes && k.accesses[i].dc == dc {
 				own[k.accesses[i].version.Origin] = true
 			}
 		}
@@ -134,7 +134,7 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 	seen := k.seenIn(dc, versions, own)
 	for i := range k.accesses {
 		a := &k.accesses[i]
-		if _, wrote := a.wrote(); !wrote || a.dc != dc && !seen[a.version] {
+		if _, writes := a.writes(); !writes || a.dc != dc && !seen[a.version] {
 			continue
 		}
 		if a.version.IsZero() {

@@ -69,6 +69,7 @@ var randomCommands = []struct {
 	{[]string{"STRLEN"}, []string{"0", "1"}},
 	{[]string{"EXISTS"}, []string{"0", "1"}},
 	{[]string{"EXPIRE", "1000"}, []string{"0", "1"}},
+	{[]string{"PERSIST"}, []string{"0", "1"}},
 }
 
 func randomOp(r *rand.Rand, session int) Op {

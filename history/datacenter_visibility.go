@@ -28,7 +28,7 @@ func (r *DataCenterReport) checkVisibility(h History, k *keyAccesses, dc string,
 			continue
 		}
 		version, known := a.version, !a.version.IsZero()
-		_, writes := a.wrote()
+		_, writes := a.writes()
 		if !known && !writes && a.asks == whole {
 			if a.isNil {
 				known = a.end < removedFrom // nothing can have removed it: so it was never written before
@@ -60,7 +60,7 @@ func (r *DataCenterReport) checkVisibility(h History, k *keyAccesses, dc string,
 func (k *keyAccesses) acknowledgedIn(dc string) (newest []acknowledged) {
 	for i := range k.accesses {
 		a := &k.accesses[i]
-		if _, writes := a.wrote(); writes && a.answered && a.dc == dc && !a.version.IsZero() {
+		if _, writes := a.writes(); writes && a.answered && a.dc == dc && !a.version.IsZero() {
 			newest = append(newest, acknowledged{a.end, a.version, a.op})
 		}
 	}
@@ -73,9 +73,13 @@ func (k *keyAccesses) acknowledgedIn(dc string) (newest []acknowledged) {
 	return newest
 }
 
-// versionsOfValues returns the versions of values that one write has; zero: several have.
+// versionsOfValues returns the versions of values that one write has; zero: several have. There are none if a value was
+// written again.
 func (k *keyAccesses) versionsOfValues() map[string]causal.Version {
 	versions := map[string]causal.Version{}
+	if slices.ContainsFunc(k.accesses, func(a access) bool { return a.rewrites }) {
+		return versions
+	}
 	for i := range k.accesses {
 		a := &k.accesses[i]
 		left, writes := a.wrote()

@@ -55,6 +55,8 @@ type command struct {
 	delta   int64  // of add
 	// rewrites: it writes what it has found once more, if it has found something. That is a version of its own.
 	rewrites bool
+	// zeroTellsNothing: the reply 0 does not say that there was no value. It has then written nothing.
+	zeroTellsNothing bool
 	// alwaysWrites: it writes a delete also where it has found nothing.
 	alwaysWrites bool
 	// answered: the outcome is known; reply or isNil is the answer.
@@ -83,6 +85,9 @@ func commandOf(op *Op) (c command, err error) {
 		err = fmt.Errorf("a %s is not a command on one key", op.Kind)
 	}
 	c.answered, c.reply, c.isNil = op.OK, op.Value, op.Missing
+	if c.zeroTellsNothing && c.answered && c.reply == "0" {
+		c.asks, c.rewrites = silent, false
+	}
 	if err == nil && c.answered && c.asks >= number {
 		_, err = strconv.ParseInt(c.reply, 10, 64)
 	}
@@ -100,9 +105,12 @@ func parseCommand(words []string) (command, error) {
 	switch name {
 	case "GET":
 		c.asks = whole
-	case "EXISTS", "EXPIRE", "PEXPIRE": // a time to live that ends within the history cannot be judged
+	case "EXISTS":
 		c.asks, c.present, arguments = presence, replyIsNotZero, len(args)
-		c.rewrites = name != "EXISTS"
+	case "EXPIRE", "PEXPIRE", "PERSIST": // a time to live that ends within the history cannot be judged
+		c = command{asks: presence, present: replyIsNotZero, rewrites: true,
+			zeroTellsNothing: len(args) != 1} // options, and no time to live to remove, are further reasons
+		arguments = len(args)
 	case "STRLEN":
 		c.asks = length
 	case "SET":

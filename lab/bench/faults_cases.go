@@ -24,7 +24,7 @@ const congestedMs = 600
 
 // faultNames are the names of all cases, in the order in which they are measured.
 var faultNames = []string{"cache-dead", "cache-hung", "middleman-dead", "middleman-hung", "coordinator-dead",
-	"coordinator-hung", "member-dead", "member-hung", "dc-dead", "dc-hung",
+	"coordinator-hung", "member-dead", "member-hung", "disk-lost", "zone-dead", "dc-dead", "dc-hung",
 	"cut-all", "cut-in-ring", "cut-between-rings", "congestion", "shard-lost", "ring-lost", "dc-lost"}
 
 // faultCases returns the faults of a data center that its topology, and the number of members, allow.
@@ -49,6 +49,10 @@ func faultCases(t *topology.Topology, dc string, members int) []faultCase {
 		add(faultCase{name: "member-dead", title: "a member of the coordinator dead", inject: []local.Fault{first}})
 		first.Kind = "pause"
 		add(faultCase{name: "member-hung", title: "a member of the coordinator hung", inject: []local.Fault{first}})
+	}
+	add(lostDisk(dc, members))
+	if members > 1 {
+		add(deadZone(dc))
 	}
 	add(faultCase{name: "cut-all", title: "cut from all others",
 		inject: []local.Fault{{Kind: "cut", From: dc, To: "*"}}})
@@ -75,6 +79,27 @@ func faultCases(t *topology.Topology, dc string, members int) []faultCase {
 			repair: []local.Fault{{Kind: "exclude", DC: dc}}})
 	}
 	return cases
+}
+
+// lostDisk is the loss of a disk of the coordinator, whose process starts again at once. If it was the only one, a
+// person accepts the loss in the end.
+func lostDisk(dc string, members int) faultCase {
+	c := faultCase{name: "disk-lost", title: "a disk of the coordinator lost"}
+	for _, kind := range []string{"crash", "wipe", "restart"} {
+		c.inject = append(c.inject, local.Fault{Kind: kind, DC: dc, Part: "coordinator", Member: 1})
+	}
+	if members == 1 {
+		c.repair = []local.Fault{{Kind: "accept-loss", DC: dc, Part: "coordinator"}}
+	}
+	return c
+}
+
+// deadZone is the loss of one of the zones of a data center: of a member of its coordinator and of each of its shards,
+// and of the cache.
+func deadZone(dc string) faultCase {
+	return faultCase{name: "zone-dead", title: "a zone dead: a member of each group, and the cache",
+		inject: []local.Fault{{Kind: "crash", DC: dc, Part: "coordinator", Member: 1},
+			{Kind: "crash", DC: dc, Part: "middleman", Member: 1}, {Kind: "crash", DC: dc, Part: "cache"}}}
 }
 
 // lostRing is the loss of the data of all shards of the ring of a data center.

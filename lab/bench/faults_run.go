@@ -53,8 +53,9 @@ func (r *faultRun) measure(ctx context.Context) (out *FaultCase, err error) {
 }
 
 func (r *faultRun) run(ctx context.Context, data string) (out *FaultCase, err error) {
+	near := int(contract.Scope(r.o.Scope).NearBytes(true))
 	r.plane, err = local.Start(ctx, local.Options{Topology: r.topology, Engine: "embedded", DataDir: data,
-		Scope: r.o.Scope, Level: r.o.Level, Members: r.o.Members, NearBytes: r.nearBytes(),
+		Scope: r.o.Scope, Level: r.o.Level, Members: r.o.Members, NearBytes: near,
 		Cache: true, WAN: true, Host: "127.0.0.1", Tune: r.o.Tune})
 	if err != nil {
 		return nil, err
@@ -84,14 +85,6 @@ func (r *faultRun) run(ctx context.Context, data string) (out *FaultCase, err er
 		Phases: r.watch.phases(r.groups())}
 	out.Released, out.Heal = r.released, r.healTimes()
 	return out, r.judge(out, &recorded, &done.result, r.o.Dir)
-}
-
-// nearBytes is the default of the scope.
-func (r *faultRun) nearBytes() int {
-	if r.o.Scope == node.ScopeDataCenter {
-		return contract.DefaultNearBytes
-	}
-	return 0
 }
 
 func (r *faultRun) load(recorded *bytes.Buffer) load.Config {

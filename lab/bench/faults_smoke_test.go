@@ -73,22 +73,41 @@ func TestFaultsMeasuresEachPhaseForClientsHereAndElsewhere(t *testing.T) {
 	}
 }
 
-func TestFaultsMeasuresTheLossOfAMemberOfAHome(t *testing.T) {
+func TestFaultsMeasuresTheLossOfTheDiskOfAHome(t *testing.T) {
 	o := tinyFaults(t)
-	o.Cases, o.Scope, o.Level, o.Members = []string{"member-dead"}, node.ScopeDataCenter, causal.Snapshot, 2
+	o.Cases, o.Scope, o.Level = []string{"disk-lost"}, node.ScopeDataCenter, causal.Snapshot
 	res, err := o.Measure(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Cases) != 1 || !strings.Contains(res.Cases[0].History, "causal+") || !res.Cases[0].Heal.Recovered {
+	if heal := res.Cases[0].Heal; !heal.Recovered || heal.Complete < 10 { // a log that is given up begins 10 s ahead
+		t.Errorf("the log was not given up: %+v", heal)
+	}
+	says(t, res, "a disk of the coordinator lost")
+}
+
+func TestFaultsMeasuresTheLossOfAMemberOfAHome(t *testing.T) {
+	o := tinyFaults(t)
+	o.Cases, o.Scope, o.Level, o.Members = []string{"member-dead", "disk-lost", "zone-dead"}, node.ScopeDataCenter,
+		causal.Snapshot, 2
+	res, err := o.Measure(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Cases) != len(o.Cases) {
 		t.Fatalf("%+v", res.Cases)
+	}
+	for _, c := range res.Cases {
+		if !strings.Contains(c.History, "causal+") || !c.Heal.Recovered {
+			t.Errorf("%+v", c)
+		}
 	}
 	for _, p := range res.Cases[0].Phases {
 		if p.Phase == "before" && p.Local == 0 {
 			t.Errorf("no read was answered in its data center, clients %s", p.Clients)
 		}
 	}
-	says(t, res, "a member of the coordinator dead", "members 2")
+	says(t, res, "a member of the coordinator dead", "a zone dead", "members 2")
 }
 
 func TestFaultsFailsOnAHistoryThatIsNotCausal(t *testing.T) {

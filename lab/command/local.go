@@ -155,8 +155,8 @@ func (f *localFlags) options() (local.Options, error) {
 		return o, fmt.Errorf("--reads %s with --session-scope datacenter: leave --reads out, or give --session-scope "+
 			"pod or connection", f.reads)
 	}
-	if !f.near.Changed && o.Scope == node.ScopeDataCenter && o.Cache {
-		o.NearBytes = contract.DefaultNearBytes
+	if !f.near.Changed {
+		o.NearBytes = int(contract.Scope(o.Scope).NearBytes(o.Cache))
 	}
 	if f.nearBytes != 0 && f.nearBytes < contract.MinNearBytes {
 		return o, fmt.Errorf("--near-copies %d: give at least %d bytes, or 0 for no near copies", f.nearBytes,

@@ -49,7 +49,7 @@ func (d *Deployment) Endpoints() []Endpoint {
 
 // Fault is the body of POST /fault.
 type Fault struct {
-	// Kind is cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal.
+	// Kind is cut, reconnect, congest, crash, restart, wipe, accept-loss, exclude, pause, resume or heal.
 	Kind string `json:"kind"`
 	// From and To are the data centers of a cut, or of one that reconnect ends; each may be "*" for all others.
 	From string `json:"from,omitempty"`
@@ -87,6 +87,8 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 		return d.restart(ctx, f)
 	case "wipe":
 		return d.wipe(ctx, f)
+	case "accept-loss":
+		return d.acceptLoss(ctx, f)
 	case "exclude":
 		return d.exclude(f)
 	case "pause":
@@ -97,8 +99,8 @@ func (d *Deployment) inject(ctx context.Context, f Fault) error {
 		return d.heal(ctx)
 	}
 	return fmt.Errorf(
-		"unknown fault kind %q; use cut, reconnect, congest, crash, restart, wipe, exclude, pause, resume or heal",
-		f.Kind)
+		"unknown fault kind %q; use cut, reconnect, congest, crash, restart, wipe, accept-loss, exclude, pause, "+
+			"resume or heal", f.Kind)
 }
 
 func (d *Deployment) hurtNetwork(f Fault) error {

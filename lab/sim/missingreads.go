@@ -80,6 +80,8 @@ func writeOf(op *history.Op, key string) (w keyWrite, found bool) {
 			return keyWrite{op, op.WriteVersion(i), op.Writes[i].Missing}, true
 		}
 	}
-	isWrite := op.Kind == history.Put || op.Kind == history.Delete || op.Kind == history.Add
-	return keyWrite{op, op.Version, op.Kind == history.Delete}, isWrite && op.Key == key
+	isUpdate := op.Kind == history.Update && (op.Unknown || op.Version.Written())
+	isWrite := op.Kind == history.Put || op.Kind == history.Delete || op.Kind == history.Add || isUpdate
+	deletes := op.Kind == history.Delete || op.Kind == history.Update && op.Command[0] == "DEL"
+	return keyWrite{op, op.Version, deletes}, isWrite && op.Key == key
 }

@@ -19,6 +19,7 @@ const (
 
 // scripted are the mutations that random schedules hardly ever detect, with the file of the scenario that shows them.
 var scripted = map[causal.Mutation]string{
+	causal.LocalLeftOnce:       "homes.txt",
 	causal.ServeEmptied:        "empty_disks.txt",
 	causal.FullLogAcknowledges: "full_logs.txt",
 	causal.WriteDamaged:        "full_logs.txt",

@@ -20,20 +20,24 @@ type Profile struct {
 
 // runPlan holds everything that is drawn before a run starts.
 type runPlan struct {
-	set        Settings
-	shape      deploymentShape
-	keys       int
-	hotKeys    int // number of keys that get two thirds of the operations
-	tallies    int // number of keys that are written as tallies
-	thinkTime  time.Duration
-	mix        operationMix
-	sidecars   intRange // in each data center; none: 1
-	counters   int      // number of keys that are counted up
-	sessions   intRange // at each sidecar
-	processes  intRange // in each session
-	faultEvery time.Duration
-	faults     faultWeights
-	length     time.Duration
+	set       Settings
+	shape     deploymentShape
+	keys      int
+	hotKeys   int // number of keys that get two thirds of the operations
+	tallies   int // number of keys that are written as tallies
+	thinkTime time.Duration
+	mix       operationMix
+	sidecars  intRange // in each data center; none: 1
+	counters  int      // number of keys that are counted up
+	// otherLevels is the share of reads that have another level than the session, in percent.
+	otherLevels int
+	// deletePercent is the share of the updates of counters that delete.
+	deletePercent int
+	sessions      intRange // at each sidecar
+	processes     intRange // in each session
+	faultEvery    time.Duration
+	faults        faultWeights
+	length        time.Duration
 	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as
 	// scaled says; 0: there are none.
 	scaleEvery time.Duration

@@ -60,7 +60,8 @@ func runWith(p Profile, seed uint64, broken causal.Mutations, checker *history.C
 // start starts what a run does in a world: clients, faults, and changes of scale.
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
-		hotKeys: pl.hotKeys, tallies: pl.tallies}
+		hotKeys: pl.hotKeys, tallies: pl.tallies, deletePercent: pl.deletePercent,
+		otherLevels: pl.otherLevels}
 	for i := range pl.counters {
 		wl.counters = append(wl.counters, fmt.Sprintf("n%d", i))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
+	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -45,10 +46,10 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 	switch what {
 	case "scan":
 		p.scanAll()
-	case "gets":
-		p.getPipelined(op.Keys)
+	case "gets", "gets-latest":
+		p.getPipelinedAt(op.Level, op.Keys)
 	case "count":
-		p.startUpdate(op.Key)
+		p.startUpdate(op.Key, operation.Operation{Kind: operation.Add, Number: 1})
 	case "commit":
 		p.startCommit(s.commit(args))
 	default:
@@ -78,6 +79,10 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
 	case (what == "get" || what == "latest") && len(args) == 1:
 		return session.Op{Kind: session.OpGet, Key: keys[0], Level: readLevel(what == "latest")}, nil
+	case what == "snapshot" && len(args) == 1:
+		return session.Op{Kind: session.OpGet, Key: keys[0], Level: causal.Snapshot}, nil
+	case what == "gets-latest":
+		return session.Op{Kind: session.OpMGet, Keys: keys, Level: causal.Latest}, nil
 	case what == "mget", what == "gets":
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
 	case what == "commit" && len(args) > 0:
@@ -142,7 +147,7 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 		return p.load.history[len(p.load.history)-1].Value
 	case "commit":
 		return showCommit(args, &p.load.history[len(p.load.history)-1])
-	case "get", "latest":
+	case "get", "latest", "snapshot":
 		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
 	case "mget":
 		var b strings.Builder
@@ -150,7 +155,7 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 			fmt.Fprintf(&b, "%s=%s ", args[i], shownValue(rec))
 		}
 		return b.String() + "(" + s.provenance(r.Outcome) + ")"
-	case "gets":
+	case "gets", "gets-latest":
 		var b strings.Builder
 		for i, rec := range r.Records {
 			fmt.Fprintf(&b, " %s=%s", args[i], shownValue(rec))

@@ -46,12 +46,16 @@ type workload struct {
 	hotKeys   int
 	tallies   int // of the keys, the first ones, are written as tallies
 	counters  []string
-	issuing   bool
-	missing   []missingRead
-	scans     int // that were completed
-	scaler    *scaler
-	explained []uint64 // operations of which it is said, or known, why they take long
-	waits     []string // what those wait for that take too long
+	// otherLevels is the share of reads that have another level than the session, in percent.
+	otherLevels int
+	// deletePercent is the share of the updates of counters that delete.
+	deletePercent int
+	issuing       bool
+	missing       []missingRead
+	scans         int // that were completed
+	scaler        *scaler
+	explained     []uint64 // operations of which it is said, or known, why they take long
+	waits         []string // what those wait for that take too long
 }
 
 // results passes results to the processes that wait for them.
@@ -90,13 +94,13 @@ func (p *client) issueNext() {
 	case r < m.put+m.del:
 		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
 	case r < m.put+m.del+m.mget:
-		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Level: readLevel(r%7 == 0)})
+		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Level: p.readLevel(r%7 == 0)})
 	case r < m.put+m.del+m.mget+m.token:
 		p.passToken()
 	case r < m.put+m.del+m.mget+m.token+m.scan:
 		p.scanAll()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update:
-		p.startUpdate(p.load.counters[rng.IntN(len(p.load.counters))])
+		p.updateSome()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit:
 		p.commitSome()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit+m.rows:
@@ -106,8 +110,16 @@ func (p *client) issueNext() {
 			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
 			return
 		}
-		p.issue(session.Op{Kind: session.OpGet, Key: key, Level: readLevel(r%5 == 0)})
+		p.issue(session.Op{Kind: session.OpGet, Key: key, Level: p.readLevel(r%5 == 0)})
 	}
+}
+
+// readLevel returns the level of a read, which may be that of a read-modify-write, or another than that of the session.
+func (p *client) readLevel(modifies bool) causal.Level {
+	if others := p.load.otherLevels; others > 0 && p.load.world.rng.IntN(100) < others {
+		return []causal.Level{causal.Snapshot, causal.Snapshot, causal.Latest}[p.load.world.rng.IntN(3)]
+	}
+	return readLevel(modifies)
 }
 
 // readLevel returns the level of a read, which may be that of a read-modify-write.

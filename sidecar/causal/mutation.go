@@ -224,6 +224,8 @@ const (
 	LocalGetsApart
 	LocalBaseUnchecked
 	LocalPastDropped
+	LocalPastAtCut
+	LocalLeftOnce
 	LocalUnbound
 	ScanWithoutHome
 	HomeOfAnyKey

@@ -78,7 +78,8 @@ func clientError(code causal.ErrCode, what string) error {
 	switch code {
 	case causal.ErrBusy:
 		return front.Errorf(front.Busy,
-			"write buffer full: too many writes have not reached every ring yet; nothing was written, try again later")
+			"write buffer full: too many writes have not reached every ring yet, or the disk of the log is full; "+
+				"nothing was written, try again later")
 	case causal.ErrClock:
 		return front.Errorf(front.ClockAhead,
 			"a timestamp is too far ahead of the clock; nothing was written; check that the clocks of the nodes are "+

@@ -81,8 +81,7 @@ func (s *Settings) setDefaults(part topology.Part) {
 	setDefault(&c.Listen.Redis, fmt.Sprintf("127.0.0.1:%d", contract.DefaultRedisPort))
 	setDefault(&c.Listen.HTTP, fmt.Sprintf(":%d", contract.DefaultHTTPPort))
 	setDefault(&c.Session.Scope, contract.ScopePod)
-	one := strings.EqualFold(string(c.Session.Scope), string(contract.ScopeDataCenter))
-	if one {
+	if strings.EqualFold(string(c.Session.Scope), string(contract.ScopeDataCenter)) {
 		setDefault(&c.Session.Reads, causal.Snapshot.String())
 	}
 	setDefault(&c.Session.Reads, causal.SessionLevels()[0].String())
@@ -94,10 +93,8 @@ func (s *Settings) setDefaults(part topology.Part) {
 		c.Cache = &yes
 	}
 	if c.NearCopies.MaxBytes == nil {
-		none := contract.Bytes(0)
-		if c.NearCopies.MaxBytes = &none; one && *c.Cache {
-			*c.NearCopies.MaxBytes = contract.DefaultNearBytes
-		}
+		near := c.Session.Scope.NearBytes(*c.Cache)
+		c.NearCopies.MaxBytes = &near
 	}
 	if part == topology.Sidecar {
 		c.Index = 0

@@ -131,10 +131,7 @@ func nearBytes(s *v1alpha1.CausalStoreSpec) contract.Bytes {
 		most := s.NearCopies.MaxBytes.Quantity()
 		return contract.Bytes(most.Value())
 	}
-	if s.Session.Scope == v1alpha1.ScopeDataCenter {
-		return contract.DefaultNearBytes
-	}
-	return 0
+	return contract.Scope(s.Session.Scope).NearBytes(true)
 }
 
 // addresses returns the addresses by which the processes of one data center dial the parts of all: names of pods in

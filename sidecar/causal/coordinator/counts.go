@@ -65,5 +65,12 @@ func (c *Coordinator) CheckRest() (left causal.Counts) {
 	}
 	left.CheckEmpty("adoptions", len(c.adopter.inProgress()))
 	left.CheckEmpty("bytes of adopted writes", c.adopter.bytes)
+	empty := 0
+	for _, k := range c.home.keys {
+		if k.isEmpty() {
+			empty++
+		}
+	}
+	left.CheckEmpty("keys of which the home knows nothing", empty)
 	return left
 }

@@ -306,8 +306,13 @@ func (h *home) mayForget(e homeEntry) {
 }
 
 // show notes that a client is about to be shown a complete write of another origin.
-func (h *home) show(k *homeKey, v causal.Version) {
-	if v = h.comparable(v); v.HLC <= h.settled || !k.shown.Less(v) {
+// Nothing is kept of a key of which that is settled: many keys are read again and again.
+func (h *home) show(key string, v causal.Version) {
+	if v = h.comparable(v); v.HLC <= h.settled {
+		return
+	}
+	k := h.keyOf(key)
+	if !k.shown.Less(v) {
 		return
 	}
 	h.clock.Raise(v.HLC)
@@ -321,7 +326,7 @@ func (h *home) show(k *homeKey, v causal.Version) {
 // showAll notes what a reader is about to show of the keys that it names.
 func (h *home) showAll(r *causal.HomeRead) {
 	if r.Shown.HLC != 0 {
-		h.show(h.keyOf(r.Key), r.Shown)
+		h.show(r.Key, r.Shown)
 	}
 	for i := range r.More {
 		switch shown := &r.More[i].Record; {
@@ -329,7 +334,7 @@ func (h *home) showAll(r *causal.HomeRead) {
 		case shown.Value.Merges():
 			h.showPart(h.keyOf(r.More[i].Key), *shown)
 		default:
-			h.show(h.keyOf(r.More[i].Key), shown.Version)
+			h.show(r.More[i].Key, shown.Version)
 		}
 	}
 }
@@ -383,10 +388,14 @@ func (h *home) forgetEntry(e *homeEntry) {
 	h.dropEmpty(k)
 }
 
+// isEmpty reports whether nothing is known of a key, and nobody needs it.
+func (k *homeKey) isEmpty() bool {
+	return k.shown.IsZero() && k.isForgotten() && len(k.waiting) == 0 && k.readers == 0
+}
+
 // dropEmpty drops a key of which nothing is known, and that nobody needs.
 func (h *home) dropEmpty(k *homeKey) {
-	if k.shown.IsZero() && k.top.Version.IsZero() && k.accepted.IsZero() && len(k.waiting) == 0 &&
-		k.readers == 0 {
+	if k.isEmpty() {
 		delete(h.keys, k.key)
 		h.bytes -= homeKeyBytes + len(k.key)
 	}

@@ -66,7 +66,7 @@ func (h *home) showFound(key string, b *base) {
 	v := b.rec.Version
 	h.clock.Raise(v.HLC) // what is written is above it
 	if v.Origin != h.origin && v.HLC > h.settled && !h.cfg.Broken.Has(causal.HomeForgetsShown) {
-		h.show(h.keyOf(key), v)
+		h.show(key, v)
 	}
 }
 

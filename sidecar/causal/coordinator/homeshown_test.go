@@ -52,6 +52,22 @@ func TestWhatReadsMustIncludeIsNotTakenForComplete(t *testing.T) {
 	}
 }
 
+// Clients read many keys that others have written long ago, and a sidecar that hears late of cuts tells the home of them.
+func TestTheHomeKeepsNothingOfWhatIsSettled(t *testing.T) {
+	h := newHomeHarness(t)
+	for h.c.home.settled == 0 {
+		h.completeAllElsewhere(h.now.WallMs)
+		h.tick(100)
+		h.top("y")
+	}
+	before := h.c.home.bytes
+	shown := causal.HomeRead{ID: 5, Key: "x", Shown: fromElsewhere(h.c.home.settled)}
+	shown.More = []causal.Moved{{Key: "z", Record: causal.Record{Version: shown.Shown}}}
+	if got := h.show(shown); len(got) != 2 || h.c.home.bytes != before {
+		t.Errorf("%d answers, and it takes %d bytes", len(got), h.c.home.bytes-before)
+	}
+}
+
 // PROTOCOL HOS-4: the home forgets what was shown because there is no room for it.
 func TestWhatWasShownIsForgottenBehindWhatReadsMustInclude(t *testing.T) {
 	h := newHarness(t, 1, 0)

@@ -116,9 +116,9 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 	ss.opCount++
 	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, startedAt: now.Mono,
 		deadline: now.Mono + int64(timeout)}
-	if op.Kind != OpPut && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpGet && op.Kind != OpMGet &&
+	if op.Kind != OpPut && op.Kind != OpGet && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpMGet &&
 		op.Kind != OpScan) {
-		s.leaveHome(now, ss)
+		s.leaveHome(now, ss) // a get does when it begins, which is later in a pipeline
 	}
 	return c
 }

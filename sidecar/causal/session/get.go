@@ -32,6 +32,9 @@ func (s *Sidecar) begin(now causal.Now, c *call) {
 		return
 	}
 	c.home = nil
+	if !c.level.asksHome() && !(c.pipeline != nil && s.cfg.Broken.Has(causal.LocalLeftOnce)) {
+		s.leaveHome(now, c.session)
+	}
 	s.locate(now, c)
 }
 

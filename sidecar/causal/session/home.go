@@ -263,12 +263,17 @@ func (s *Sidecar) bindTo(now causal.Now, ss *session, deps []causal.Dep) bool {
 }
 
 // leaveHome prepares an operation that does not ask the home: what the session has read there becomes a part of its
-// past as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer.
+// past as what it has read elsewhere is. Of what is not complete, only rings that have all of it may answer, and at no cut
+// below it.
 func (s *Sidecar) leaveHome(now causal.Now, ss *session) {
 	ss.seen = max(ss.seen, ss.localDone)
 	ss.past.raise(ss.localDone)
 	ss.localDone = 0
 	for _, v := range ss.local.upTo {
+		if !s.cfg.Broken.Has(causal.LocalPastAtCut) {
+			ss.seen = max(ss.seen, v.HLC)
+			ss.past.raise(v.HLC) // it may become complete, and lift the restriction, while what follows is read
+		}
 		if !s.stability.Complete(v) {
 			s.restrictToPrefix(now, ss, v)
 		}

@@ -31,7 +31,8 @@ type memory struct {
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
-	exact   bool // its sessions are
+	exact   bool     // its sessions are
+	deleted []string // deleted keys that scans name
 	commits []memoryCommit
 
 	opened, closed atomic.Int64
@@ -226,7 +227,7 @@ func (m *memory) living() (names []string) {
 // Scan takes the position in the list of all names as the cursor. A scan sorts them when it begins.
 func (s *memorySession) Scan(_ context.Context, cursor uint64, limit int) ([]string, uint64, error) {
 	if cursor == 0 {
-		s.names = s.store.living()
+		s.names = append(s.store.living(), s.store.deleted...)
 	}
 	from := min(int(cursor), len(s.names))
 	to := min(from+limit, len(s.names))

@@ -128,13 +128,17 @@ func flushAll(c *connection, args [][]byte) error {
 }
 
 // flush deletes what is stored under the names that a scan returns and that are wanted, a page at a time. It does not
-// read first: the page would be in memory with all its values, and what has expired would stay in the storage.
+// read first, but if the data center is one Redis: there, deleting a key once more is a write that others find.
 func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	if len(args) > 2 || len(args) == 2 && !equalFold(args[1], "async") && !equalFold(args[1], "sync") {
 		return errSyntax
 	}
 	err := c.scanAll(func(stored []string) error {
 		names := slices.DeleteFunc(slices.Clone(stored), func(name string) bool { return !wanted(name) })
+		names, err := c.undeleted(names)
+		if err != nil {
+			return err
+		}
 		return c.putStored(names, func(int) causal.Value { return tombstone })
 	})
 	c.server.forgetKeyCount()
@@ -143,6 +147,26 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	}
 	c.out.writeOK()
 	return nil
+}
+
+// undeleted returns the names under which there is a value, which may have expired. An EXEC that watches a key without
+// one is not to fail because of a flush. With other scopes it returns all names.
+func (c *connection) undeleted(names []string) (left []string, err error) {
+	if !c.session.IsExact() {
+		return names, nil
+	}
+	for some := range slices.Chunk(names, readTogether) {
+		records, err := c.session.Newest(c.server.context, some)
+		if err != nil {
+			return nil, err
+		}
+		for i := range records {
+			if !records[i].Value.Tombstone {
+				left = append(left, some[i])
+			}
+		}
+	}
+	return left, nil
 }
 
 // scanAll calls f with the names under which keys may be stored, until it has seen all or f fails.

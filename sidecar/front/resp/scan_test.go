@@ -117,6 +117,26 @@ func TestAFlushDeletesAnyNumberOfKeysWithoutReadingThem(t *testing.T) {
 	p.expect("-ERR syntax error\r\n", "FLUSHALL", "NOW")
 }
 
+// As with Redis 7: a flush changes keys that exist, and no others.
+func TestAFlushAbortsNoTransactionThatWatchesAMissingKey(t *testing.T) {
+	for watched, want := range map[string]string{"gone": "*1\r\n+OK\r\n", "there": "*-1\r\n"} {
+		m := newMemory()
+		m.exact, m.deleted = true, []string{"gone"}
+		m.put("there", causal.Value{Data: []byte("v")})
+		m.put("gone", tombstone)
+		_, address := serve(t, Options{Backend: m})
+		p := dial(t, address)
+		p.expect("+OK\r\n", "WATCH", watched)
+		dial(t, address).expect("+OK\r\n", "FLUSHALL")
+		if left := m.living(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+		p.expect("+OK\r\n", "MULTI")
+		p.expect("+QUEUED\r\n", "SET", "x", "1")
+		p.expect(want, "EXEC")
+	}
+}
+
 func TestAFlushThatFailsHasDeletedWhatCameBefore(t *testing.T) {
 	m := newMemory()
 	for i := range 5000 {
