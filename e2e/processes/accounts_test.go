@@ -26,8 +26,8 @@ func accountNames() (names []string) {
 }
 
 // Data center a has two coordinators. Clients of both of its sidecars move money between accounts, with WATCH and EXEC,
-// while coordinators and a sidecar are killed and paused. Whoever reads all accounts with an MGET finds the sum that was
-// there at first, and so it is at the end.
+// while coordinators and a sidecar are killed and paused. Whoever reads all accounts with an MGET finds the sum that
+// was there at first, and so it is at the end.
 func TestTransfersBetweenAccountsOfTwoHomesKeepTheSum(t *testing.T) {
 	d := planDeployment(t, nil, oneRedis)
 	d.addSidecar("a")

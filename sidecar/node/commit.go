@@ -49,7 +49,8 @@ const (
 	commitAgain    = 25 * time.Millisecond
 )
 
-// askHomes reads keys, so that their homes answer: they have just started, and an answer says whether they take commits.
+// askHomes reads keys, so that their homes answer: they have just started, and an answer says whether they take
+// commits.
 func (c *clientSession) askHomes(keys []causal.CommitKey) error {
 	op := session.Op{Kind: session.OpMGet, Level: causal.DefaultLevel}
 	for i := range keys {
