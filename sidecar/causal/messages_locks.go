@@ -36,8 +36,8 @@ type HomeVerdict struct {
 	Sidecar uint64 // its index, in the same data center
 	Session uint64
 	Lock    LockToken
-	// Last is the newest put of the parts that are in the logs: the next part follows it. Of a VerdictDone it is that of
-	// the part; it has no version if that is not known any more.
+	// Last is the newest put of the parts that are in the logs: the next part follows it. Of a VerdictDone it is that
+	// of the part; it has no version if that is not known any more.
 	Last Dep
 }
 

@@ -55,12 +55,13 @@ type homeLock struct {
 const (
 	// maxLockWait is for how long a part waits for its keys.
 	maxLockWait = time.Second
-	// lockPatience is for how long a home keeps keys until it asks the decider, which has the commit fail then unless it
-	// has decided; the decider itself waits for twice as long.
+	// lockPatience is for how long a home keeps keys until it asks the decider, which has the commit fail then unless
+	// it has decided; the decider itself waits for twice as long.
 	lockPatience = 2 * time.Second
 	// lockAskEvery is how often the decider is asked again.
 	lockAskEvery = 250 * time.Millisecond
-	// lockLoggedAgain is how often a lock that is kept for long is logged again, so that the log can drop what is before.
+	// lockLoggedAgain is how often a lock that is kept for long is logged again, so that the log can drop what is
+	// before.
 	lockLoggedAgain = 10 * time.Second
 	// maxLocks bounds the parts that are kept, or are waited for.
 	maxLocks = 1 << 14

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
 )
 
 func TestACommitIsNotSentToAHomeThatDoesNotKnowIt(t *testing.T) {
@@ -12,11 +13,11 @@ func TestACommitIsNotSentToAHomeThatDoesNotKnowIt(t *testing.T) {
 	if err := s.refusesCommit(c); err != causal.ErrNotFound {
 		t.Errorf("before the home was heard: %s", err)
 	}
-	s.noteHome(s.homeOf(0), causal.HomeReply{})
+	s.noteHome(s.homeOf(topology.SlotOf("{a}1")), causal.HomeReply{})
 	if err := s.refusesCommit(c); err != causal.ErrNotFound {
 		t.Errorf("with a home of an older version: %s", err)
 	}
-	s.noteHome(s.homeOf(0), causal.HomeReply{Commits: true})
+	s.noteHome(s.homeOf(topology.SlotOf("{a}1")), causal.HomeReply{Commits: true})
 	if err := s.refusesCommit(c); err == causal.ErrNotFound {
 		t.Errorf("with a home that knows commits: %s", err)
 	}
