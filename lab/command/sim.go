@@ -49,7 +49,7 @@ The exit code is 1 if a seed has a violation.`,
 		Example: `  causalstore sim --seeds 10000
   causalstore sim --profile caches --seed 4711 --verbose             # repeat one seed
   causalstore sim --profile caches --seed 4711 --messages k1         # what it does to the key k1
-  causalstore sim --mutation skip-deps --seeds 100                      # verify that a broken rule is detected
+  causalstore sim --mutation skip-deps --seeds 100                   # verify that a broken rule is detected
   causalstore sim --list`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
