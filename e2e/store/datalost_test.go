@@ -4,6 +4,7 @@ package store_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/causalstore/causalstore/e2e/kube"
@@ -116,5 +117,8 @@ func (u user) converse(host, commands string) []string {
 	if err != nil {
 		u.Fatalf("redis-cli -h %s: %v\n%s", host, err, out)
 	}
-	return strings.Split(strings.TrimSpace(out), "\n")
+	return strings.Split(strings.TrimSpace(tookLong.ReplaceAllString(out, "")), "\n")
 }
+
+// tookLong is the line that redis-cli prints after a command that took more than half a second.
+var tookLong = regexp.MustCompile(`(?m)^\(\d+\.\d+s\)\n`)

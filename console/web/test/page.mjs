@@ -7,7 +7,7 @@ import puppeteer from "puppeteer-core";
 
 const [address, executablePath, folder, operator] = process.argv.slice(2);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const patience = Number(process.env.PATIENCE ?? 60_000);
+const patience = Number(process.env.PATIENCE ?? 180_000);
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout: patience, protocolTimeout: 3 * patience });
 const page = await browser.newPage();
 page.setDefaultTimeout(patience);

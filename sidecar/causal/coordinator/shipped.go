@@ -183,8 +183,9 @@ func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *caus
 // by now, also of a later command of the same pipeline.
 func (h *home) answerUnwritten(to topology.Node, r *causal.HomeRead, on *base) {
 	h.stats.Answered++
-	h.Send(causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
-		Locks: true, Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}.Message(h.cfg.Self, to))
+	reply := causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
+		Locks: true, Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}
+	h.Send(reply.Message(h.cfg.Self, to))
 }
 
 // addOutcome adds to the answer of an operation what it has written, and what that depends on at other homes.
