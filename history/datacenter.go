@@ -46,8 +46,11 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 	for _, all := range ordered {
 		r.Operations += len(all.accesses)
 		if all.merges {
-			r.Visibility.NotJudged += len(all.accesses)
-			r.Exact.NotJudged += len(all.accesses)
+			for _, dc := range all.dataCenters() {
+				dcs[dc] = true
+				r.Keys++
+				r.checkMerging(h, all, dc, o)
+			}
 			continue
 		}
 		for _, dc := range all.dataCenters() {
@@ -95,7 +98,7 @@ type access struct {
 type keyAccesses struct {
 	name     string
 	accesses []access
-	merges   bool // its values merge, which no Redis does
+	merges   bool // its values merge (datacenter_merging.go)
 	updates  bool // it has updates
 }
 
@@ -166,7 +169,10 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 			}
 			continue
 		case Add:
-			of(op.Key).merges = true
+			k := of(op.Key)
+			a.answered = op.OK
+			k.accesses, k.merges = append(k.accesses, a), true
+			continue
 		default:
 			a.command, err = commandOf(op)
 			if op.Kind == Get {

@@ -259,6 +259,11 @@ const (
 	LockKept
 	LocksUnordered
 	DecisionForgotten
+	HomeKeepsLastPart
+	HomePartsUnmarked
+	HomePartsUnderWay
+	LocalRowsBefore
+	LocalRowsUnheard
 	mutationEnd
 )
 

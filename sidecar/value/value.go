@@ -28,6 +28,21 @@ type Type interface {
 	Writes(r causal.Record) iter.Seq[causal.Record]
 }
 
+// Checked is a type whose values may be damaged: they come from other processes.
+type Checked interface {
+	// Check reports whether a value is one of the type.
+	Check(v causal.Value) bool
+}
+
+// Collecting is a type whose values remember what was removed from them, until no older write can arrive any more.
+type Collecting interface {
+	// HasDead reports whether a value may have something to collect, now or later.
+	HasDead(r causal.Record) bool
+	// Collect returns what is left of a value without what was removed from it by writes at or below a horizon: all
+	// writes up to there are joined in it. ok is false if that is nothing, and the value is to be removed.
+	Collect(r causal.Record, horizon causal.HLC) (left causal.Record, ok bool)
+}
+
 // Types are the types that a part of a deployment knows. A nil *Types knows registers only, as all parts do that ship.
 type Types struct {
 	id      causal.TypeID
@@ -53,6 +68,38 @@ func (ts *Types) With(id causal.TypeID, t Type) (*Types, error) {
 // come in.
 func (ts *Types) Knows(id causal.TypeID) bool {
 	return id == causal.Register || ts != nil && ts.merging != nil && ts.id == id
+}
+
+// Accepts reports whether a value can be joined here: its type is known, and it is one of that.
+func (ts *Types) Accepts(v *causal.Value) bool {
+	if !v.Merges() {
+		return true
+	}
+	return ts.Knows(v.Type) && ts.isWhole(v)
+}
+
+func (ts *Types) isWhole(v *causal.Value) bool {
+	checked, ok := ts.merging.(Checked)
+	return !ok || checked.Check(*v)
+}
+
+// HasDead reports whether a value has something to collect, now or later.
+func (ts *Types) HasDead(r *causal.Record) bool {
+	if !r.Value.Merges() {
+		return false
+	}
+	collecting, ok := ts.of(r.Value.Type).(Collecting)
+	return ok && collecting.HasDead(*r)
+}
+
+// Collect returns what is left of a merging value without what was removed at or below a horizon, up to which all
+// writes are joined in it. ok is false if that is nothing.
+func (ts *Types) Collect(r causal.Record, horizon causal.HLC) (left causal.Record, ok bool) {
+	collecting, is := ts.of(r.Value.Type).(Collecting)
+	if !is {
+		return r, true
+	}
+	return collecting.Collect(r, horizon)
 }
 
 // of returns a merging type. That it is known was checked where the value came in.

@@ -16,7 +16,7 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 		return err
 	}
 	for i := range c.op.Commit {
-		if !s.cfg.Types.Knows(c.op.Commit[i].Record.Value.Type) {
+		if !s.cfg.Types.Accepts(&c.op.Commit[i].Record.Value) {
 			return causal.ErrType
 		}
 	}

@@ -101,7 +101,7 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 			s.finish(c, Result{Err: causal.ErrConflict})
 			return
 		}
-	} else if !s.cfg.Types.Knows(c.op.Value.Type) {
+	} else if !s.cfg.Types.Accepts(&c.op.Value) {
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}

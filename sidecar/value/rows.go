@@ -1,0 +1,160 @@
+package value
+
+import (
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// rows are a hash that was decoded.
+type rows struct {
+	// overwritten is the newest register that it has met. Nothing at or below it is left.
+	overwritten causal.Version
+	// collected: rows that were removed at or below it are left out, and every write up to it was joined. A field
+	// without a row is removed up to it.
+	collected causal.HLC
+	deadline  deadline
+	list      []row // in ascending order of their fields
+}
+
+// row is what is known of one field.
+type row struct {
+	field, value string
+	// at is the write that has set the field; of a dead one, the newest such write that its remover has seen.
+	at   causal.Version
+	dead bool
+	by   causal.Version // of a dead one: the write that has removed it
+}
+
+// deadline is when the hash expires, and the write that has said so.
+type deadline struct {
+	at causal.Version // zero: none has
+	ms int64          // 0: never
+}
+
+// self stands for the version of the record that is encoded: a put has none before it is accepted.
+var self = causal.Version{HLC: ^causal.HLC(0), Origin: ^topology.Origin(0)}
+
+// wins reports whether r is what is left of two rows of a field. Of two that follow the same write, the removal is; of
+// two removals that have seen the same, the later one.
+func (r *row) wins(o *row) bool {
+	switch c := r.at.Compare(o.at); {
+	case c != 0:
+		return c > 0
+	case r.dead != o.dead:
+		return r.dead
+	}
+	return o.by.Less(r.by)
+}
+
+// absent returns what a hash without a row of a field knows of it.
+func (h *rows) absent(field string) row {
+	at := causal.Missing(h.collected).Version
+	return row{field: field, at: at, dead: true, by: at}
+}
+
+// join adds what another hash of the key has.
+func (h *rows) join(o *rows) {
+	joined := make([]row, 0, len(h.list)+len(o.list))
+	i, j := 0, 0
+	for i < len(h.list) || j < len(o.list) {
+		var a, b row
+		switch c := compareAt(h.list, i, o.list, j); {
+		case c < 0:
+			a, b = h.list[i], o.absent(h.list[i].field)
+			i++
+		case c > 0:
+			a, b = h.absent(o.list[j].field), o.list[j]
+			j++
+		default:
+			a, b = h.list[i], o.list[j]
+			i, j = i+1, j+1
+		}
+		if b.wins(&a) {
+			a = b
+		}
+		joined = append(joined, a)
+	}
+	h.list = joined
+	if h.deadline.at.Less(o.deadline.at) {
+		h.deadline = o.deadline
+	}
+	h.collected = max(h.collected, o.collected)
+	h.overwrite(o.overwritten)
+}
+
+// compareAt compares the fields of two rows; one behind the end is greater.
+func compareAt(a []row, i int, b []row, j int) int {
+	switch {
+	case i == len(a):
+		return 1
+	case j == len(b):
+		return -1
+	}
+	return strings.Compare(a[i].field, b[j].field)
+}
+
+// overwrite removes what a register at v overwrites, and removals that say nothing more than what is known anyway.
+func (h *rows) overwrite(v causal.Version) {
+	h.overwritten = maxVersion(h.overwritten, v)
+	h.list = slices.DeleteFunc(h.list, func(r row) bool {
+		return !h.overwritten.Less(r.at) || h.isCollected(&r)
+	})
+	if !h.overwritten.Less(h.deadline.at) {
+		h.deadline = deadline{}
+	}
+}
+
+func (h *rows) isCollected(r *row) bool {
+	return r.dead && r.at.HLC <= h.collected && r.by.HLC <= h.collected
+}
+
+// collect drops rows that were removed at or below a horizon: no write at or below it can arrive any more.
+func (h *rows) collect(horizon causal.HLC) {
+	h.collected = max(h.collected, horizon)
+	h.overwrite(causal.Version{})
+}
+
+// byWrite returns the rows by the writes that they are of. last is the newest write.
+func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
+	writes := map[causal.Version]*rows{last: {}}
+	of := func(v causal.Version) *rows {
+		if writes[v] == nil {
+			writes[v] = &rows{}
+		}
+		return writes[v]
+	}
+	if h.overwritten.Written() {
+		of(h.overwritten).overwritten = h.overwritten
+	}
+	if h.deadline.at.Written() {
+		of(h.deadline.at).deadline = h.deadline
+	}
+	for _, r := range h.list {
+		switch {
+		case !r.dead:
+			w := of(r.at)
+			w.list = append(w.list, r)
+		case r.by.Written():
+			w := of(r.by)
+			w.list = append(w.list, r)
+		}
+	}
+	return writes
+}
+
+func (h *rows) sort() {
+	slices.SortFunc(h.list, func(a, b row) int { return strings.Compare(a.field, b.field) })
+}
+
+// find returns the row of a field, or nil.
+func (h *rows) find(field string) *row {
+	i := sort.Search(len(h.list), func(i int) bool { return h.list[i].field >= field })
+	if i < len(h.list) && h.list[i].field == field {
+		return &h.list[i]
+	}
+	return nil
+}
