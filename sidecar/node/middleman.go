@@ -15,6 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -95,6 +96,7 @@ const storageTimeout = 10 * time.Second
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in
 // the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
+	o.Config.Types = value.Shipped()
 	p := process.NewShard(process.Config{Middleman: o.Config, ID: rand.Uint64(),
 		RemoveKeys: process.DefaultRemoveKeys}, o.Clock())
 	mm := &Middleman{shardDriver: newShardDriver(newHost(o.Config.Self, o.Clock, o.Net, p), o,

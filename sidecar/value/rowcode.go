@@ -7,32 +7,37 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-// The data of a hash are
+// The data of a collection are
 //
+//	shown        byte, the kind that clients see (0: none, the key is missing)
 //	overwritten  version of the newest register that has overwritten it
 //	collected    varint HLC
-//	deadline     version of the write that has set it; if there is one, varint milliseconds
-//	rows         to the end, each: kind (1 alive, 2 dead), varint length and field, version of the write that has set it,
-//	             then of one that is alive varint length and value, of a dead one the version of its removal
+//	deadlines    varint number, then each: version of the write that has set it, varint milliseconds, version of the
+//	             newest one that it replaces
+//	rows         to the end, each: byte kind * 16 + 1 if it is dead, varint length and name, version of the write that has
+//	             added it, then of one that is alive varint length and payload, of a dead one the version of its removal
 //
 // A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
 // what it writes, so a coordinator that gives it a version need not encode it again.
 
 const (
 	noVersion, ownVersion, otherVersion = 0, 1, 2
-	aliveRow, deadRow                   = 1, 2
+	deadRow, kindShift                  = 1, 4
 )
 
-// record returns the record of a hash, of which v is the newest write; self: it has no version yet.
+// record returns the record of a collection, of which v is the newest write; self: it has no version yet.
 func (h *rows) record(v causal.Version) causal.Record {
 	size := 64
 	for i := range h.list {
-		size += len(h.list[i].field) + len(h.list[i].value) + 40
+		size += len(h.list[i].name) + len(h.list[i].payload) + 40
 	}
-	b := appendVersion(make([]byte, 0, size), h.overwritten, v)
+	shown := h.shown()
+	b := appendVersion(append(make([]byte, 0, size), byte(shown)), h.overwritten, v)
 	b = binary.AppendUvarint(b, uint64(h.collected))
-	if b = appendVersion(b, h.deadline.at, v); !h.deadline.at.IsZero() {
-		b = binary.AppendUvarint(b, uint64(h.deadline.ms))
+	b = binary.AppendUvarint(b, uint64(len(h.deadlines)))
+	for _, d := range h.deadlines {
+		b = binary.AppendUvarint(appendVersion(b, d.at, v), uint64(d.ms))
+		b = appendVersion(b, d.seen, v)
 	}
 	for i := range h.list {
 		b = h.list[i].append(b, v)
@@ -40,20 +45,24 @@ func (h *rows) record(v causal.Version) causal.Record {
 	if v == self {
 		v = causal.Version{}
 	}
-	return causal.Record{Version: v, Value: causal.Value{Data: b, ExpireAtMs: h.deadline.ms, Type: causal.Hash}}
+	r := causal.Record{Version: v, Value: causal.Value{Data: b, Type: causal.Collection}}
+	if shown != None {
+		r.Value.ExpireAtMs = h.deadlines.ms()
+	}
+	return r
 }
 
 func (r *row) append(b []byte, v causal.Version) []byte {
-	kind := byte(aliveRow)
+	head := byte(r.kind) << kindShift
 	if r.dead {
-		kind = deadRow
+		head |= deadRow
 	}
-	b = appendText(append(b, kind), r.field)
+	b = appendText(append(b, head), r.name)
 	b = appendVersion(b, r.at, v)
 	if r.dead {
 		return appendVersion(b, r.by, v)
 	}
-	return appendText(b, r.value)
+	return appendText(b, r.payload)
 }
 
 func appendText(b []byte, s string) []byte {
@@ -71,32 +80,36 @@ func appendVersion(b []byte, v, own causal.Version) []byte {
 	return binary.AppendUvarint(b, uint64(v.Origin))
 }
 
-// decodeRows decodes a hash, which Check has accepted where it came in.
+// decodeRows decodes a collection, which Check has accepted where it came in.
 func decodeRows(r causal.Record) rows {
 	h, ok := parseRows(r)
 	if !ok {
-		panic("value: a damaged hash was not refused where it came in")
+		panic("value: a damaged collection was not refused where it came in")
 	}
 	return h
 }
 
-// parseRows decodes a hash. ok is false if it is none.
+// parseRows decodes a collection. ok is false if it is none. The version of a record without one is self.
 func parseRows(r causal.Record) (h rows, ok bool) {
 	d := rowReader{causal.NewFieldReader(r.Value.Data), r.Version}
+	if d.own.IsZero() {
+		d.own = self
+	}
+	shown := Kind(d.byte())
 	h.overwritten = d.version()
 	h.collected = causal.HLC(d.Uvarint())
-	if h.deadline.at = d.version(); !h.deadline.at.IsZero() {
-		h.deadline.ms = int64(d.Uvarint())
+	for n := d.Uvarint(); n > 0 && !d.Failed(); n-- {
+		h.deadlines = append(h.deadlines, deadline{d.version(), int64(d.Uvarint()), d.version()})
 	}
 	for d.Left() > 0 && !d.Failed() {
 		h.list = append(h.list, d.row())
 	}
-	return h, !d.Failed() && isAscending(h.list)
+	return h, !d.Failed() && isAscending(h.list) && shown == h.shown()
 }
 
 func isAscending(list []row) bool {
 	for i := 1; i < len(list); i++ {
-		if list[i-1].field >= list[i].field {
+		if list[i-1].compare(list[i].element) >= 0 {
 			return false
 		}
 	}
@@ -109,16 +122,16 @@ type rowReader struct {
 }
 
 func (d *rowReader) row() (r row) {
-	kind := d.byte()
-	r.dead = kind == deadRow
-	if kind != aliveRow && kind != deadRow {
+	head := d.byte()
+	r.kind, r.dead = Kind(head>>kindShift), head&deadRow != 0
+	if head&(1<<kindShift-1)&^deadRow != 0 || r.kind == None || r.kind > lastKind {
 		d.Fail()
 	}
-	r.field, r.at = string(d.Take(d.Uvarint())), d.version()
+	r.name, r.at = string(d.Take(d.Uvarint())), d.version()
 	if r.dead {
 		r.by = d.version()
 	} else {
-		r.value = string(d.Take(d.Uvarint()))
+		r.payload = string(d.Take(d.Uvarint()))
 	}
 	return r
 }

@@ -1,44 +1,52 @@
 package value
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
 )
 
-// rows are a hash that was decoded.
+// rows are a collection that was decoded.
 type rows struct {
 	// overwritten is the newest register that it has met. Nothing at or below it is left.
 	overwritten causal.Version
-	// collected: rows that were removed at or below it are left out, and every write up to it was joined. A field
+	// collected: rows that were removed at or below it are left out, and every write up to it was joined. An element
 	// without a row is removed up to it.
 	collected causal.HLC
-	deadline  deadline
-	list      []row // in ascending order of their fields
+	deadlines deadlines
+	list      []row // in ascending order of their elements
 }
 
-// row is what is known of one field.
+// element is what a row is about: a field of a hash, or a member of a set.
+type element struct {
+	kind Kind
+	name string
+}
+
+func (e element) compare(o element) int {
+	if c := cmp.Compare(e.kind, o.kind); c != 0 {
+		return c
+	}
+	return strings.Compare(e.name, o.name)
+}
+
+// row is what is known of one element.
 type row struct {
-	field, value string
-	// at is the write that has set the field; of a dead one, the newest such write that its remover has seen.
+	element
+	payload string // of a field of a hash: its value
+	// at is the write that has added the element; of a dead one, the newest such write that its remover has seen.
 	at   causal.Version
 	dead bool
 	by   causal.Version // of a dead one: the write that has removed it
 }
 
-// deadline is when the hash expires, and the write that has said so.
-type deadline struct {
-	at causal.Version // zero: none has
-	ms int64          // 0: never
-}
-
 // self stands for the version of the record that is encoded: a put has none before it is accepted.
 var self = causal.Version{HLC: ^causal.HLC(0), Origin: ^topology.Origin(0)}
 
-// wins reports whether r is what is left of two rows of a field. Of two that follow the same write, the removal is; of
+// wins reports whether r is what is left of two rows of an element. Of two that follow the same write, the removal is; of
 // two removals that have seen the same, the later one.
 func (r *row) wins(o *row) bool {
 	switch c := r.at.Compare(o.at); {
@@ -50,13 +58,13 @@ func (r *row) wins(o *row) bool {
 	return o.by.Less(r.by)
 }
 
-// absent returns what a hash without a row of a field knows of it.
-func (h *rows) absent(field string) row {
+// absent returns what a collection without a row of an element knows of it.
+func (h *rows) absent(e element) row {
 	at := causal.Missing(h.collected).Version
-	return row{field: field, at: at, dead: true, by: at}
+	return row{element: e, at: at, dead: true, by: at}
 }
 
-// join adds what another hash of the key has.
+// join adds what another collection of the key has.
 func (h *rows) join(o *rows) {
 	joined := make([]row, 0, len(h.list)+len(o.list))
 	i, j := 0, 0
@@ -64,10 +72,10 @@ func (h *rows) join(o *rows) {
 		var a, b row
 		switch c := compareAt(h.list, i, o.list, j); {
 		case c < 0:
-			a, b = h.list[i], o.absent(h.list[i].field)
+			a, b = h.list[i], o.absent(h.list[i].element)
 			i++
 		case c > 0:
-			a, b = h.absent(o.list[j].field), o.list[j]
+			a, b = h.absent(o.list[j].element), o.list[j]
 			j++
 		default:
 			a, b = h.list[i], o.list[j]
@@ -79,14 +87,12 @@ func (h *rows) join(o *rows) {
 		joined = append(joined, a)
 	}
 	h.list = joined
-	if h.deadline.at.Less(o.deadline.at) {
-		h.deadline = o.deadline
-	}
+	h.deadlines = h.deadlines.join(o.deadlines)
 	h.collected = max(h.collected, o.collected)
 	h.overwrite(o.overwritten)
 }
 
-// compareAt compares the fields of two rows; one behind the end is greater.
+// compareAt compares the elements of two rows; one behind the end is greater.
 func compareAt(a []row, i int, b []row, j int) int {
 	switch {
 	case i == len(a):
@@ -94,7 +100,7 @@ func compareAt(a []row, i int, b []row, j int) int {
 	case j == len(b):
 		return -1
 	}
-	return strings.Compare(a[i].field, b[j].field)
+	return a[i].compare(b[j].element)
 }
 
 // overwrite removes what a register at v overwrites, and removals that say nothing more than what is known anyway.
@@ -103,9 +109,7 @@ func (h *rows) overwrite(v causal.Version) {
 	h.list = slices.DeleteFunc(h.list, func(r row) bool {
 		return !h.overwritten.Less(r.at) || h.isCollected(&r)
 	})
-	if !h.overwritten.Less(h.deadline.at) {
-		h.deadline = deadline{}
-	}
+	h.deadlines = h.deadlines.after(h.overwritten)
 }
 
 func (h *rows) isCollected(r *row) bool {
@@ -130,8 +134,9 @@ func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 	if h.overwritten.Written() {
 		of(h.overwritten).overwritten = h.overwritten
 	}
-	if h.deadline.at.Written() {
-		of(h.deadline.at).deadline = h.deadline
+	for _, d := range h.deadlines {
+		w := of(d.at)
+		w.deadlines = append(w.deadlines, d)
 	}
 	for _, r := range h.list {
 		switch {
@@ -147,14 +152,28 @@ func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 }
 
 func (h *rows) sort() {
-	slices.SortFunc(h.list, func(a, b row) int { return strings.Compare(a.field, b.field) })
+	slices.SortFunc(h.list, func(a, b row) int { return a.compare(b.element) })
 }
 
-// find returns the row of a field, or nil.
-func (h *rows) find(field string) *row {
-	i := sort.Search(len(h.list), func(i int) bool { return h.list[i].field >= field })
-	if i < len(h.list) && h.list[i].field == field {
-		return &h.list[i]
+// find returns the row of an element, or nil.
+func (h *rows) find(e element) *row {
+	i, ok := slices.BinarySearchFunc(h.list, e, func(r row, e element) int { return r.compare(e) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &h.list[i]
+}
+
+// shown returns the kind of the collection that clients see: that of its newest element.
+func (h *rows) shown() Kind {
+	newest := (*row)(nil)
+	for i := range h.list {
+		if r := &h.list[i]; !r.dead && (newest == nil || newest.at.Less(r.at)) {
+			newest = r
+		}
+	}
+	if newest == nil {
+		return None
+	}
+	return newest.kind
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// newRowsHarness returns a harness whose coordinator is a home that knows hashes.
+// newRowsHarness returns a harness whose coordinator is a home that knows collections.
 func newRowsHarness(t *testing.T, mutations ...causal.Mutation) *harness {
 	h := newHomeHarness(t, mutations...)
 	h.cfg.Types = value.Shipped()
@@ -20,14 +20,13 @@ func newRowsHarness(t *testing.T, mutations ...causal.Mutation) *harness {
 
 // fieldValue returns what a put of a field brings.
 func fieldValue(field string) causal.Value {
-	hash := value.HashOf(causal.Record{})
-	change := hash.Change()
-	change.Set(field, "1")
+	change := value.ChangeOf(causal.Record{})
+	change.Add(value.Hash, field, "1")
 	return change.Value()
 }
 
 func fieldsOf(r causal.Record) []string {
-	hash := value.HashOf(r)
+	hash := value.CollectionOf(r.Value)
 	return slices.Collect(maps.Keys(maps.Collect(hash.All())))
 }
 

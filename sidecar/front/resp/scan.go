@@ -3,8 +3,10 @@ package resp
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // A scan of the store returns the names of keys that may exist, of all databases. The commands here read those of the
@@ -30,11 +32,12 @@ var (
 type scanOptions struct {
 	pattern string // empty: all keys
 	count   int
-	strings bool // the TYPE, if there is one, is string
+	ofType  string // lower case; empty: all
 }
 
-func parseScanOptions(args [][]byte) (o scanOptions, err error) {
-	o.count, o.strings = defaultScanCount, true
+// parseScanOptions parses the options of SCAN, or of HSCAN and SSCAN, which have no TYPE.
+func parseScanOptions(args [][]byte, ofKeys bool) (o scanOptions, err error) {
+	o.count = defaultScanCount
 	for i := 0; i < len(args); i += 2 {
 		if i+1 == len(args) {
 			return o, errSyntax
@@ -42,8 +45,8 @@ func parseScanOptions(args [][]byte) (o scanOptions, err error) {
 		switch value := args[i+1]; {
 		case equalFold(args[i], "match"):
 			o.pattern = string(value)
-		case equalFold(args[i], "type"):
-			o.strings = equalFold(value, "string")
+		case ofKeys && equalFold(args[i], "type"):
+			o.ofType = strings.ToLower(string(value))
 		case equalFold(args[i], "count"):
 			n, ok := parseInt(value)
 			switch {
@@ -66,7 +69,7 @@ func scan(c *connection, args [][]byte) error {
 	if err != nil {
 		return errInvalidCursor
 	}
-	o, err := parseScanOptions(args[2:])
+	o, err := parseScanOptions(args[2:], true)
 	if err != nil {
 		return err
 	}
@@ -74,11 +77,9 @@ func scan(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	var live []string
-	if o.strings {
-		if live, err = c.existing(c.keysOfDatabase(stored, o.pattern)); err != nil {
-			return err
-		}
+	live, err := c.existing(c.keysOfDatabase(stored, o.pattern), o.ofType)
+	if err != nil {
+		return err
 	}
 	c.out.writeArrayHeader(2)
 	c.out.writeBulkString(strconv.FormatUint(next, 10))
@@ -95,7 +96,7 @@ func keysMatching(c *connection, args [][]byte) error {
 		if visited += len(stored); visited > maxKeysVisited {
 			return errTooManyKeys
 		}
-		live, err := c.existing(c.keysOfDatabase(stored, pattern))
+		live, err := c.existing(c.keysOfDatabase(stored, pattern), "")
 		for _, key := range live {
 			if !found[key] { // a scan may name a key more than once
 				found[key] = true
@@ -161,7 +162,7 @@ func (c *connection) undeleted(names []string) (left []string, err error) {
 			return nil, err
 		}
 		for i := range records {
-			if !records[i].Value.Tombstone {
+			if value.Exists(records[i].Value) {
 				left = append(left, some[i])
 			}
 		}
@@ -205,8 +206,8 @@ func (c *connection) keysOfDatabase(stored []string, pattern string) []string {
 	return keys
 }
 
-// existing returns the keys that exist.
-func (c *connection) existing(keys []string) ([]string, error) {
+// existing returns the keys that exist, and are of a type, if one is given.
+func (c *connection) existing(keys []string, ofType string) ([]string, error) {
 	var live []string
 	for len(keys) > 0 {
 		some := keys[:min(readTogether, len(keys))]
@@ -216,7 +217,7 @@ func (c *connection) existing(keys []string) ([]string, error) {
 			return nil, err
 		}
 		for i, v := range values {
-			if c.isLive(v) {
+			if c.isLive(v) && (ofType == "" || ofType == nameOfType(v)) {
 				live = append(live, some[i])
 			}
 		}

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -26,6 +27,17 @@ type watchedKey struct {
 	stored  string
 	exists  bool           // and has not expired
 	version causal.Version // also of a tombstone, while there is one
+	// content is the hash of a collection: an older write of another data center may become a part of it.
+	content [sha256.Size]byte
+}
+
+// watchedState returns the state of a key that was read.
+func (c *connection) watchedState(stored string, r *causal.Record) watchedKey {
+	w := watchedKey{stored: stored, exists: c.isLive(r.Value), version: r.Version}
+	if w.exists && r.Value.Merges() {
+		w.content = sha256.Sum256(r.Value.Data)
+	}
+	return w
 }
 
 // hasChanged reports whether a key that was w is now another one. A key without a value has changed if a later write is
@@ -36,7 +48,7 @@ func (w watchedKey) hasChanged(now watchedKey) bool {
 	case w.exists != now.exists:
 		return true
 	case w.exists:
-		return w.version != now.version
+		return w.version != now.version || w.content != now.content
 	}
 	return now.version.Written() && now.version.HLC > w.version.HLC
 }
@@ -163,7 +175,7 @@ func (c *connection) keyStates(stored []string) ([]watchedKey, error) {
 	}
 	states := make([]watchedKey, len(stored))
 	for i, r := range records {
-		states[i] = watchedKey{stored: stored[i], exists: c.isLive(r.Value), version: r.Version}
+		states[i] = c.watchedState(stored[i], &r)
 	}
 	return states, nil
 }

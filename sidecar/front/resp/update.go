@@ -25,6 +25,7 @@ const (
 type update struct {
 	name      string // under which the key is stored
 	operation operation.Operation
+	edit      *edit // of a collection, instead of the operation
 	outcome   operation.Outcome
 	reply     replier // called once what the command has written is durable
 	err       error   // of the store
@@ -48,6 +49,8 @@ func (u *update) finish() error {
 		return errNotFloat
 	case errors.Is(err, operation.ErrNotFinite):
 		return errNaNOrInfinity
+	case errors.As(err, new(*Error)):
+		return err
 	}
 	return u.reply(&u.outcome)
 }
@@ -66,9 +69,13 @@ type pendingUpdates struct {
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
 // pipeline. The operation and reply must not refer to the arguments.
 func (c *connection) update(key []byte, argBytes int, o operation.Operation, reply replier) error {
+	return c.updateBy(update{name: storageKey(c.database, string(key)), operation: o, reply: reply}, len(key)+argBytes)
+}
+
+// updateBy is update. bytes are about those that u holds.
+func (c *connection) updateBy(u update, bytes int) error {
 	c.awaitPuts()
 	p := &c.updates
-	u := update{name: storageKey(c.database, string(key)), operation: o, reply: reply}
 	if c.skipThisReply || len(p.all) == 0 && c.in.buffered() == 0 && !c.executing {
 		one := [1]update{u}
 		c.executeRound(one[:])
@@ -78,8 +85,8 @@ func (c *connection) update(key []byte, argBytes int, o operation.Operation, rep
 		p.runs++
 	}
 	p.all = append(p.all, u)
-	p.bytes += len(key) + argBytes
-	if argBytes >= front.AccountStep {
+	p.bytes += bytes
+	if bytes >= front.AccountStep {
 		c.account()
 	}
 	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns ||
@@ -131,7 +138,7 @@ type updateRound struct {
 
 // keyInRound is a key with what the commands so far have made of it.
 type keyInRound struct {
-	value causal.Value
+	draft *draft
 	err   error // of the read
 	write int   // the last one in updateRound.writes; -1: none
 }
@@ -158,7 +165,7 @@ func (c *connection) executeRound(us []update) int {
 	}
 	done, again := 0, false
 	_ = c.retryConflicts(func() error {
-		if again || c.updates.here == 0 {
+		if us[0].edit == nil && (again || c.updates.here == 0) {
 			for range 2 { // if the first one was refused, its key was not looked for: it was expected to be known there
 				if done = c.executeAtHome(us); done > 0 {
 					return nil
@@ -252,7 +259,8 @@ func (c *connection) readRound(r *updateRound) int {
 		r.keys[i].write = -1
 	}
 	if len(r.names) == 1 {
-		r.keys[0].value, r.keys[0].err = c.session.Session.Get(c.server.context, r.names[0])
+		record, err := c.session.Session.GetRecord(c.server.context, r.names[0])
+		r.keys[0].draft, r.keys[0].err = c.draftOf(r.names[0], record), err
 		return 1
 	}
 	names, results := make([][]byte, len(r.names)), make([]front.GetResult, len(r.names))
@@ -261,7 +269,8 @@ func (c *connection) readRound(r *updateRound) int {
 	}
 	read := c.session.GetEach(c.server.context, names, results)
 	for i := range results[:read] {
-		r.keys[i].value, r.keys[i].err = results[i].Value, results[i].Err
+		record := causal.Record{Version: results[i].Version, Value: results[i].Value}
+		r.keys[i].draft, r.keys[i].err = c.draftOf(r.names[i], record), results[i].Err
 	}
 	return read
 }
@@ -278,7 +287,11 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.err = k.err; u.err != nil {
 		return true
 	}
-	u.outcome = u.operation.Apply(k.value, c.nowMs())
+	if u.edit != nil {
+		u.outcome = k.draft.edit(u.edit, c.nowMs())
+	} else {
+		u.outcome = k.draft.apply(&u.operation, c.nowMs())
+	}
 	if !u.outcome.Writes {
 		return true
 	}
@@ -292,7 +305,7 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 		r.writes = append(r.writes, writeInRound{key: at})
 	}
 	r.writes[k.write].value = next
-	k.value, u.write = next, k.write
+	u.write = k.write
 	return true
 }
 

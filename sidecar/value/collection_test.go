@@ -12,24 +12,32 @@ import (
 	"github.com/causalstore/causalstore/topology"
 )
 
-func TestHashesKeepTheLaws(t *testing.T) {
+func TestCollectionsKeepTheLaws(t *testing.T) {
 	laws.Check(t, value.Shipped(), func(r *rand.Rand, v causal.Version) causal.Value {
-		seen := value.HashOf(causal.Record{})
-		if r.IntN(2) == 0 && v.HLC > 1 { // it removes fields that another write has set
-			c := seen.Change()
-			c.Set("a", "1")
-			c.Set("b", "1")
-			seen = value.HashOf(causal.Record{
-				Version: causal.Version{HLC: causal.HLC(1 + r.IntN(int(v.HLC)-1)), Origin: topology.Origin(1 + 16*r.IntN(3))},
-				Value:   c.Value()})
+		var seen causal.Record
+		if r.IntN(2) == 0 && v.HLC > 1 { // it removes elements that another write has added
+			c, kind := value.ChangeOf(seen), kinds[r.IntN(2)]
+			c.Add(kind, "a", "1")
+			c.Add(kind, "b", "1")
+			seen = causal.Record{Value: c.Value(),
+				Version: causal.Version{HLC: causal.HLC(1 + r.IntN(int(v.HLC)-1)), Origin: topology.Origin(1 + 16*r.IntN(3))}}
 		}
-		c := seen.Change()
-		for _, field := range []string{"a", "b", "c"} {
+		c := value.ChangeOf(seen)
+		if r.IntN(8) == 0 {
+			c.Clear()
+		}
+		kind := c.Kind()
+		if kind == value.None {
+			kind = kinds[r.IntN(2)]
+		}
+		for _, name := range []string{"a", "b", "c"} {
 			switch r.IntN(3) {
 			case 0:
-				c.Set(field, fmt.Sprint(r.IntN(3)))
+				c.Add(kind, name, fmt.Sprint(r.IntN(3)))
 			case 1:
-				c.Remove(field)
+				if c.Remove(name); c.Kind() == value.None {
+					kind = kinds[r.IntN(2)]
+				}
 			}
 		}
 		if r.IntN(4) == 0 {
@@ -39,23 +47,23 @@ func TestHashesKeepTheLaws(t *testing.T) {
 	})
 }
 
+var kinds = [...]value.Kind{value.Hash, value.Set}
+
 // at returns the record of a change that was accepted at a time.
-func at(hlc causal.HLC, origin topology.Origin, c *value.HashChange) causal.Record {
+func at(hlc causal.HLC, origin topology.Origin, c *value.Change) causal.Record {
 	return causal.Record{Version: causal.Version{HLC: hlc, Origin: origin}, Value: c.Value()}
 }
 
-func set(seen causal.Record, fields ...string) *value.HashChange {
-	h := value.HashOf(seen)
-	c := h.Change()
+func set(seen causal.Record, fields ...string) *value.Change {
+	c := value.ChangeOf(seen)
 	for i := 0; i < len(fields); i += 2 {
-		c.Set(fields[i], fields[i+1])
+		c.Add(value.Hash, fields[i], fields[i+1])
 	}
 	return c
 }
 
-func remove(seen causal.Record, fields ...string) *value.HashChange {
-	h := value.HashOf(seen)
-	c := h.Change()
+func remove(seen causal.Record, fields ...string) *value.Change {
+	c := value.ChangeOf(seen)
 	for _, field := range fields {
 		c.Remove(field)
 	}
@@ -63,7 +71,7 @@ func remove(seen causal.Record, fields ...string) *value.HashChange {
 }
 
 func fields(r causal.Record) map[string]string {
-	h := value.HashOf(r)
+	h := value.CollectionOf(r.Value)
 	return maps.Collect(h.All())
 }
 
@@ -99,11 +107,11 @@ func TestARegisterReplacesOlderFields(t *testing.T) {
 func TestTheLatestDeadlineCounts(t *testing.T) {
 	types := value.Shipped()
 	first := at(10, 1, set(causal.Record{}, "f", "1"))
-	h := value.HashOf(first)
-	expires, persists := h.Change(), h.Change()
+	expires := value.ChangeOf(first)
 	expires.ExpireAt(5000)
-	persists.ExpireAt(0)
 	r := types.Join(first, at(20, 1, expires))
+	persists := value.ChangeOf(r)
+	persists.ExpireAt(0)
 	if r.Value.ExpireAtMs != 5000 {
 		t.Errorf("it expires at %d", r.Value.ExpireAtMs)
 	}
@@ -124,12 +132,11 @@ func TestWhatWasRemovedIsCollected(t *testing.T) {
 			if r.IntN(3) == 0 {
 				seen = late // its session has not seen all
 			}
-			h := value.HashOf(seen)
-			c := h.Change()
+			c := value.ChangeOf(seen)
 			for _, f := range []string{"a", "b", "c"} {
 				switch r.IntN(4) {
 				case 0:
-					c.Set(f, fmt.Sprint(i))
+					c.Add(value.Hash, f, fmt.Sprint(i))
 				case 1, 2:
 					c.Remove(f)
 				}
@@ -161,11 +168,11 @@ func TestWhatWasRemovedIsCollected(t *testing.T) {
 	}
 }
 
-func TestAHashWithoutFieldsIsRemovedBelowTheHorizon(t *testing.T) {
+func TestACollectionWithoutElementsIsRemovedBelowTheHorizon(t *testing.T) {
 	types := value.Shipped()
 	first := at(10, 1, set(causal.Record{}, "f", "1"))
 	empty := types.Join(first, at(20, 1, remove(first, "f")))
-	if value.HasFields(empty.Value) || !types.HasDead(&empty) {
+	if value.Exists(empty.Value) || !types.HasDead(&empty) {
 		t.Fatalf("%v", fields(empty))
 	}
 	if _, ok := types.Collect(empty, 19); !ok {
@@ -176,7 +183,7 @@ func TestAHashWithoutFieldsIsRemovedBelowTheHorizon(t *testing.T) {
 	}
 }
 
-func TestADamagedHashIsRefused(t *testing.T) {
+func TestADamagedCollectionIsRefused(t *testing.T) {
 	types := value.Shipped()
 	whole := at(10, 1, set(causal.Record{}, "f", "1", "g", "2"))
 	for n := range whole.Value.Data {
@@ -189,4 +196,60 @@ func TestADamagedHashIsRefused(t *testing.T) {
 	if v := (causal.Value{Type: 9}); types.Accepts(&v) {
 		t.Error("an unknown type is accepted")
 	}
+}
+
+// TestADeadlineOfADeletedCollectionDoesNotEndTheNextOne has two data centers: one sets a deadline, while the other one
+// deletes the collection and makes a new one.
+func TestADeadlineOfADeletedCollectionDoesNotEndTheNextOne(t *testing.T) {
+	types := value.Shipped()
+	first := at(10, 1, set(causal.Record{}, "f", "1"))
+	expires := value.ChangeOf(first)
+	expires.ExpireAt(5000)
+	again := value.ChangeOf(first)
+	again.Clear()
+	again.Add(value.Hash, "g", "2")
+	both := types.Join(types.Join(first, at(15, 17, again)), at(20, 1, expires))
+	wantFields(t, "the new one", both, map[string]string{"g": "2"})
+	if ms := both.Value.ExpireAtMs; ms != 0 {
+		t.Errorf("it expires at %d", ms)
+	}
+	longer, shorter := value.ChangeOf(first), value.ChangeOf(first)
+	longer.ExpireAt(9000)
+	shorter.ExpireAt(7000)
+	if r := types.Join(at(20, 1, longer), types.Join(first, at(30, 17, shorter))); r.Value.ExpireAtMs != 9000 {
+		t.Errorf("of two deadlines at the same time it expires at %d", r.Value.ExpireAtMs)
+	}
+}
+
+// TestTheKindOfTheNewestElementShows has two data centers that make a hash and a set of one key.
+func TestTheKindOfTheNewestElementShows(t *testing.T) {
+	types := value.Shipped()
+	hash := at(10, 1, set(causal.Record{}, "f", "1"))
+	c := value.ChangeOf(causal.Record{})
+	c.Add(value.Set, "m", "")
+	both := types.Join(hash, at(20, 17, c))
+	if kind := value.KindOf(both.Value); kind != value.Set {
+		t.Fatalf("it is of kind %d", kind)
+	}
+	next := value.ChangeOf(both)
+	next.Add(value.Set, "n", "")
+	next.Remove("m")
+	next.Remove("n")
+	if left := types.Join(both, at(30, 17, next)); value.Exists(left.Value) {
+		t.Errorf("what was hidden is there again: %v", fields(left))
+	}
+}
+
+func TestAChangeReadsWhatItHasChanged(t *testing.T) {
+	first := at(10, 1, set(causal.Record{}, "f", "1", "g", "1"))
+	c := value.ChangeOf(first)
+	if c.Add(value.Hash, "f", "2") || !c.Add(value.Hash, "h", "3") || !c.Remove("g") || c.Remove("g") {
+		t.Error("it does not say what was there")
+	}
+	h := value.CollectionOf(c.Result())
+	if got, want := maps.Collect(c.All()), (map[string]string{"f": "2", "h": "3"}); !maps.Equal(got, want) ||
+		!maps.Equal(maps.Collect(h.All()), want) || c.Len() != 2 || h.Len() != 2 {
+		t.Errorf("%v, its result %v, of %d", got, maps.Collect(h.All()), c.Len())
+	}
+	wantFields(t, "joined", value.Shipped().Join(first, at(20, 1, c)), map[string]string{"f": "2", "h": "3"})
 }
