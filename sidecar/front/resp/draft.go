@@ -42,6 +42,8 @@ func (d *draft) current() causal.Value {
 	switch {
 	case d.change == nil:
 		return d.value
+	case !d.isCollection():
+		return tombstone
 	case d.change.IsEmpty():
 		return d.base.Value
 	}

@@ -287,6 +287,9 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.err = k.err; u.err != nil {
 		return true
 	}
+	if k.write >= 0 && k.write != len(r.writes)-1 && (u.edit != nil || k.draft.change != nil) {
+		return false // what is put of a collection is put at once: it is relative to what was read
+	}
 	if u.edit != nil {
 		u.outcome = k.draft.edit(u.edit, c.nowMs())
 	} else {
