@@ -62,6 +62,30 @@ func (collection) Writes(r causal.Record) iter.Seq[causal.Record] {
 	}
 }
 
+// Versions implements Dated.
+func (collection) Versions(r causal.Record) iter.Seq[causal.Version] {
+	return func(yield func(causal.Version) bool) {
+		h := decodeRows(r)
+		if !yield(r.Version) || h.overwritten.Written() && !yield(h.overwritten) {
+			return
+		}
+		for i := range h.deadlines {
+			if !yield(h.deadlines[i].at) {
+				return
+			}
+		}
+		for i := range h.list {
+			v := h.list[i].at
+			if h.list[i].dead {
+				v = h.list[i].by
+			}
+			if v.Written() && !yield(v) {
+				return
+			}
+		}
+	}
+}
+
 // Check implements Checked.
 func (collection) Check(v causal.Value) bool {
 	_, ok := parseRows(causal.Record{Value: v})

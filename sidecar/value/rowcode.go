@@ -91,7 +91,7 @@ func decodeRows(r causal.Record) rows {
 
 // parseRows decodes a collection. ok is false if it is none. The version of a record without one is self.
 func parseRows(r causal.Record) (h rows, ok bool) {
-	d := rowReader{causal.NewFieldReader(r.Value.Data), r.Version}
+	d := rowReader{causal.NewFieldReader(r.Value.Data), string(r.Value.Data), r.Version}
 	if d.own.IsZero() {
 		d.own = self
 	}
@@ -101,6 +101,7 @@ func parseRows(r causal.Record) (h rows, ok bool) {
 	for n := d.Uvarint(); n > 0 && !d.Failed(); n-- {
 		h.deadlines = append(h.deadlines, deadline{d.version(), int64(d.Uvarint()), d.version()})
 	}
+	h.list = make([]row, 0, d.Left()/typicalRow)
 	for d.Left() > 0 && !d.Failed() {
 		h.list = append(h.list, d.row())
 	}
@@ -116,9 +117,20 @@ func isAscending(list []row) bool {
 	return true
 }
 
+// typicalRow is about how many bytes a row has.
+const typicalRow = 32
+
 type rowReader struct {
 	causal.FieldReader
-	own causal.Version
+	text string // all that is read: what rows have of it is a part of that
+	own  causal.Version
+}
+
+// string returns the next text, with its length before it.
+func (d *rowReader) string() string {
+	n := len(d.Take(d.Uvarint()))
+	end := len(d.text) - d.Left()
+	return d.text[end-n : end]
 }
 
 func (d *rowReader) row() (r row) {
@@ -127,11 +139,11 @@ func (d *rowReader) row() (r row) {
 	if head&(1<<kindShift-1)&^deadRow != 0 || r.kind == None || r.kind > lastKind {
 		d.Fail()
 	}
-	r.name, r.at = string(d.Take(d.Uvarint())), d.version()
+	r.name, r.at = d.string(), d.version()
 	if r.dead {
 		r.by = d.version()
 	} else {
-		r.payload = string(d.Take(d.Uvarint()))
+		r.payload = d.string()
 	}
 	return r
 }

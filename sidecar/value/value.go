@@ -8,6 +8,7 @@ package value
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -26,6 +27,12 @@ type Type interface {
 	// Writes yields the writes that a record consists of, in ascending order of their versions, each as its put has
 	// brought it.
 	Writes(r causal.Record) iter.Seq[causal.Record]
+}
+
+// Dated is a type that tells the versions of the writes in a value without making records of them.
+type Dated interface {
+	// Versions yields the versions of what Writes yields, in any order and perhaps repeatedly.
+	Versions(r causal.Record) iter.Seq[causal.Version]
 }
 
 // Checked is a type whose values may be damaged: they come from other processes.
@@ -137,6 +144,40 @@ func (ts *Types) overwrite(merging, register causal.Record) causal.Record {
 		return left
 	}
 	return register
+}
+
+// Versions returns the versions of the writes that a record consists of and that are wanted, in ascending order.
+func (ts *Types) Versions(r *causal.Record, wanted func(causal.Version) bool) (found []causal.Version) {
+	if !r.Value.Merges() {
+		if wanted(r.Version) {
+			found = append(found, r.Version)
+		}
+		return found
+	}
+	last := causal.Version{} // the rows of one write are mostly together
+	for v := range ts.versionsOf(r) {
+		if v == last {
+			continue
+		}
+		if last = v; wanted(v) {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, causal.Version.Compare)
+	return slices.Compact(found)
+}
+
+func (ts *Types) versionsOf(r *causal.Record) iter.Seq[causal.Version] {
+	if dated, ok := ts.of(r.Value.Type).(Dated); ok {
+		return dated.Versions(*r)
+	}
+	return func(yield func(causal.Version) bool) {
+		for w := range ts.Writes(*r) {
+			if !yield(w.Version) {
+				return
+			}
+		}
+	}
 }
 
 // Writes yields the writes that a record consists of, in ascending order of their versions. Those that a register has

@@ -90,10 +90,40 @@ func (s *Sidecar) compareRows(slot topology.Slot, r *causal.HomeReply, found *ca
 			return rows
 		}
 	}
+	var fresh []causal.Version // that the home may not know
+	s.cfg.Types.Versions(&found.Record, func(v causal.Version) bool {
+		if isKnownAtHome(s, slot, r, found, v, told) {
+			rows.see(s, r, v)
+		} else {
+			fresh = append(fresh, v)
+		}
+		return false
+	})
+	if len(fresh) == 0 {
+		return rows
+	}
 	for w := range s.cfg.Types.Writes(found.Record) {
-		rows.note(s, slot, r, found, w, told)
+		if slices.Contains(fresh, w.Version) && !isIn(s, top, &w) {
+			rows.note(s, r, found, w)
+		}
 	}
 	return rows
+}
+
+// isFoundStable reports whether a write of what was found is complete.
+func isFoundStable(found *causal.GetReply, v causal.Version) bool {
+	if found.Record.Value.Merges() {
+		return !slices.Contains(found.Unstable, v)
+	}
+	return found.Status == causal.Stable
+}
+
+// isKnownAtHome reports whether the home need not be told of a write that was found elsewhere.
+func isKnownAtHome(s *Sidecar, slot topology.Slot, r *causal.HomeReply, found *causal.GetReply, v causal.Version,
+	told causal.HLC) bool {
+	isOfHome := s.isOfHome(causal.Dep{Version: v, Slot: slot})
+	return isFoundStable(found, v) &&
+		(isOfHome && r.Includes(v) || !isOfHome && v.HLC <= r.Settled || v.HLC <= min(told, r.From))
 }
 
 // isIn reports whether a write has a part in, or is overwritten by, what the home has.
@@ -105,25 +135,18 @@ func isIn(s *Sidecar, top, w *causal.Record) bool {
 	return keystate.Same(&joined, top)
 }
 
-// note notes a write that was found elsewhere, and that the home does not have.
-func (rows *rowsElsewhere) note(s *Sidecar, slot topology.Slot, r *causal.HomeReply, found *causal.GetReply, w causal.Record,
-	told causal.HLC) {
-	v := w.Version
-	isOfHome := s.isOfHome(causal.Dep{Version: v, Slot: slot})
-	isStable := found.Status == causal.Stable
-	if found.Record.Value.Merges() {
-		isStable = !slices.Contains(found.Unstable, v)
-	}
-	isKnown := isStable && (isOfHome && r.Includes(v) || !isOfHome && v.HLC <= r.Settled || v.HLC <= min(told, r.From))
-	if !isKnown && isIn(s, &r.Record, &w) {
-		return
-	}
+// see notes that a write was found elsewhere.
+func (rows *rowsElsewhere) see(s *Sidecar, r *causal.HomeReply, v causal.Version) {
 	rows.seen = maxVersion(rows.seen, v)
 	rows.behind = rows.behind || s.isOwnOrigin(v.Origin) && v.Written() && !r.Includes(v)
+}
+
+// note notes a write that was found elsewhere, and that the home may not know and does not have.
+func (rows *rowsElsewhere) note(s *Sidecar, r *causal.HomeReply, found *causal.GetReply, w causal.Record) {
+	rows.see(s, r, w.Version)
 	switch {
-	case !isStable:
-		rows.unstable = append(rows.unstable, v)
-	case isKnown:
+	case !isFoundStable(found, w.Version):
+		rows.unstable = append(rows.unstable, w.Version)
 	case rows.news.Version.IsZero():
 		rows.news = w
 	default:
