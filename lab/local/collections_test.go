@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,8 +17,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// Clients at two sidecars of a data center count in a hash, and take the members of a set. No count is lost, every reply
-// is a number of its own, and each member is taken once.
+// Clients at two sidecars of a data center count in a hash, and take the members of a set. No count is lost, every
+// reply is a number of its own, and each member is taken once.
 func TestCollectionsAreExactInADataCenter(t *testing.T) {
 	const clients, each, members = 6, 40, 120
 	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
@@ -44,7 +45,7 @@ func TestCollectionsAreExactInADataCenter(t *testing.T) {
 					t.Errorf("HSET: %v", err)
 				}
 				member, err := c.SPop(ctx, "items").Result()
-				if err != nil && err != redis.Nil {
+				if err != nil && !errors.Is(err, redis.Nil) {
 					t.Errorf("SPOP: %v", err)
 				}
 				mu.Lock()
@@ -75,8 +76,8 @@ func TestCollectionsAreExactInADataCenter(t *testing.T) {
 	}
 }
 
-// Two data centers change the same hash and the same set while their rings are cut off from each other. Afterwards both have
-// what each has added, and lack what was removed, but for what was added again meanwhile.
+// Two data centers change the same hash and the same set while their rings are cut off from each other. Afterwards both
+// have what each has added, and lack what was removed, but for what was added again meanwhile.
 func TestCollectionsOfTwoDataCentersMerge(t *testing.T) {
 	for _, scope := range []node.Scope{node.ScopeDataCenter, node.ScopePod} {
 		t.Run(string(scope), func(t *testing.T) {

@@ -161,8 +161,8 @@ func TestWhatWasRemovedIsCollected(t *testing.T) {
 				a = types.Join(a, w) // it comes again
 			}
 			if !maps.Equal(fields(a), fields(b)) || !maps.Equal(fields(types.Join(a, b)), fields(b)) {
-				t.Fatalf("seed %d: after write %d one has %v, the other one %v, joined %v", seed, i, fields(a), fields(b),
-					fields(types.Join(a, b)))
+				t.Fatalf("seed %d: after write %d one has %v, the other one %v, joined %v", seed, i, fields(a),
+					fields(b), fields(types.Join(a, b)))
 			}
 		}
 	}

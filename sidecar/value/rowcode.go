@@ -14,8 +14,9 @@ import (
 //	collected    varint HLC
 //	deadlines    varint number, then each: version of the write that has set it, varint milliseconds, version of the
 //	             newest one that it replaces
-//	rows         to the end, each: byte kind * 16 + 1 if it is dead, varint length and name, version of the write that has
-//	             added it, then of one that is alive varint length and payload, of a dead one the version of its removal
+//	rows         to the end, each: byte kind * 16 + 1 if it is dead, varint length and name, version of the write that
+//	             has added it, then of one that is alive varint length and payload, of a dead one the version of its
+//	             removal
 //
 // A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
 // what it writes, so a coordinator that gives it a version need not encode it again.

@@ -46,8 +46,8 @@ type row struct {
 // self stands for the version of the record that is encoded: a put has none before it is accepted.
 var self = causal.Version{HLC: ^causal.HLC(0), Origin: ^topology.Origin(0)}
 
-// wins reports whether r is what is left of two rows of an element. Of two that follow the same write, the removal is; of
-// two removals that have seen the same, the later one.
+// wins reports whether r is what is left of two rows of an element. Of two that follow the same write, the removal is;
+// of two removals that have seen the same, the later one.
 func (r *row) wins(o *row) bool {
 	switch c := r.at.Compare(o.at); {
 	case c != 0:

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// unordered are the commands whose replies have no order: in Redis, that of elements is by chance. EXEC may have replies
-// of such.
+// unordered are the commands whose replies have no order: in Redis, that of elements is by chance. EXEC may have
+// replies of such.
 var unordered = map[string]bool{"hgetall": true, "hkeys": true, "hvals": true, "smembers": true, "sunion": true,
 	"sinter": true, "sdiff": true, "hscan": true, "sscan": true, "exec": true, "scan": true}
 

@@ -271,36 +271,6 @@ func (c *connection) setsIn(values []causal.Value) ([]map[string]struct{}, error
 	return sets, nil
 }
 
-// SINTERCARD numkeys key [key ...] [LIMIT limit]
-func sinterCard(c *connection, args [][]byte) error {
-	n, ok := parseInt(args[1])
-	switch {
-	case !ok || n <= 0:
-		return genericError("numkeys should be greater than 0")
-	case n > int64(len(args)-2):
-		return genericError("Number of keys can't be greater than number of args")
-	}
-	limit := int64(0)
-	for rest := args[2+n:]; len(rest) > 0; rest = rest[2:] {
-		if len(rest) < 2 || !equalFold(rest[0], "limit") {
-			return errSyntax
-		}
-		if limit, ok = parseInt(rest[1]); !ok || limit < 0 {
-			return genericError("LIMIT can't be negative")
-		}
-	}
-	sets, err := c.readSets(args[2 : 2+n])
-	if err != nil {
-		return err
-	}
-	count := int64(len(intersection(sets)))
-	if limit > 0 {
-		count = min(count, limit)
-	}
-	c.out.writeInteger(count)
-	return nil
-}
-
 // SUNIONSTORE destination key [key ...]
 func sunionStore(c *connection, args [][]byte) error { return c.storeSets(args, union) }
 
