@@ -10,7 +10,8 @@ const (
 	None Kind = iota // no element: the key is missing
 	Hash
 	Set
-	lastKind = Set
+	SortedSet
+	lastKind = SortedSet
 )
 
 // KindOf returns what clients see of a value: of a register, and of a collection without elements, None.

@@ -20,7 +20,7 @@ type rows struct {
 	list      []row // in ascending order of their elements
 }
 
-// element is what a row is about: a field of a hash, or a member of a set.
+// element is what a row is about: a field of a hash, or a member of a set or of a sorted set.
 type element struct {
 	kind Kind
 	name string
@@ -36,7 +36,7 @@ func (e element) compare(o element) int {
 // row is what is known of one element.
 type row struct {
 	element
-	payload string // of a field of a hash: its value
+	payload string // of a field of a hash its value, of a member of a sorted set its score
 	// at is the write that has added the element; of a dead one, the newest such write that its remover has seen.
 	at   causal.Version
 	dead bool

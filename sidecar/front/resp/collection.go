@@ -22,15 +22,26 @@ type edit struct {
 // change executes a command that changes a collection, as update does. added is how many bytes it may add, at most.
 func (c *connection) change(key []byte, added int, kind value.Kind, apply func(*value.Change) (bool, error),
 	reply func() error) error {
-	limit := c.server.options.Limits.MaxValueBytes
 	e := &edit{kind: kind, apply: func(ch *value.Change) (bool, error) {
-		if added > 0 && ch.Size()+added > limit {
-			return false, errTooLong("the resulting value", ch.Size()+added, limit)
+		if err := c.checkSize(ch.Size() + added); added > 0 && err != nil {
+			return false, err
 		}
 		return apply(ch)
 	}}
 	return c.updateBy(update{name: storageKey(c.database, string(key)), edit: e,
 		reply: func(*operation.Outcome) error { return reply() }}, len(key)+added)
+}
+
+// maxCollectionBytes bounds a collection. Several data centers may fill one at the same time, and a message has room for
+// what eight have added.
+const maxCollectionBytes = 2 << 20
+
+// checkSize returns an error if a collection would become too large.
+func (c *connection) checkSize(bytes int) error {
+	if limit := min(maxCollectionBytes, c.server.options.Limits.MaxValueBytes); bytes > limit {
+		return errTooLong("the resulting value", bytes, limit)
+	}
+	return nil
 }
 
 // elementBytes is about what an element takes besides its name and its payload.

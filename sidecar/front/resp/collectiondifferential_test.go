@@ -12,7 +12,7 @@ import (
 // unordered are the commands whose replies have no order: in Redis, that of elements is by chance. EXEC may have
 // replies of such.
 var unordered = map[string]bool{"hgetall": true, "hkeys": true, "hvals": true, "smembers": true, "sunion": true,
-	"sinter": true, "sdiff": true, "hscan": true, "sscan": true, "exec": true, "scan": true}
+	"sinter": true, "zscan": true, "sdiff": true, "hscan": true, "sscan": true, "exec": true, "scan": true}
 
 func sortedLines(reply string) string {
 	return strings.Join(slices.Sorted(slices.Values(strings.Split(reply, "\r\n"))), "\r\n")
@@ -86,6 +86,13 @@ func randomCollectionCommand(r *rand.Rand) []string {
 		}
 		return args
 	}
+	score := func() string {
+		return pick(r, "0", "1", "-1", "2.5", "inf", "-inf", "+1", "1e3", "0.1", "3", "nan", "abc", "", "1e400", "0x10",
+			strconv.FormatFloat(r.NormFloat64(), 'g', -1, 64), "100000", "1e-7") // Redis writes -0, and 1e17 in ZSCAN, by its encoding
+	}
+	if r.IntN(3) == 0 {
+		return randomSortedSetCommand(r, key, field, score)
+	}
 	name := pick(r, "HSET", "HSET", "HSET", "HMSET", "HSETNX", "HGET", "HMGET", "HGETALL", "HDEL", "HDEL", "HLEN", "HEXISTS",
 		"HKEYS", "HVALS", "HSTRLEN", "HINCRBY", "HINCRBYFLOAT", "HSCAN", "SADD", "SADD", "SREM", "SCARD", "SISMEMBER",
 		"SMISMEMBER", "SMEMBERS", "SSCAN", "SMOVE", "SUNION", "SINTER", "SDIFF", "SUNIONSTORE", "SINTERSTORE", "SDIFFSTORE",
@@ -137,6 +144,92 @@ func randomCollectionCommand(r *rand.Rand) []string {
 		}
 	case "SETNX":
 		args = append(args, number())
+	}
+	if r.IntN(30) == 0 {
+		args = args[:len(args)-1]
+	}
+	return args
+}
+
+func randomSortedSetCommand(r *rand.Rand, key, member, score func() string) []string {
+	name := pick(r, "ZADD", "ZADD", "ZADD", "ZADD", "ZINCRBY", "ZREM", "ZCARD", "ZSCORE", "ZMSCORE", "ZRANK", "ZREVRANK",
+		"ZCOUNT", "ZLEXCOUNT", "ZRANGE", "ZRANGE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGEBYLEX",
+		"ZREVRANGEBYLEX", "ZRANGESTORE", "ZPOPMIN", "ZPOPMAX", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZREMRANGEBYLEX",
+		"ZSCAN")
+	rank := func() string { return pick(r, "0", "1", "-1", "-2", "5", "-100", "100", "x") }
+	bound := func() string { return pick(r, "", "(", "(") + score() }
+	text := func() string { return pick(r, "-", "+", "["+member(), "("+member(), "[", "x", "") }
+	limit := func() []string {
+		return []string{"LIMIT", pick(r, "0", "1", "-1", "x"), pick(r, "0", "1", "2", "-1", "x")}
+	}
+	args := []string{name, key()}
+	if strings.Contains(name, "LEX") || name == "ZADD" && r.IntN(4) == 0 { // names count only among members of one score
+		if args[1] = "lex"; name == "ZADD" {
+			return append(args, "0", member())
+		}
+	}
+	switch name {
+	case "ZADD":
+		for range r.IntN(3) {
+			args = append(args, pick(r, "NX", "XX", "GT", "LT", "CH", "CH", "INCR"))
+		}
+		for range 1 + r.IntN(3) {
+			args = append(args, score(), member())
+		}
+	case "ZINCRBY":
+		args = append(args, score(), member())
+	case "ZREM", "ZMSCORE":
+		args = append(args, member(), member())
+	case "ZSCORE", "ZRANK", "ZREVRANK":
+		args = append(args, member())
+	case "ZCOUNT", "ZREMRANGEBYSCORE":
+		args = append(args, bound(), bound())
+	case "ZLEXCOUNT", "ZREMRANGEBYLEX":
+		args = append(args, text(), text())
+	case "ZREMRANGEBYRANK", "ZREVRANGE":
+		if args = append(args, rank(), rank()); name == "ZREVRANGE" && r.IntN(2) == 0 {
+			args = append(args, "WITHSCORES")
+		}
+	case "ZRANGESTORE", "ZRANGE":
+		if name == "ZRANGESTORE" {
+			args = append(args, key())
+		}
+		switch r.IntN(3) {
+		case 0:
+			args = append(args, rank(), rank())
+		case 1:
+			args = append(args, bound(), bound(), "BYSCORE")
+		case 2:
+			args[len(args)-1] = "lex"
+			args = append(args, text(), text(), "BYLEX")
+		}
+		if r.IntN(3) == 0 {
+			args = append(args, "REV")
+		}
+		if r.IntN(3) == 0 {
+			args = append(args, limit()...)
+		}
+		if r.IntN(3) == 0 {
+			args = append(args, "WITHSCORES")
+		}
+	case "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGEBYLEX", "ZREVRANGEBYLEX":
+		if strings.HasSuffix(name, "LEX") {
+			args = append(args, text(), text())
+		} else {
+			args = append(args, bound(), bound())
+		}
+		if r.IntN(3) == 0 {
+			args = append(args, limit()...)
+		}
+		if r.IntN(4) == 0 {
+			args = append(args, "WITHSCORES")
+		}
+	case "ZPOPMIN", "ZPOPMAX":
+		if r.IntN(2) == 0 {
+			args = append(args, pick(r, "0", "1", "2", "-1", "x"))
+		}
+	case "ZSCAN":
+		args = append(args, "0")
 	}
 	if r.IntN(30) == 0 {
 		args = args[:len(args)-1]
@@ -370,6 +463,62 @@ MULTI
 SADD x never
 EXEC
 SMEMBERS x
+DEL z
+ZADD z 1 a 2 b 3 c
+ZADD z XX 5 d
+ZADD z NX 5 a
+ZADD z CH 5 a
+ZADD z INCR 2 a
+ZADD z XX INCR 2 none
+ZADD z NX XX 1 a
+ZADD z GT LT 1 a
+ZADD z NX GT 1 a
+ZADD z INCR 1 a 2 b
+ZADD z 1
+ZADD z NX
+ZADD z x a
+ZADD z inf i
+ZINCRBY z -inf i
+ZINCRBY z 0.1 b
+ZSCORE z b
+ZSCORE z none
+ZMSCORE z a none b
+ZMSCORE none a
+ZRANGE z 0 -1 WITHSCORES
+ZRANGE z (1 +inf BYSCORE LIMIT 0 2
+ZRANGE z 0 -1 LIMIT 0 1
+ZRANGE z - + BYLEX WITHSCORES
+ZRANGE z + - BYLEX REV
+ZREVRANGE z 0 1
+ZRANGE none 0 -1
+ZRANGE x 0 -1
+ZRANK z a
+ZRANK z none
+ZREVRANK z a
+ZPOPMIN none
+ZPOPMIN none 5
+ZPOPMIN z
+ZPOPMAX z 2
+ZPOPMAX z 0
+ZPOPMIN z -1
+ZPOPMIN z 1 2
+ZRANDMEMBER none
+ZRANDMEMBER none 5
+ZRANDMEMBER z 5 x
+DEL zone
+ZADD zone 1.5 m
+ZRANDMEMBER zone
+ZRANDMEMBER zone -2 WITHSCORES
+ZRANDMEMBER zone 2 WITHSCORES
+ZSCAN zone 0
+TYPE zone
+ZRANGESTORE dest zone 0 -1
+ZRANGESTORE dest zone 5 6
+EXISTS dest
+ZRANGESTORE dest zone 0 -1 WITHSCORES
+SADD zone x
+HSET zone f 1
+SUNION zone
 FLUSHALL
 EXISTS x z
 HSET x after 1

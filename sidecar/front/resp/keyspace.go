@@ -148,6 +148,8 @@ func nameOfType(v causal.Value) string {
 		return "hash"
 	case value.Set:
 		return "set"
+	case value.SortedSet:
+		return "zset"
 	}
 	return "string"
 }

@@ -176,6 +176,9 @@ func smove(c *connection, args [][]byte) error {
 		if _, moved = from.Get(member); !moved || names[0] == names[1] {
 			return nil
 		}
+		if err := c.checkSize(to.Size() + len(member) + elementBytes); err != nil {
+			return err
+		}
 		from.Remove(member)
 		to.Add(value.Set, member, "")
 		ds[0].written, ds[1].written = true, true
@@ -282,7 +285,6 @@ func sdiffStore(c *connection, args [][]byte) error { return c.storeSets(args, d
 
 func (c *connection) storeSets(args [][]byte, f combine) error {
 	stored := 0
-	limit := c.server.options.Limits.MaxValueBytes
 	err := c.changeKeys(storageKeys(c.database, keyStrings(args[1:])), func(ds []*draft) error {
 		values := make([]causal.Value, len(ds)-1)
 		for i, d := range ds[1:] {
@@ -301,8 +303,8 @@ func (c *connection) storeSets(args [][]byte, f combine) error {
 		for m := range members {
 			size += len(m) + elementBytes
 		}
-		if size > limit {
-			return errTooLong("the resulting value", size, limit)
+		if err := c.checkSize(size); err != nil {
+			return err
 		}
 		to.set(tombstone)
 		ch, err := to.collection(value.Set, c.nowMs())

@@ -95,3 +95,67 @@ func setCommands() []*command {
 			"Subtract multiple sets and store the resulting set in a key"),
 	}
 }
+
+func sortedSetCommands() []*command {
+	row := func(name string, arity int, flags string, k keyRange, acl, access, since string, t trait, run handler,
+		summary string) *command {
+		return &command{name: name, arity: arity, flags: flags, keys: k, acl: acl, access: access, group: "sorted-set",
+			since: since, summary: summary, traits: needsSession | t, run: run}
+	}
+	const (
+		readFast  = "@read @sortedset @fast"
+		readSlow  = "@read @sortedset @slow"
+		writeFast = "@write @sortedset @fast"
+		writeSlow = "@write @sortedset @slow"
+	)
+	return []*command{
+		row("zadd", -4, "write denyoom fast", oneKey, writeFast, "RW update", "1.2.0", pipelinedWrite, zadd,
+			"Add one or more members to a sorted set, or update its score if it already exists"),
+		row("zincrby", 4, "write denyoom fast", oneKey, writeFast, "RW access update", "1.2.0", pipelinedWrite, zincrBy,
+			"Increment the score of a member in a sorted set"),
+		row("zrem", -3, "write fast", oneKey, writeFast, "RW delete", "1.2.0", pipelinedWrite, zrem,
+			"Remove one or more members from a sorted set"),
+		row("zcard", 2, "readonly fast", oneKey, readFast, "RO", "1.2.0", 0, zcard,
+			"Get the number of members in a sorted set"),
+		row("zscore", 3, "readonly fast", oneKey, readFast, "RO access", "1.2.0", 0, zscore,
+			"Get the score associated with the given member in a sorted set"),
+		row("zmscore", -3, "readonly fast", oneKey, readFast, "RO access", "6.2.0", 0, zmscore,
+			"Get the score associated with the given members in a sorted set"),
+		row("zrank", 3, "readonly fast", oneKey, readFast, "RO access", "2.0.0", 0, zrank,
+			"Determine the index of a member in a sorted set"),
+		row("zrevrank", 3, "readonly fast", oneKey, readFast, "RO access", "2.0.0", 0, zrevRank,
+			"Determine the index of a member in a sorted set, with scores ordered from high to low"),
+		row("zcount", 4, "readonly fast", oneKey, readFast, "RO access", "2.0.0", 0, zcount,
+			"Count the members in a sorted set with scores within the given values"),
+		row("zlexcount", 4, "readonly fast", oneKey, readFast, "RO access", "2.8.9", 0, zlexCount,
+			"Count the number of members in a sorted set between a given lexicographical range"),
+		row("zrange", -4, "readonly", oneKey, readSlow, "RO access", "1.2.0", 0, zrange,
+			"Return a range of members in a sorted set"),
+		row("zrevrange", -4, "readonly", oneKey, readSlow, "RO access", "1.2.0", 0, zrevRange,
+			"Return a range of members in a sorted set, by index, with scores ordered from high to low"),
+		row("zrangebyscore", -4, "readonly", oneKey, readSlow, "RO access", "1.0.5", 0, zrangeByScore,
+			"Return a range of members in a sorted set, by score"),
+		row("zrevrangebyscore", -4, "readonly", oneKey, readSlow, "RO access", "2.2.0", 0, zrevRangeByScore,
+			"Return a range of members in a sorted set, by score, with scores ordered from high to low"),
+		row("zrangebylex", -4, "readonly", oneKey, readSlow, "RO access", "2.8.9", 0, zrangeByLex,
+			"Return a range of members in a sorted set, by lexicographical range"),
+		row("zrevrangebylex", -4, "readonly", oneKey, readSlow, "RO access", "2.8.9", 0, zrevRangeByLex,
+			"Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings."),
+		row("zrangestore", -5, "write denyoom", twoKeys, writeSlow, "OW update;RO access", "6.2.0", 0, zrangeStore,
+			"Store a range of members from sorted set into another key"),
+		row("zpopmin", -2, "write fast", oneKey, writeFast, "RW access delete", "5.0.0", pipelinedWrite, zpopMin,
+			"Remove and return members with the lowest scores in a sorted set"),
+		row("zpopmax", -2, "write fast", oneKey, writeFast, "RW access delete", "5.0.0", pipelinedWrite, zpopMax,
+			"Remove and return members with the highest scores in a sorted set"),
+		row("zremrangebyrank", 4, "write", oneKey, writeSlow, "RW delete", "2.0.0", pipelinedWrite, zremRangeByRank,
+			"Remove all members in a sorted set within the given indexes"),
+		row("zremrangebyscore", 4, "write", oneKey, writeSlow, "RW delete", "1.2.0", pipelinedWrite, zremRangeByScore,
+			"Remove all members in a sorted set within the given scores"),
+		row("zremrangebylex", 4, "write", oneKey, writeSlow, "RW delete", "2.8.9", pipelinedWrite, zremRangeByLex,
+			"Remove all members in a sorted set between the given lexicographical range"),
+		row("zscan", -3, "readonly", oneKey, readSlow, "RO access", "2.8.0", 0, zscan,
+			"Incrementally iterate sorted sets elements and associated scores"),
+		row("zrandmember", -2, "readonly", oneKey, readSlow, "RO access", "6.2.0", 0, zrandMember,
+			"Get one or multiple random elements from a sorted set"),
+	}
+}
