@@ -336,8 +336,11 @@ func preview(v causal.Value) (text string, deleted bool) {
 // previewCollection says what a collection is.
 func previewCollection(v causal.Value) string {
 	h := value.CollectionOf(v)
-	if value.KindOf(v) == value.Set {
+	switch value.KindOf(v) {
+	case value.Set:
 		return fmt.Sprintf("set of %d members", h.Len())
+	case value.SortedSet:
+		return fmt.Sprintf("sorted set of %d members", h.Len())
 	}
 	return fmt.Sprintf("hash of %d fields", h.Len())
 }

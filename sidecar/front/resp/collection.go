@@ -10,7 +10,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// Commands of hashes and sets. Those that read get the whole value, and those that write put what they change.
+// Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
+// change.
 
 // edit is a command that changes a collection of a kind. apply reports whether it has changed something; it may be
 // called again, if others have written the key meanwhile, and changes nothing if it fails.
@@ -32,8 +33,8 @@ func (c *connection) change(key []byte, added int, kind value.Kind, apply func(*
 		reply: func(*operation.Outcome) error { return reply() }}, len(key)+added)
 }
 
-// maxCollectionBytes bounds a collection. Several data centers may fill one at the same time, and a message has room for
-// what eight have added.
+// maxCollectionBytes bounds a collection. Several data centers may fill one at the same time, and a message has room
+// for what eight have added.
 const maxCollectionBytes = 2 << 20
 
 // checkSize returns an error if a collection would become too large.

@@ -19,7 +19,7 @@ func refusalTable() []refusal {
 		{"sintercard", "use SINTER, and count in the client"},
 		{
 			"bzmpop bzpopmax bzpopmin zdiff zdiffstore zinter zintercard zinterstore zmpop zunion zunionstore",
-			"sorted sets are not combined here, and no command waits; use ZRANGE and ZPOPMIN, and combine in the client"},
+			"no command combines sorted sets, or waits; use ZRANGE and ZPOPMIN, and combine in the client"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{

@@ -176,7 +176,8 @@ func slicedBy(members []scored, start, stop int64) []scored {
 // has reports whether a member is in a range by scores or names.
 func (r *memberRange) has(m scored) bool {
 	if r.kind == byScore {
-		return (m.score > r.min || !r.openMin && m.score == r.min) && (m.score < r.max || !r.openMax && m.score == r.max)
+		return (m.score > r.min || !r.openMin && m.score == r.min) &&
+			(m.score < r.max || !r.openMax && m.score == r.max)
 	}
 	return !r.isEmpty && (r.isLeast || m.name > r.minText || !r.openMin && m.name == r.minText) &&
 		(r.isAtMost || m.name < r.maxText || !r.openMax && m.name == r.maxText)

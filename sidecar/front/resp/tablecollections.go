@@ -140,7 +140,7 @@ func sortedSetCommands() []*command {
 		row("zrangebylex", -4, "readonly", oneKey, readSlow, "RO access", "2.8.9", 0, zrangeByLex,
 			"Return a range of members in a sorted set, by lexicographical range"),
 		row("zrevrangebylex", -4, "readonly", oneKey, readSlow, "RO access", "2.8.9", 0, zrevRangeByLex,
-			"Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings."),
+			"Return a range of members in a sorted set, by lexicographical range, from higher to lower strings"),
 		row("zrangestore", -5, "write denyoom", twoKeys, writeSlow, "OW update;RO access", "6.2.0", 0, zrangeStore,
 			"Store a range of members from sorted set into another key"),
 		row("zpopmin", -2, "write fast", oneKey, writeFast, "RW access delete", "5.0.0", pipelinedWrite, zpopMin,
