@@ -136,11 +136,15 @@ func shownValue(r causal.Record) string {
 	case read.Missing:
 		return "missing"
 	case len(read.Parts) > 0:
-		names := make([]string, len(read.Parts))
-		for i, p := range read.Parts {
-			names[i] = p.Value
-		}
-		return strings.Join(names, "+")
+		return shownParts(read.Parts)
 	}
 	return string(r.Value.Data)
+}
+
+func shownParts(parts []history.Part) string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.Value
+	}
+	return strings.Join(names, "+")
 }

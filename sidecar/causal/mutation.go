@@ -264,6 +264,8 @@ const (
 	HomePartsUnderWay
 	LocalRowsBefore
 	LocalRowsUnheard
+	HomePartUnnamed
+	LocalRowsByVersion
 	mutationEnd
 )
 
