@@ -15,10 +15,10 @@ import (
 // mergingRead is what an operation has read of a key, as the writes that are in it.
 type mergingRead struct {
 	*access
-	end        int64
-	parts      map[causal.Version]bool
-	certain    bool           // all that it has found of other data centers was complete
-	add        causal.Version // the add that goes by it; zero: it is only a read
+	end     int64
+	parts   map[causal.Version]bool
+	certain bool           // all that it has found of other data centers was complete
+	add     causal.Version // the add that goes by it; zero: it is only a read
 }
 
 // mergingKey is what a history has of a key, as a data center sees it.

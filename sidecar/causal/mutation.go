@@ -265,6 +265,7 @@ const (
 	LocalRowsBefore
 	LocalRowsUnheard
 	HomePartUnnamed
+	HomePartsUnordered
 	LocalRowsByVersion
 	mutationEnd
 )

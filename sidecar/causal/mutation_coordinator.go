@@ -124,6 +124,8 @@ var coordinatorMutations = []MutationInfo{
 	{HomePartsUnderWay, "home-parts-under-way", "home",
 		"what is shown of a value that merges does not wait for a write of its key that is under way", "HOV-5",
 		"home-rows"},
+	{HomePartsUnordered, "home-parts-unordered", "home",
+		"a put of a value that merges does not follow the one before it", "HOV-6", "home-rows"},
 	{HomePartUnnamed, "home-part-unnamed", "home",
 		"the newest version of a value that merges is all that the home says of what is incomplete in it", "HOV-7",
 		"home-rows"},

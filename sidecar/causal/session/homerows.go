@@ -81,7 +81,8 @@ func (s *Sidecar) lookAfterHome(now causal.Now, c *call) {
 
 // compareRows compares what was found elsewhere with what the home has. told is up to where the home was told of what
 // is complete.
-func (s *Sidecar) compareRows(slot topology.Slot, r *causal.HomeReply, found *causal.GetReply, told causal.HLC) rowsElsewhere {
+func (s *Sidecar) compareRows(slot topology.Slot, r *causal.HomeReply, found *causal.GetReply,
+	told causal.HLC) rowsElsewhere {
 	top := &r.Record
 	rows := rowsElsewhere{joined: found.Record}
 	if top.Version.Written() {
