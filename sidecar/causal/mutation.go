@@ -266,6 +266,7 @@ const (
 	LocalRowsUnheard
 	HomePartUnnamed
 	HomePartsUnordered
+	CollectedEarly
 	LocalRowsByVersion
 	mutationEnd
 )
