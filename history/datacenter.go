@@ -165,7 +165,7 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 		case Commit:
 			for _, c := range op.accesses(a) {
 				k := of(c.key)
-				k.accesses = append(k.accesses, c.access)
+				k.accesses, k.merges = append(k.accesses, c.access), k.merges || c.merges
 			}
 			continue
 		case Add:

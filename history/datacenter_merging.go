@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -13,11 +14,11 @@ import (
 
 // mergingRead is what an operation has read of a key, as the writes that are in it.
 type mergingRead struct {
-	op         int
-	start, end int64
-	parts      map[causal.Version]bool
-	certain    bool           // all that it has found of other data centers was complete
-	add        causal.Version // the add that goes by it; zero: it is only a read
+	*access
+	end     int64
+	parts   map[causal.Version]bool
+	certain bool           // all that it has found of other data centers was complete
+	add     causal.Version // the add that goes by it; zero: it is only a read
 }
 
 // mergingKey is what a history has of a key, as a data center sees it.
@@ -106,13 +107,13 @@ func newMergingKey(h History, k *keyAccesses, dc string) *mergingKey {
 		op := &h[a.op]
 		_, writes := a.wrote()
 		switch {
-		case op.Kind == Add:
+		case op.adds(a):
 			if a.dc == dc && !a.version.IsZero() {
 				m.adds = append(m.adds, a)
 				m.own[a.version] = true
 			}
-			if a.dc == dc && op.OK && len(op.Reads) == 1 {
-				m.addRead(a, op.Reads[0], true, op.Version)
+			if r := op.readOf(k.name); a.dc == dc && op.OK && r != nil {
+				m.addRead(a, *r, true, a.version)
 			}
 		case writes && a.version.IsZero():
 			m.isReplaced = true
@@ -122,20 +123,30 @@ func newMergingKey(h History, k *keyAccesses, dc string) *mergingKey {
 		case a.dc == dc && op.Kind == Get && op.OK:
 			m.addRead(a, Read{Value: op.Value, Version: op.Version, Missing: op.Missing, Parts: op.Parts}, !op.InFlight,
 				causal.Version{})
-		case a.dc == dc && op.Kind == MGet && op.OK:
-			for _, r := range op.Reads {
-				if r.Key == k.name {
-					m.addRead(a, r, !op.InFlight, causal.Version{})
-				}
+		case a.dc == dc && (op.Kind == MGet || op.Kind == Commit) && op.OK:
+			if r := op.readOf(k.name); r != nil {
+				m.addRead(a, *r, !op.InFlight, causal.Version{})
 			}
 		}
 	}
 	return m
 }
 
+// adds reports whether an access of an operation is an add.
+func (o *Op) adds(a *access) bool {
+	return o.Kind == Add || o.Kind == Commit && a.write >= 0 && o.Writes[a.write].isAdd()
+}
+
+// readOf returns what an operation has read of a key beside others, or nil.
+func (o *Op) readOf(key string) *Read {
+	if i := slices.IndexFunc(o.Reads, func(r Read) bool { return r.Key == key }); i >= 0 {
+		return &o.Reads[i]
+	}
+	return nil
+}
+
 func (m *mergingKey) addRead(a *access, r Read, certain bool, add causal.Version) {
-	read := mergingRead{op: a.op, start: a.start, end: a.end, certain: certain, add: add,
-		parts: map[causal.Version]bool{}}
+	read := mergingRead{access: a, end: a.end, certain: certain, add: add, parts: map[causal.Version]bool{}}
 	if !add.IsZero() {
 		read.end = math.MaxInt64 // what comes behind it is judged by its version
 		read.parts[add] = true

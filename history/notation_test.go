@@ -18,7 +18,7 @@ import (
 //
 //	s1 commit x<1 x=2 y=- @7.2
 //
-// with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1@7.2" for version (hlc 7, origin 2), and the
+// with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1+" for one, "x=1@7.2" for version (hlc 7, origin 2), and the
 // flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
 // next one starts.
 func parse(t testing.TB, text string) History {
@@ -86,7 +86,7 @@ func parseRead(t testing.TB, word string) Read {
 	t.Helper()
 	if key, parts, _ := strings.Cut(word, "="); strings.Contains(parts, "+") {
 		r := Read{Key: key}
-		for part := range strings.SplitSeq(parts, "+") {
+		for part := range strings.SplitSeq(strings.TrimSuffix(parts, "+"), "+") {
 			p := parseVersioned(t, key+"="+part)
 			r.Parts = append(r.Parts, Part{p.Value, p.Version})
 		}

@@ -44,7 +44,7 @@ type Read struct {
 	Key, Value string
 	Version    causal.Version
 	Missing    bool
-	// Parts are the writes of a value that merges, in place of Value.
+	// Parts are the writes of a value that merges, in place of Value. What a commit writes is an add if it has a part.
 	Parts []Part
 }
 

@@ -11,16 +11,13 @@ import (
 
 // homeRows draws the deployments of homes with keys whose values merge.
 func homeRows(p *runPlan, rng *rand.Rand) {
-	adjust := homes
-	if rng.IntN(5) == 0 {
-		adjust = nearHomes
-	}
-	adjust(p, rng)
+	[...]func(*runPlan, *rand.Rand){homes, homes, homes, nearHomes, homeChanges}[rng.IntN(5)](p, rng)
 	p.set.Tallies, p.tallies = true, 1+rng.IntN(p.keys)
 	p.mix.rows = 10 + rng.IntN(30)
 	if rng.IntN(3) > 0 {
-		p.mix.del, p.mix.commit = 0, 0 // then nothing can explain that a read lacks an increment
+		p.mix.del = 0 // then nothing can explain that a read lacks an increment
 	}
+	p.mix.commit = 2 + rng.IntN(10)
 	if rng.IntN(2) == 0 { // several data centers write one value, and reads find what the home has not
 		p.keys, p.tallies, p.thinkTime = 1+rng.IntN(2), 1, ms(4, 40, rng)
 		p.mix.put, p.mix.update = 5, 2

@@ -83,6 +83,10 @@ var scripted = map[causal.Mutation]string{
 	causal.DecisionForgotten: "home_locks.txt",
 	causal.LockForgotten:     "home_locks.txt",
 
+	causal.HomePartsUnordered: "home_values.txt",
+	causal.HomePartUnnamed:    "home_values.txt",
+	causal.LocalRowsByVersion: "home_values.txt",
+
 	causal.HomeLeaseIgnored:     "near_homes.txt",
 	causal.HomeLeasesForgotten:  "near_homes.txt",
 	causal.LocalNearFromReceipt: "near_homes.txt",

@@ -264,6 +264,10 @@ const (
 	HomePartsUnderWay
 	LocalRowsBefore
 	LocalRowsUnheard
+	HomePartUnnamed
+	HomePartsUnordered
+	CollectedEarly
+	LocalRowsByVersion
 	mutationEnd
 )
 

@@ -28,7 +28,7 @@ type shardMachine interface {
 	Generation() uint64
 	Effects(dst []process.Effect) []process.Effect
 	Done(now causal.Now, id uint64, r process.EffectResult)
-	NoteTombstone(generation uint64, key string, v causal.Version) bool
+	NoteTombstone(generation uint64, key string, rec causal.Record) bool
 	NoteLoss(now causal.Now, cause error)
 	SetTopology(now causal.Now, t *topology.Topology) error
 	IsSetting() (bool, error)

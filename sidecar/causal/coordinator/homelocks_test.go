@@ -111,3 +111,18 @@ func TestRecordsOfLocksAndDecisionsSurviveTheLog(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsLeftOfAKeyThatWasOnlyKeptBeforeARestart(t *testing.T) {
+	h := newHomeHarness(t)
+	p := part(3, causal.StepLock)
+	p.Keys = append(p.Keys, causal.CommitKey{Key: "y", Conditional: true, ReadOnly: true})
+	lock := LoggedLock{Name: p.NameOf(lockingSidecar), Part: &p}
+	h.c.locks.restore(h.now, &lock, 1)
+	if h.c.home.keys["y"] == nil {
+		t.Fatal("y is not kept")
+	}
+	h.c.restorePart(h.now, &LoggedLock{Name: lock.Name}, []LoggedWrite{{Key: "x"}}, 2)
+	if h.c.home.keys["y"] != nil {
+		t.Error("the home still has y, of which it knows nothing")
+	}
+}

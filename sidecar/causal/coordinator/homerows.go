@@ -34,7 +34,7 @@ func (k *homeKey) merges() bool {
 // they become complete in order, and what the newest one depends on is what all do (PROTOCOL HOV-6).
 func (h *home) precedeMerging(p *causal.Put) {
 	k := h.keys[p.Key]
-	if k == nil {
+	if k == nil || h.cfg.Broken.Has(causal.HomePartsUnordered) {
 		return
 	}
 	before := k.w

@@ -120,7 +120,7 @@ func (c *Coordinator) restorePart(now causal.Now, r *LoggedLock, writes []Logged
 	w := &writes[len(writes)-1]
 	last := causal.Dep{Version: w.Record.Version, Slot: topology.SlotOf(w.Key)}
 	if l := c.locks.byName[r.Name]; l != nil {
-		c.locks.letGo(l)
+		c.locks.release(now, l)
 	}
 	if fence := c.locks.fenceOf(now, r.Name); fence != nil {
 		fence.end(r.Name.Number, last)

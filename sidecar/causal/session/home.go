@@ -216,7 +216,10 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 // follow; what it depends on in other rings, which binds the session; and how new that is. It returns false, and adds
 // nothing, if no ring had all that the session has seen.
 func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) bool {
-	v := r.Record.Version
+	v, w := r.Record.Version, r.Record.Version
+	if !r.Incomplete.IsZero() {
+		w = r.Incomplete
+	}
 	if s.hasSeveralHomes() && ss.inPast() >= s.cfg.MaxRestrictions {
 		return false
 	}
@@ -224,10 +227,12 @@ func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) boo
 	if !s.cfg.Broken.Has(causal.LocalUnbound) && !isOwn && !s.bindTo(now, ss, r.Deps) {
 		return false
 	}
-	if r.Complete || s.stability.Complete(v) {
+	isComplete := r.Complete || s.stability.Complete(w)
+	if isComplete || v != w {
 		ss.localDone = max(ss.localDone, v.HLC)
-	} else {
-		s.takeOverIncomplete(ss, v, r)
+	}
+	if !isComplete {
+		s.takeOverIncomplete(ss, w, r)
 	}
 	ss.floor = max(ss.floor, v.HLC, r.Past)
 	ss.seen = max(ss.seen, r.Past)

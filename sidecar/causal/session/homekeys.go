@@ -13,7 +13,7 @@ import (
 type homeKeys struct {
 	homes    []topology.Node
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
-	before   []causal.Version   // what several homes have said before; nil: nothing yet
+	before   []causal.Record    // what several homes have said before; nil: nothing yet
 	requests []uint64
 	pending  int      // requests without a reply
 	askedAt  int64    // monotonic: when the requests were sent
@@ -95,12 +95,13 @@ func (s *Sidecar) saidBefore(c *call) bool {
 	}
 	same := h.before != nil
 	if h.before == nil {
-		h.before = make([]causal.Version, len(h.replies))
+		h.before = make([]causal.Record, len(h.replies))
 	}
 	for i := range h.replies {
-		v := h.replies[i].Record.Version
-		same = same && h.before[i] == v
-		h.before[i] = v
+		r := &h.replies[i].Record
+		same = same && h.before[i].Version == r.Version &&
+			(keystate.Same(&h.before[i], r) || s.cfg.Broken.Has(causal.LocalRowsByVersion))
+		h.before[i] = *r
 	}
 	return same
 }
