@@ -9,10 +9,9 @@ import (
 
 // changed returns what a put brings of a hash as a client has read it: with set, a field more; else without the fields.
 func changed(seen causal.Record, v causal.Version, set string, removed ...string) causal.Record {
-	hash := value.HashOf(seen)
-	c := hash.Change()
+	c := value.ChangeOf(seen)
 	if set != "" {
-		c.Set(set, "1")
+		c.Add(value.Hash, set, "1")
 	}
 	for _, field := range removed {
 		c.Remove(field)
@@ -47,11 +46,11 @@ func TestWhatWasRemovedFromAValueLeavesStorageBelowTheHorizon(t *testing.T) {
 	r.raiseSV(hlcAt(150))
 	r.waitForPurges()
 	rec := r.records[key]
-	if hash := value.HashOf(rec); types.HasDead(&rec) || hash.Len() != 1 || rec.Version != version(hlcAt(102)) {
+	if hash := value.CollectionOf(rec.Value); types.HasDead(&rec) || hash.Len() != 1 || rec.Version != version(hlcAt(102)) {
 		t.Fatalf("storage has %+v", rec)
 	}
 	r.put(key, changed(causal.Record{}, causal.Version{HLC: hlcAt(99), Origin: 2}, "a"))
-	if hash := value.HashOf(r.records[key]); hash.Len() != 1 {
+	if hash := value.CollectionOf(r.records[key].Value); hash.Len() != 1 {
 		t.Error("an older write has undone the removal")
 	}
 	r.put(key, changed(r.records[key], version(hlcAt(151)), "", "b"))
@@ -101,7 +100,7 @@ func TestWritesThatComeLateAreLostIfAValueIsCollectedEarly(t *testing.T) {
 		r.put(key, changed(r.records[key], version(hlcAt(141)), "b"))
 		r.waitForPurges()
 		r.put(key, changed(causal.Record{}, causal.Version{HLC: hlcAt(140), Origin: 2}, "c"))
-		if hash := value.HashOf(r.records[key]); (hash.Len() == 2) == broken {
+		if hash := value.CollectionOf(r.records[key].Value); (hash.Len() == 2) == broken {
 			t.Errorf("broken %v: it has %d fields", broken, hash.Len())
 		}
 	}
