@@ -48,7 +48,7 @@ func (c *Change) Kind() Kind {
 // Len returns the number of elements.
 func (c *Change) Len() int { return c.length }
 
-// Size returns about how many bytes the collection has as a value.
+// Size returns about how many bytes the collection has as a value, with what it remembers of removed elements.
 func (c *Change) Size() int { return c.bytes }
 
 // Get returns the payload of an element, such as the value of a field.
@@ -121,10 +121,14 @@ func (c *Change) Clear() {
 	for e, r := range c.changed {
 		if !r.dead {
 			delete(c.changed, e)
+			c.bytes -= len(r.name) + len(r.payload) + rowBytes
 		}
 	}
 	for i := range c.base.list {
 		if r := &c.base.list[i]; !r.dead {
+			if _, isReplaced := c.changed[r.element]; !isReplaced {
+				c.bytes -= len(r.payload)
+			}
 			c.remove(r)
 		}
 	}

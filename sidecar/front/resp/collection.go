@@ -33,9 +33,9 @@ func (c *connection) change(key []byte, added int, kind value.Kind, apply func(*
 		reply: func(*operation.Outcome) error { return reply() }}, len(key)+added)
 }
 
-// maxCollectionBytes bounds a collection. Several data centers may fill one at the same time, and a message has room
-// for what eight have added.
-const maxCollectionBytes = 2 << 20
+// maxCollectionBytes bounds a collection, with what it remembers of removed elements. Several data centers may fill one
+// at the same time, and remove all of it again, which takes more bytes: a message has room for what eight make of it.
+const maxCollectionBytes = 1 << 20
 
 // checkSize returns an error if a collection would become too large.
 func (c *connection) checkSize(bytes int) error {

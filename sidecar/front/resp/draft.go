@@ -138,13 +138,11 @@ func isForEveryKind(k operation.Kind) bool {
 	return false
 }
 
-// put returns the value that is to be put for all that the commands have done.
+// put returns the value that is to be put for all that the commands have done. A collection without elements hides a
+// string that was there, as a tombstone would, and leaves what other data centers add at the same time.
 func (d *draft) put() causal.Value {
-	switch {
-	case d.change == nil:
+	if d.change == nil {
 		return d.value
-	case !d.isCollection() && !d.base.Value.Merges():
-		return tombstone // a string was there, or nothing
 	}
 	return d.change.Value()
 }
