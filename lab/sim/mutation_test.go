@@ -82,6 +82,8 @@ var scripted = map[causal.Mutation]string{
 	causal.LocksUnordered:    "home_locks.txt",
 	causal.DecisionForgotten: "home_locks.txt",
 	causal.LockForgotten:     "home_locks.txt",
+	causal.LockLeased:        "home_locks.txt",
+	causal.HomeGivesKept:     "home_locks.txt",
 
 	causal.HomeLeaseIgnored:     "near_homes.txt",
 	causal.HomeLeasesForgotten:  "near_homes.txt",

@@ -48,6 +48,9 @@ func (c *Coordinator) refusesPart(m *causal.HomeCommit, lock *homeLock, size int
 // keepsLost implements homeChangeHost. A coordinator that is about to be no home has decided nothing that others do not
 // know.
 func (c *Coordinator) keepsLost() bool {
+	if c.cfg.Broken.Has(causal.HomeGivesKept) {
+		return false
+	}
 	leaves := c.cfg.Self.Index >= c.log.durable.Homes.Next
 	return leaves && len(c.locks.decisions) > 0 ||
 		c.locks.keeps(func(slot topology.Slot) bool { return !c.home.isOf(slot) })
