@@ -169,8 +169,7 @@ func (c *connection) executeOnOverlay(t *transaction, keys []string) error {
 		return err
 	}
 	for _, w := range t.watched {
-		r := o.records[w.stored]
-		if w.hasChanged(watchedKey{exists: c.isLive(r.Value), version: r.Version}) {
+		if w.hasChanged(c.watchedAs(w.stored, o.records[w.stored])) {
 			c.out.writeNullArray()
 			return nil
 		}
