@@ -42,8 +42,8 @@ type homeLock struct {
 	name    causal.LockName
 	part    causal.HomeCommit
 	fence   *lockFence // of its session
-	request uint64 // of the sidecar that waits for the keys; 0: none does
-	since   int64  // monotonic: when it came
+	request uint64     // of the sidecar that waits for the keys; 0: none does
+	since   int64      // monotonic: when it came
 	// taken says that it has its keys, and granted that the sidecar may know: the log has it, and nobody has a lease on
 	// a key that is put.
 	taken, granted bool
