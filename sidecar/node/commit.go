@@ -40,8 +40,8 @@ func (c *clientSession) commitPuts(ctx context.Context, puts []front.Write, read
 	return c.commit(session.Op{Kind: session.OpPut, Commit: keys, InOrder: inOrder})
 }
 
-// commit writes keys in one step, whatever homes they have, or in order. It is tried again when the keys have got other homes, and
-// when it is not known whether their homes take commits.
+// commit writes keys in one step, whatever homes they have, or in order. It is tried again when the keys have got other
+// homes, and when it is not known whether their homes take commits.
 func (c *clientSession) commit(op session.Op) error {
 	r := c.execute(op)
 	for tries := 0; tries < maxCommitTries && (r.Err == causal.ErrMoved || r.Err == causal.ErrNotFound); tries++ {

@@ -107,7 +107,8 @@ func TestUpdatesAreExecutedOneByOneWhileOthersWriteTheirKeys(t *testing.T) {
 func TestACommitOfUnknownOutcomeIsThatOfEachUpdateThatHasWritten(t *testing.T) {
 	m := exactMemory()
 	m.putError = func(string) error { return front.Errorf(front.UnknownOutcome, "no answer") }
-	replies, commits := executed(t, m, []string{"GETSET", "a1", "1"}, []string{"GETDEL", "a2"}, []string{"GETSET", "a3", "3"})
+	replies, commits := executed(t, m, []string{"GETSET", "a1", "1"}, []string{"GETDEL", "a2"},
+		[]string{"GETSET", "a3", "3"})
 	if replies != "-UNKNOWN no answer $-1 -UNKNOWN no answer " || len(commits) != 1 {
 		t.Errorf("replies %q, commits %q", replies, commits)
 	}
