@@ -24,7 +24,8 @@ import (
 //
 //   - One step: there is an order of the operations on keys that some operation has together, in which each mget and
 //     each commit is one step, and each operation stands between its start and its end. It is known from the versions,
-//     so it takes no search. Writes of other data centers travel one by one.
+//     so it takes no search. Writes of other data centers travel one by one. A commit of unknown outcome is executed as
+//     a whole if anybody has found a part of it.
 //
 // Each operation names its data center, and all times are of one clock. Times to live must be longer than the history.
 // In a data center the writes of others, and its own of unknown outcome, may take effect at any time after their start,

@@ -15,8 +15,10 @@ import (
 // wrote, or has overwritten what it wrote or read, or has started when it had ended. Each key has its writes in the
 // order of their versions. There is an order in which each operation is one step if and only if there is no cycle.
 type oneStep struct {
-	nodes []stepNode
-	edges [][]stepEdge // by node
+	nodes    []stepNode
+	edges    [][]stepEdge // by node
+	executed map[int]bool // commits of unknown outcome of which a part was found
+	unplaced []unplaced
 }
 
 // stepNode is an operation, or a time: those that ended by then come before it, and those that started later behind.
@@ -64,7 +66,7 @@ type stepWrite struct {
 func (r *DataCenterReport) checkOneStep(h History, keys []*keyAccesses, dc string, o DataCenterOptions) {
 	p := &r.OneStep
 	together := keysTogether(h, dc)
-	s := &oneStep{}
+	s := &oneStep{executed: executedUnknown(keys)}
 	at := map[int]int{} // nodes by operation
 	own := ownOrigins(keys, dc)
 	for _, k := range keys {
@@ -79,6 +81,7 @@ func (r *DataCenterReport) checkOneStep(h History, keys []*keyAccesses, dc strin
 		}
 	}
 	s.addTimes()
+	s.place()
 	for len(p.Violations) < o.MaxViolations {
 		cycle := s.shortestCycle()
 		if cycle == nil {
@@ -124,6 +127,7 @@ func ownOrigins(keys []*keyAccesses, dc string) map[topology.Origin]bool {
 func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool, at map[int]int, p *PromiseReport) {
 	node := func(a *access) int { return s.nodeOf(a, dc, at) }
 	var writes []stepWrite
+	reads := &[]stepRead{}
 	versions := k.versionsOfValues()
 	seen := k.seenIn(dc, versions, own)
 	for i := range k.accesses {
@@ -134,6 +138,9 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 		if a.version.IsZero() {
 			if a.dc == dc && a.answered {
 				p.NotJudged++
+			}
+			if a.dc == dc && a.write >= 0 && s.executed[a.op] {
+				s.unplaced = append(s.unplaced, unplaced{node(a), k.name, reads})
 			}
 			continue
 		}
@@ -159,6 +166,9 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 		next := sort.Search(len(writes), func(i int) bool { return found.Less(writes[i].version) })
 		if next > 0 && writes[next-1].version == found {
 			s.connect(writes[next-1].node, n, wasRead, k.name) // from itself: a cycle, too
+			*reads = append(*reads, stepRead{n, writes[next-1].node})
+		} else if found.IsZero() {
+			*reads = append(*reads, stepRead{n, -1})
 		}
 		if next < len(writes) && writes[next].node == n { // it has overwritten what it has read
 			next++

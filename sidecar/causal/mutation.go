@@ -259,6 +259,8 @@ const (
 	LockKept
 	LocksUnordered
 	DecisionForgotten
+	LockLeased
+	HomeGivesKept
 	HomeKeepsLastPart
 	HomePartsUnmarked
 	HomePartsUnderWay

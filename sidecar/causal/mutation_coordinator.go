@@ -155,6 +155,8 @@ var coordinatorMutations = []MutationInfo{
 		"a key that a commit of several homes is about to put is read meanwhile", "HOL-3", "homes"},
 	{LockReleasedEarly, "lock-released-early", "home",
 		"a key that a commit of several homes puts is let go before that is published", "HOL-3", "homes"},
+	{LockLeased, "lock-leased", "home",
+		"keys are locked to be put while sidecars have leases on them", "HOL-3", "homes"},
 	{LockUnchecked, "lock-unchecked", "home",
 		"a part of a commit is put although its keys are not locked for it any more", "HOL-4", "homes"},
 	{LockForgotten, "lock-forgotten", "home",
@@ -163,4 +165,6 @@ var coordinatorMutations = []MutationInfo{
 		"keys stay locked for a sidecar that is gone", "HOL-6", "homes"},
 	{DecisionForgotten, "decision-forgotten", "home",
 		"a restart forgets which commits were decided", "HOL-7", "homes"},
+	{HomeGivesKept, "home-gives-kept", "home",
+		"a home gives slots up while it keeps keys of theirs for commits of several homes", "HOL-10", "home-changes"},
 }

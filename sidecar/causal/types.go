@@ -59,7 +59,8 @@ type Dep struct {
 // Value is what a key holds. The zero Value is an empty string that never expires.
 type Value struct {
 	Data []byte
-	// ExpireAtMs is the wall-clock deadline in milliseconds since the epoch; 0 is none.
+	// ExpireAtMs is the wall-clock deadline in milliseconds since the epoch; 0 is none. Of a tombstone it is that of
+	// the value that was deleted, if that had expired.
 	ExpireAtMs int64
 	// Tombstone marks a deleted or never written key.
 	Tombstone bool

@@ -54,6 +54,11 @@ type Session interface {
 	// Conflict, and puts nothing, if one of the keys in read, which were read inside Lock or Isolate, has been written
 	// since. Only sessions that are exact have it. The last put of a key counts. It takes ownership of the data.
 	Commit(ctx context.Context, puts []Write, read []string) error
+	// CommitInOrder is Commit, and nobody sees a put before those in front of it, in other data centers either. Each
+	// key has one put. CommitsInOrder returns how many of the first keys it takes together; of others it fails with
+	// Conflict.
+	CommitInOrder(ctx context.Context, puts []Write, read []string) error
+	CommitsInOrder(keys []string) int
 	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the
 	// connection; when wait returns nil, it is durable. wait is called once, in the order of the puts, before any other
 	// method except PutAsync. It is not called if a panic ends the connection first.

@@ -54,6 +54,27 @@ func TestARequestOfACommitThatHasEndedKeepsNothing(t *testing.T) {
 	}
 }
 
+func TestACommitThatHasTakenLongHasEndedThoughThereIsNoRoomToNoteFurtherSessions(t *testing.T) {
+	r := newLockRig(t)
+	r.step(r.now, lockingSidecar, part(1, causal.StepLock))
+	l := r.order[0]
+	r.now.Mono += int64(fenceKept + time.Second)
+	r.tick(r.now)
+	for i := uint64(2); len(r.fences) < maxFences; i++ {
+		r.fenceOf(r.now, causal.LockName{Sidecar: lockingSidecar, Session: i})
+	}
+	r.published(r.now, l, &write{rec: causal.Record{Version: causal.Version{HLC: 5, Origin: 1}}})
+	r.now.Mono += int64(time.Second)
+	r.tick(r.now)
+	delete(r.fences, sessionKey{lockingSidecar, 2}) // there is room again
+	r.sent(causal.KindPutReply)
+	r.step(r.now, lockingSidecar, part(1, causal.StepLock))
+	if got := r.sent(causal.KindPutReply); len(got) != 1 || got[0].PutReply().Err != causal.ErrUnavailable ||
+		len(r.order) != 0 {
+		t.Errorf("a late copy of a request: %v, %d locks", got, len(r.order))
+	}
+}
+
 func TestAHomeAsksTheDeciderAboutKeysThatItHasKeptForLong(t *testing.T) {
 	r := newLockRig(t)
 	r.step(r.now, lockingSidecar, part(1, causal.StepLock))

@@ -106,6 +106,10 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 		return
 	}
 	if c.op.Commit != nil && !s.hasOneHome(c.op.Commit) {
+		if c.op.InOrder {
+			s.finish(c, Result{Err: causal.ErrConflict})
+			return
+		}
 		c.bound = !s.unbound(c.session)
 		s.startLocked(now, c)
 		return

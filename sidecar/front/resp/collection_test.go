@@ -45,6 +45,24 @@ func TestWhatIsAddedAndRemovedTogetherOverwritesNothing(t *testing.T) {
 	}
 }
 
+// What the commands of an EXEC write may be more than is put together in a pipeline. None is executed twice.
+func TestNoCommandOfALargeExecIsExecutedTwice(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		store := newMemory()
+		store.exact = exact
+		_, address := serve(t, Options{Backend: store, Limits: Limits{MaxPipelineBytes: 1000}})
+		p := dial(t, address)
+		p.do("MULTI")
+		for i := range 20 {
+			p.do("APPEND", []string{"a", "b", "c"}[i%3], string(make([]byte, 300)))
+			p.do("HINCRBY", []string{"h", "i"}[i%2], string(make([]byte, 300)), "1")
+		}
+		p.do("EXEC")
+		p.expect(":2100\r\n", "STRLEN", "a")
+		p.expect("$2\r\n10\r\n", "HGET", "h", string(make([]byte, 300)))
+	}
+}
+
 func TestALargeCollectionIsRefused(t *testing.T) {
 	_, address := serve(t, Options{Backend: newMemory()})
 	p := dial(t, address)

@@ -32,8 +32,9 @@ type memory struct {
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
-	exact   bool     // its sessions are
-	deleted []string // deleted keys that scans name
+	exact   bool                    // its sessions are
+	inOrder func(keys []string) int // how many of the first keys are committed in order; nil: one
+	deleted []string                // deleted keys that scans name
 	commits []memoryCommit
 
 	opened, closed atomic.Int64
@@ -312,6 +313,19 @@ func (s *memorySession) Close() {
 }
 
 var errNotReady = errors.New("the session is starting")
+
+// CommitsInOrder implements front.Session.
+func (s *memorySession) CommitsInOrder(keys []string) int {
+	if s.store.inOrder == nil {
+		return 1
+	}
+	return s.store.inOrder(keys)
+}
+
+// CommitInOrder implements front.Session.
+func (s *memorySession) CommitInOrder(ctx context.Context, puts []front.Write, read []string) error {
+	return s.Commit(ctx, puts, read)
+}
 
 // Commit implements front.Session.
 func (s *memorySession) Commit(_ context.Context, puts []front.Write, read []string) error {

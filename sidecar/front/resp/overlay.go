@@ -198,8 +198,7 @@ func (c *connection) executeOnOverlay(t *transaction, keys []string) error {
 		return err
 	}
 	for _, w := range t.watched {
-		r := o.records[w.stored]
-		if w.hasChanged(c.watchedState(w.stored, &r)) {
+		if w.hasChanged(c.watchedAs(w.stored, o.records[w.stored])) {
 			c.out.writeNullArray()
 			return nil
 		}

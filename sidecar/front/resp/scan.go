@@ -136,9 +136,8 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	}
 	err := c.scanAll(func(stored []string) error {
 		names := slices.DeleteFunc(slices.Clone(stored), func(name string) bool { return !wanted(name) })
-		names, err := c.undeleted(names)
-		if err != nil {
-			return err
+		if c.session.IsExact() {
+			return c.flushExactly(names)
 		}
 		return c.putStored(names, func(int) causal.Value { return tombstone })
 	})
@@ -150,24 +149,53 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	return nil
 }
 
-// undeleted returns the names under which there is a value, which may have expired. An EXEC that watches a key without
-// one is not to fail because of a flush. With other scopes it returns all names.
-func (c *connection) undeleted(names []string) (left []string, err error) {
-	if !c.session.IsExact() {
-		return names, nil
-	}
+// flushExactly deletes what is stored under names, where deletions are writes that an EXEC finds which watches the key:
+// a key without a value is left as it is.
+func (c *connection) flushExactly(names []string) error {
+	var live, expired []string
 	for some := range slices.Chunk(names, readTogether) {
 		records, err := c.session.Newest(c.server.context, some)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range records {
-			if value.Exists(records[i].Value) {
-				left = append(left, some[i])
+			switch v := records[i].Value; {
+			case c.isLive(v):
+				live = append(live, some[i])
+			case value.Exists(v):
+				expired = append(expired, some[i])
 			}
 		}
 	}
-	return left, nil
+	if err := c.putStored(live, func(int) causal.Value { return tombstone }); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(expired, readTogether) {
+		if err := c.retryConflicts(func() error { return c.deleteExpired(some) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteExpired deletes the values under names that have expired. The tombstone of one says when that was: whoever
+// watches the key as one that has expired finds that nobody else has written it meanwhile.
+func (c *connection) deleteExpired(names []string) error {
+	defer c.session.Session.Lock(names...)()
+	records, err := c.session.Session.Newest(c.server.context, names)
+	if err != nil {
+		return err
+	}
+	var expired []string
+	var deadlines []int64
+	for i := range records {
+		if v := records[i].Value; !v.Tombstone && !c.isLive(v) {
+			expired, deadlines = append(expired, names[i]), append(deadlines, v.ExpireAtMs)
+		}
+	}
+	return c.commitStored(expired, func(i int) causal.Value {
+		return causal.Value{Tombstone: true, ExpireAtMs: deadlines[i]}
+	}, expired)
 }
 
 // scanAll calls f with the names under which keys may be stored, until it has seen all or f fails.

@@ -64,6 +64,8 @@ type pendingUpdates struct {
 	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused,
 	// mostly because the home has forgotten the key, and those that follow it with it.
 	here int
+	// apart is how many of those that are left are executed one key after the other, since others write the keys.
+	apart int
 }
 
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
@@ -107,7 +109,7 @@ func (c *connection) awaitUpdates() {
 	p := &c.updates
 	for left := p.all; len(left) > 0; {
 		done := left[:c.executeRound(left)]
-		left, p.here = left[len(done):], max(p.here-len(done), 0)
+		left, p.here, p.apart = left[len(done):], max(p.here-len(done), 0), max(p.apart-len(done), 0)
 		for i := range done {
 			// after the locks were released: a client that does not read its replies must not hold them
 			u := &done[i]
@@ -124,7 +126,7 @@ func (c *connection) awaitUpdates() {
 		}
 		clear(done)
 	}
-	p.all, p.runs, p.bytes, p.here = p.all[:0], 0, 0, 0
+	p.all, p.runs, p.bytes, p.here, p.apart = p.all[:0], 0, 0, 0, 0
 }
 
 // updateRound executes updates of some keys together.
@@ -134,6 +136,8 @@ type updateRound struct {
 	keys   []keyInRound
 	writes []writeInRound
 	bytes  int // of the values written
+	// once says that each key has one write.
+	once bool
 }
 
 // keyInRound is a key with what the commands so far have made of it.
@@ -153,8 +157,9 @@ type writeInRound struct {
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
 //
-// In an exact session, operations are executed at the home of their key if it can. Otherwise those of the first key are
-// executed here together, and again while others write the key meanwhile.
+// In an exact session, operations are executed at the home of their key if it can. Otherwise they are executed here:
+// those of several keys in one step (updatetogether.go), and if others write these meanwhile, those of the first key,
+// again and again.
 func (c *connection) executeRound(us []update) int {
 	if !c.session.Session.IsExact() {
 		return c.executeOnce(us)
@@ -172,6 +177,11 @@ func (c *connection) executeRound(us []update) int {
 				}
 			}
 			c.updates.here = len(us)
+		}
+		if !again && n < len(us) && c.updates.apart == 0 {
+			if done = c.executeTogether(us); done > 0 {
+				return nil
+			}
 		}
 		again = true
 		done = c.executeOnce(us[:n])
@@ -298,18 +308,29 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if !u.outcome.Writes {
 		return true
 	}
+	isLast := k.write >= 0 && k.write == len(r.writes)-1
+	if r.once && k.write >= 0 && !isLast {
+		return false
+	}
 	next := u.outcome.Next
-	if r.bytes += next.Size(); r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 {
+	r.bytes += next.Size()
+	if r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 && !c.hasOverlay() {
 		return false
 	}
 	// Only the last write can be replaced: a write that follows it in the order of the session depends on it.
-	if k.write < 0 || k.write != len(r.writes)-1 {
+	if !isLast {
 		k.write = len(r.writes)
 		r.writes = append(r.writes, writeInRound{key: at})
 	}
 	r.writes[k.write].value = next
 	u.write = k.write
 	return true
+}
+
+// hasOverlay reports whether what commands make of keys stays until the end of EXEC, which bounds it.
+func (c *connection) hasOverlay() bool {
+	_, is := c.session.Session.(*overlay)
+	return is
 }
 
 // putRound puts what the commands have written, in order.
