@@ -49,6 +49,8 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
+	case !c.acceptsShown(r):
+		return causal.ErrType
 	case r.GreatestShown() > c.sessionLimit(now):
 		return causal.ErrClock
 	case !c.home.has(r.Seen):
@@ -58,6 +60,11 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrUnavailable     // until it is durable
 	}
 	return causal.OK
+}
+
+// acceptsShown reports whether what a client is about to be shown can be joined with what is here.
+func (c *Coordinator) acceptsShown(r *causal.HomeRead) bool {
+	return !slices.ContainsFunc(r.More, func(m causal.Moved) bool { return !c.cfg.Types.Accepts(&m.Record.Value) })
 }
 
 // has reports whether everything that a session may have seen of this home up to an HLC is known here, or complete.

@@ -71,7 +71,7 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	h := c.home
 	switch {
-	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
+	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge, r.Err == causal.ErrType:
 		s.fail(c, r.Err)
 		return
 	case r.Err == causal.ErrClock, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
