@@ -91,7 +91,7 @@ func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string
 		h.stats.Answered++
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
 		if k.w != nil && k.w.rec.Version != k.top.Version && !h.cfg.Broken.Has(causal.HomePartUnnamed) {
-			reply.Incomplete = k.w.rec.Version // a newer write of another origin was shown
+			reply.Incomplete = k.w.rec.Version.HLC // a newer write of another origin was shown
 		}
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
 			reply.Deps = h.depsOf(k.w)

@@ -29,7 +29,7 @@ func TestWhatIsIncompleteOfAValueAtTheHomeIsFollowed(t *testing.T) {
 	r, keys := newHomesRig(t)
 	own, foreign := ofHome(0, 1400), causal.Version{HLC: at(1500), Origin: 17}
 	for _, ss := range r.s.sessions {
-		reply := causal.HomeReply{Key: keys[0], Record: record(foreign), Incomplete: own}
+		reply := causal.HomeReply{Key: keys[0], Record: record(foreign), Incomplete: own.HLC}
 		if !r.s.takeOver(r.now, ss, &reply) {
 			t.Fatal("it is not taken over")
 		}
