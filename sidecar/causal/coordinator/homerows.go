@@ -30,8 +30,8 @@ func (k *homeKey) merges() bool {
 	return k.top.Value.Merges() || k.under != nil && k.under.rec.Value.Merges()
 }
 
-// precedeMerging makes a put of a value that merges follow the newest write of its key, if that is not complete. So they
-// become complete in order, and what the newest one depends on is what all do (PROTOCOL HOV-6).
+// precedeMerging makes a put of a value that merges follow the newest write of its key, if that is not complete. So
+// they become complete in order, and what the newest one depends on is what all do (PROTOCOL HOV-6).
 func (h *home) precedeMerging(p *causal.Put) {
 	k := h.keys[p.Key]
 	if k == nil || h.cfg.Broken.Has(causal.HomePartsUnordered) {

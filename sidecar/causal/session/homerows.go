@@ -107,8 +107,8 @@ func isIn(s *Sidecar, top, w *causal.Record) bool {
 }
 
 // note notes a write that was found elsewhere, and that the home does not have.
-func (rows *rowsElsewhere) note(s *Sidecar, slot topology.Slot, r *causal.HomeReply, found *causal.GetReply, w causal.Record,
-	told causal.HLC) {
+func (rows *rowsElsewhere) note(s *Sidecar, slot topology.Slot, r *causal.HomeReply, found *causal.GetReply,
+	w causal.Record, told causal.HLC) {
 	v := w.Version
 	isOfHome := s.isOfHome(causal.Dep{Version: v, Slot: slot})
 	isStable := found.Status == causal.Stable
