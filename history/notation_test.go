@@ -19,8 +19,8 @@ import (
 //	s1 commit x<1 x=2 y=- @7.2
 //
 // with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1+" for one, "x=1@7.2" for version (hlc 7,
-// origin 2), and the flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
-// next one starts.
+// origin 2), and the flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation
+// ends before the next one starts.
 func parse(t testing.TB, text string) History {
 	t.Helper()
 	var h History
