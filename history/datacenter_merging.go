@@ -42,7 +42,8 @@ func (r *DataCenterReport) checkMerging(h History, k *keyAccesses, dc string, o 
 		read := &m.reads[i]
 		for _, a := range m.adds {
 			if (a.end < read.start || !read.add.IsZero() && a.version.Less(read.add)) && m.lacks(read, a.version) {
-				report(fmt.Sprintf("%s lacks %s, which comes before it", during(&h[read.op]), during(&h[a.op])), a.op, read.op)
+				report(fmt.Sprintf("%s lacks %s, which comes before it", during(&h[read.op]), during(&h[a.op])),
+					a.op, read.op)
 				return
 			}
 		}

@@ -101,3 +101,20 @@ func TestAPutOfAValueThatMergesFollowsTheOneBefore(t *testing.T) {
 		t.Errorf("the value depends on %v", got)
 	}
 }
+
+func TestWhatCannotBeJoinedIsNotTakenForShown(t *testing.T) {
+	h := newRowsHarness(t)
+	v := h.write(causal.Put{Seq: 1, Key: "x", Value: fieldValue("a")})
+	damaged := fieldValue("b")
+	damaged.Data = damaged.Data[:len(damaged.Data)-1]
+	for _, shown := range []causal.Value{damaged, {Type: 9}} {
+		part := causal.Record{Version: causal.Version{HLC: v.HLC - 1, Origin: originB}, Value: shown}
+		got := h.ask(causal.HomeRead{ID: 5, Key: "x", More: []causal.Moved{{Key: "x", Record: part}}})
+		if len(got) != 2 || got[0].Err != causal.ErrType {
+			t.Errorf("of type %d: answered %+v", shown.Type, got)
+		}
+	}
+	if got := fieldsOf(h.top("x").Record); len(got) != 1 {
+		t.Errorf("the home has %v", got)
+	}
+}

@@ -71,7 +71,7 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	h := c.home
 	switch {
-	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
+	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge, r.Err == causal.ErrType:
 		s.fail(c, r.Err)
 		return
 	case r.Err == causal.ErrClock, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
@@ -217,8 +217,9 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 // nothing, if no ring had all that the session has seen.
 func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) bool {
 	v, w := r.Record.Version, r.Record.Version
-	if !r.Incomplete.IsZero() {
-		w = r.Incomplete
+	if r.Incomplete != 0 {
+		home := s.homeOf(topology.SlotOf(r.Key))
+		w = causal.Version{HLC: r.Incomplete, Origin: s.cfg.Topology.OriginOf(home)}
 	}
 	if s.hasSeveralHomes() && ss.inPast() >= s.cfg.MaxRestrictions {
 		return false

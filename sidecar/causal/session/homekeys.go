@@ -112,7 +112,7 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	h.requests[i] = 0
 	h.pending--
 	switch {
-	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy:
+	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy, r.Err == causal.ErrType:
 		s.fail(c, r.Err)
 		return
 	case r.Err == causal.ErrLocked:

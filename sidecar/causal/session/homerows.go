@@ -193,7 +193,11 @@ func (s *Sidecar) tellRows(now causal.Now, c *call, news *causal.Record) {
 func (s *Sidecar) finishRows(now causal.Now, c *call, rows *rowsElsewhere) {
 	h, ss, found := c.home, c.session, c.home.found
 	rec := rows.joined
-	if c.own != nil {
+	switch {
+	case c.own != nil && c.own.isIncomplete(): // evicted since what is elsewhere was found
+		s.awaitOwnWrite(now, c)
+		return
+	case c.own != nil:
 		own, isOwn := c.own.record(), false
 		if rec, isOwn = keystate.Overlay(s.cfg.Types, &rows.joined, &own); isOwn {
 			s.serveOwnWrite(now, c, c.own)

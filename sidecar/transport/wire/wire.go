@@ -47,7 +47,7 @@ const (
 func listBytes(n int) int { return min(minListBytes+listFactor*n, maxListBytes) }
 
 // largestBody is the size of the largest body, without its lists, in bytes.
-const largestBody = int(unsafe.Sizeof(causal.HomeReply{}))
+const largestBody = int(unsafe.Sizeof(causal.HomeCommit{}))
 
 // DecodedBytes returns what a frame of n bytes takes at most in memory once it is decoded.
 func DecodedBytes(n int) int64 {
