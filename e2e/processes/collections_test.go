@@ -15,8 +15,8 @@ import (
 )
 
 // Clients of both sidecars of a count in a hash, add members to a set and a sorted set, and take members out of another
-// set, while the coordinators of a, which are the homes of the keys, are killed one after the other. No count is answered
-// twice, nobody takes what another client has taken, and whatever was acknowledged is there.
+// set, while the coordinators of a, which are the homes of the keys, are killed one after the other. No count is
+// answered twice, nobody takes what another client has taken, and whatever was acknowledged is there.
 func TestCollectionsAreExactWhileTheirHomesAreKilled(t *testing.T) {
 	d := planDeployment(t, nil, oneRedis)
 	d.addHome("a")
