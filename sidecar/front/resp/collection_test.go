@@ -7,8 +7,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// What is added to a missing key and removed again, in one pipeline or transaction, overwrites nothing that another data
-// center adds at the same time.
+// What is added to a missing key and removed again, in one pipeline or transaction, overwrites nothing that another
+// data center adds at the same time.
 func TestWhatIsAddedAndRemovedTogetherOverwritesNothing(t *testing.T) {
 	for name, commands := range map[string][][]string{
 		"pipeline": {{"HSET", "k", "f", "1"}, {"HDEL", "k", "f"}},
@@ -68,7 +68,8 @@ func TestALargeCollectionIsRefused(t *testing.T) {
 	p := dial(t, address)
 	large := string(make([]byte, 700<<10))
 	p.expect(":1\r\n", "HSET", "k", "f", large)
-	p.expect("-ERR the resulting value is 1433679 bytes, more than the limit of 1048576 bytes\r\n", "HSET", "k", "g", large)
+	p.expect("-ERR the resulting value is 1433679 bytes, more than the limit of 1048576 bytes\r\n", "HSET", "k", "g",
+		large)
 	p.expect(":1\r\n", "HLEN", "k")
 	p.expect(":1\r\n", "DEL", "k")
 	p.expect(":1\r\n", "HSET", "k", "g", large)
