@@ -16,12 +16,15 @@ func (o *Op) WriteVersion(i int) causal.Version {
 	return causal.Version{HLC: o.Version.HLC - causal.HLC(len(o.Writes)-1-i), Origin: o.Version.Origin}
 }
 
+// isAdd reports whether a write of a commit leaves the other writes of its key in place.
+func (r *Read) isAdd() bool { return len(r.Parts) > 0 }
+
 // found returns what a commit has read of a key before it wrote it, or nil.
 func (o *Op) found(key string) *Read {
-	if i := slices.IndexFunc(o.Reads, func(r Read) bool { return r.Key == key }); i >= 0 && o.OK {
-		return &o.Reads[i]
+	if !o.OK {
+		return nil
 	}
-	return nil
+	return o.readOf(key)
 }
 
 // writes reports whether a commit writes a key.
@@ -63,8 +66,11 @@ func (o *Op) appendParts(h History) History {
 	for i, w := range o.Writes {
 		write := part
 		write.Kind, write.Key, write.Value, write.Version = Put, w.Key, w.Value, o.WriteVersion(i)
-		if w.Missing {
+		switch {
+		case w.Missing:
 			write.Kind, write.Value = Delete, ""
+		case w.isAdd():
+			write.Kind, write.Value = Add, w.Parts[0].Value
 		}
 		h = append(h, write)
 	}
@@ -88,6 +94,7 @@ func (o *Op) showCommit(b *strings.Builder) {
 type keyAccess struct {
 	key string
 	access
+	merges bool
 }
 
 // accesses returns what a commit does to each of its keys. The argument has what all have.
@@ -98,10 +105,13 @@ func (o *Op) accesses(of access) (all []keyAccess) {
 		if w.Missing {
 			a.command = command{does: remove, alwaysWrites: true, answered: o.OK}
 		}
+		if w.isAdd() {
+			a.command = command{answered: o.OK}
+		}
 		if r := o.found(w.Key); r != nil {
 			a.asks, a.reply, a.isNil, a.found = whole, r.Value, r.Missing, r.Version
 		}
-		all = append(all, keyAccess{w.Key, a})
+		all = append(all, keyAccess{w.Key, a, w.isAdd()})
 	}
 	for _, r := range o.Reads {
 		if !o.OK || o.writes(r.Key) {
@@ -110,7 +120,7 @@ func (o *Op) accesses(of access) (all []keyAccess) {
 		a := of
 		a.command, a.version = command{asks: whole, answered: true, reply: r.Value, isNil: r.Missing}, r.Version
 		a.found = r.Version
-		all = append(all, keyAccess{r.Key, a})
+		all = append(all, keyAccess{r.Key, a, len(r.Parts) > 0})
 	}
 	return all
 }
@@ -124,7 +134,7 @@ func nameUnknownCommits(h History, keys map[string]*keyAccesses) {
 		}
 		for n, w := range op.Writes {
 			v := keys[w.Key].foundOf(w.Value)
-			if w.Missing || v.IsZero() {
+			if w.Missing || w.isAdd() || v.IsZero() {
 				continue
 			}
 			if op.Apart {

@@ -24,7 +24,8 @@ import (
 //
 //   - One step: there is an order of the operations on keys that some operation has together, in which each mget and
 //     each commit is one step, and each operation stands between its start and its end. It is known from the versions,
-//     so it takes no search. Writes of other data centers travel one by one.
+//     so it takes no search. Writes of other data centers travel one by one. A commit of unknown outcome is executed as
+//     a whole if anybody has found a part of it.
 //
 // Each operation names its data center, and all times are of one clock. Times to live must be longer than the history.
 // In a data center the writes of others, and its own of unknown outcome, may take effect at any time after their start,
@@ -46,8 +47,11 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 	for _, all := range ordered {
 		r.Operations += len(all.accesses)
 		if all.merges {
-			r.Visibility.NotJudged += len(all.accesses)
-			r.Exact.NotJudged += len(all.accesses)
+			for _, dc := range all.dataCenters() {
+				dcs[dc] = true
+				r.Keys++
+				r.checkMerging(h, all, dc, o)
+			}
 			continue
 		}
 		for _, dc := range all.dataCenters() {
@@ -95,7 +99,7 @@ type access struct {
 type keyAccesses struct {
 	name     string
 	accesses []access
-	merges   bool // its values merge, which no Redis does
+	merges   bool // its values merge (datacenter_merging.go)
 	updates  bool // it has updates
 }
 
@@ -162,11 +166,14 @@ func accessesOf(h History) (map[string]*keyAccesses, error) {
 		case Commit:
 			for _, c := range op.accesses(a) {
 				k := of(c.key)
-				k.accesses = append(k.accesses, c.access)
+				k.accesses, k.merges = append(k.accesses, c.access), k.merges || c.merges
 			}
 			continue
 		case Add:
-			of(op.Key).merges = true
+			k := of(op.Key)
+			a.answered = op.OK
+			k.accesses, k.merges = append(k.accesses, a), true
+			continue
 		default:
 			a.command, err = commandOf(op)
 			if op.Kind == Get {

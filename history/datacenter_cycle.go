@@ -32,12 +32,7 @@ func (s *oneStep) onCycles() []bool {
 	for n := range on {
 		on[n] = true
 	}
-	reversed := make([][]stepEdge, len(s.nodes))
-	for n := range s.edges {
-		for _, e := range s.edges[n] {
-			reversed[e.to] = append(reversed[e.to], stepEdge{to: n})
-		}
-	}
+	reversed := s.reversed()
 	peel(on, s.edges, reversed)
 	peel(on, reversed, s.edges)
 	return on

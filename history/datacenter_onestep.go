@@ -15,8 +15,10 @@ import (
 // wrote, or has overwritten what it wrote or read, or has started when it had ended. Each key has its writes in the
 // order of their versions. There is an order in which each operation is one step if and only if there is no cycle.
 type oneStep struct {
-	nodes []stepNode
-	edges [][]stepEdge // by node
+	nodes    []stepNode
+	edges    [][]stepEdge // by node
+	executed map[int]bool // commits of unknown outcome of which a part was found
+	unplaced []unplaced
 }
 
 // stepNode is an operation, or a time: those that ended by then come before it, and those that started later behind.
@@ -64,16 +66,22 @@ type stepWrite struct {
 func (r *DataCenterReport) checkOneStep(h History, keys []*keyAccesses, dc string, o DataCenterOptions) {
 	p := &r.OneStep
 	together := keysTogether(h, dc)
-	s := &oneStep{}
+	s := &oneStep{executed: executedUnknown(keys)}
 	at := map[int]int{} // nodes by operation
 	own := ownOrigins(keys, dc)
 	for _, k := range keys {
-		if together[k.name] && !k.merges {
-			p.Keys++
+		if !together[k.name] {
+			continue
+		}
+		p.Keys++
+		if k.merges {
+			s.addMergingKey(h, k, dc, at, p)
+		} else {
 			s.addKey(k, dc, own, at, p)
 		}
 	}
 	s.addTimes()
+	s.place()
 	for len(p.Violations) < o.MaxViolations {
 		cycle := s.shortestCycle()
 		if cycle == nil {
@@ -117,19 +125,9 @@ func ownOrigins(keys []*keyAccesses, dc string) map[topology.Origin]bool {
 
 // addKey adds what was done to a key.
 func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool, at map[int]int, p *PromiseReport) {
-	node := func(a *access) int {
-		if a.dc != dc {
-			s.nodes = append(s.nodes, stepNode{op: a.op, foreign: true})
-			return len(s.nodes) - 1
-		}
-		n, ok := at[a.op]
-		if !ok {
-			n = len(s.nodes)
-			at[a.op], s.nodes = n, append(s.nodes, stepNode{op: a.op, start: a.start, end: a.end})
-		}
-		return n
-	}
+	node := func(a *access) int { return s.nodeOf(a, dc, at) }
 	var writes []stepWrite
+	reads := &[]stepRead{}
 	versions := k.versionsOfValues()
 	seen := k.seenIn(dc, versions, own)
 	for i := range k.accesses {
@@ -141,12 +139,14 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 			if a.dc == dc && a.answered {
 				p.NotJudged++
 			}
+			if a.dc == dc && a.write >= 0 && s.executed[a.op] {
+				s.unplaced = append(s.unplaced, unplaced{node(a), k.name, reads})
+			}
 			continue
 		}
 		writes = append(writes, stepWrite{a.version, node(a)})
 	}
 	slices.SortStableFunc(writes, func(a, b stepWrite) int { return a.version.Compare(b.version) })
-	s.edges = append(s.edges, make([][]stepEdge, len(s.nodes)-len(s.edges))...)
 	for i := 1; i < len(writes); i++ {
 		s.connect(writes[i-1].node, writes[i].node, wasOverwritten, k.name)
 	}
@@ -163,10 +163,12 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 		}
 		p.Judged++
 		n := node(a)
-		s.edges = append(s.edges, make([][]stepEdge, len(s.nodes)-len(s.edges))...)
 		next := sort.Search(len(writes), func(i int) bool { return found.Less(writes[i].version) })
 		if next > 0 && writes[next-1].version == found {
 			s.connect(writes[next-1].node, n, wasRead, k.name) // from itself: a cycle, too
+			*reads = append(*reads, stepRead{n, writes[next-1].node})
+		} else if found.IsZero() {
+			*reads = append(*reads, stepRead{n, -1})
 		}
 		if next < len(writes) && writes[next].node == n { // it has overwritten what it has read
 			next++
@@ -175,6 +177,22 @@ func (s *oneStep) addKey(k *keyAccesses, dc string, own map[topology.Origin]bool
 			s.connect(n, writes[next].node, readBefore, k.name)
 		}
 	}
+}
+
+// nodeOf returns the node of an access. What is written in another data center has one for each key.
+func (s *oneStep) nodeOf(a *access, dc string, at map[int]int) int {
+	n, ok := at[a.op]
+	if ok && a.dc == dc {
+		return n
+	}
+	n = len(s.nodes)
+	s.edges = append(s.edges, nil)
+	if a.dc != dc {
+		s.nodes = append(s.nodes, stepNode{op: a.op, foreign: true})
+		return n
+	}
+	at[a.op], s.nodes = n, append(s.nodes, stepNode{op: a.op, start: a.start, end: a.end})
+	return n
 }
 
 // isPlainRead reports whether an access tells what a client of a data center has found.

@@ -225,10 +225,14 @@ func TestASearchEndsWhenItsMemoryDoes(t *testing.T) {
 	}
 }
 
-func TestKeysWhoseValuesMergeAreNotJudged(t *testing.T) {
+func TestReadsOfValuesThatMergeHaveWhatWasAcknowledged(t *testing.T) {
 	r := checkDataCenters(t, inDataCenters(t, "a1 add n=1@5.1 ; a1 get n=1@5.1 ; a2 get x=-"))
-	if !r.OK() || r.Exact.Judged != 1 || r.Exact.NotJudged != 2 || r.Visibility.NotJudged != 2 {
+	if !r.OK() || r.Visibility.Judged != 2 {
 		t.Errorf("%s", r.String())
+	}
+	r = checkDataCenters(t, inDataCenters(t, "a1 add n=1@5.1 ; a1 add n=2@6.1 ; a2 get n=2@6.1"))
+	if r.Exact.Total != 1 || !strings.Contains(r.String(), "lacks") {
+		t.Errorf("a read that lacks an add: %s", r.String())
 	}
 }
 

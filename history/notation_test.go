@@ -18,9 +18,9 @@ import (
 //
 //	s1 commit x<1 x=2 y=- @7.2
 //
-// with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1@7.2" for version (hlc 7, origin 2), and the
-// flags "?" outcome unknown, "!" failed, "final", "[3,9]" start and end. By default every operation ends before the
-// next one starts.
+// with "-" for missing, "x=1+2" for two writes of a value that merges, "x=1+" for one, "x=1@7.2" for version (hlc 7,
+// origin 2), and the flags "?" outcome unknown, "!" failed, "final", "apart" (a commit of several homes), "[3,9]" start
+// and end. By default every operation ends before the next one starts.
 func parse(t testing.TB, text string) History {
 	t.Helper()
 	var h History
@@ -40,6 +40,8 @@ func parse(t testing.TB, text string) History {
 				op.OK, op.Unknown = false, true
 			case word == "!":
 				op.OK = false
+			case word == "apart":
+				op.Apart = true
 			case word == "in-flight":
 				op.InFlight = true
 			case word == "final":
@@ -86,7 +88,7 @@ func parseRead(t testing.TB, word string) Read {
 	t.Helper()
 	if key, parts, _ := strings.Cut(word, "="); strings.Contains(parts, "+") {
 		r := Read{Key: key}
-		for part := range strings.SplitSeq(parts, "+") {
+		for part := range strings.SplitSeq(strings.TrimSuffix(parts, "+"), "+") {
 			p := parseVersioned(t, key+"="+part)
 			r.Parts = append(r.Parts, Part{p.Value, p.Version})
 		}

@@ -44,7 +44,7 @@ type Read struct {
 	Key, Value string
 	Version    causal.Version
 	Missing    bool
-	// Parts are the writes of a value that merges, in place of Value.
+	// Parts are the writes of a value that merges, in place of Value. What a commit writes is an add if it has a part.
 	Parts []Part
 }
 
@@ -54,7 +54,7 @@ type Op struct {
 	Key, Value       string
 	Token            string
 	DC               string
-	Reads            []Read         // MGet and Commit
+	Reads            []Read         // MGet and Commit; Add: what it was accepted on, if it had to be the newest
 	Writes           []Read         // Commit: in order; those that are Missing are deletes
 	Parts            []Part         // Get: the writes of a value that merges, in place of Value
 	Command          []string       // Update: without its key; Value or Missing is the reply

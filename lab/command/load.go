@@ -261,7 +261,10 @@ func (f *loadFlags) run(ctx context.Context, fs *pflag.FlagSet, out io.Writer) (
 	if file.path != "" {
 		c.Record = file
 	}
-	result, err := load.Run(ctx, c)
+	var result load.Result
+	if err = load.Reach(ctx, c); err == nil {
+		result, err = load.Run(ctx, c)
+	}
 	if out == file.stream {
 		out = os.Stderr // keep the history alone on standard output
 	}

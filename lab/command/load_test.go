@@ -224,6 +224,7 @@ func TestLoadRefusesInvalidFlagsWithAdvice(t *testing.T) {
 		{[]string{"--endpoint", "127.0.0.1:1", "--rate", "5", "--burst-factor", "2"},
 			"a length above 0 and a pause above 0"},
 		{[]string{"--endpoint", "127.0.0.1:1", "--hot-keys", "2"}, "a share above 0"},
+		{[]string{"--endpoint", "127.0.0.1:1"}, "start the store, or name a Redis port of it"},
 	} {
 		if _, err := execute(t, NewLoadCommand(), "", c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.args, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -313,8 +314,11 @@ const maxPreview = 64
 
 // preview returns the beginning of a value as text.
 func preview(v causal.Value) (text string, deleted bool) {
-	if v.Tombstone {
+	if !value.Exists(v) {
 		return "", true
+	}
+	if v.Merges() {
+		return previewCollection(v), false
 	}
 	b, more := v.Data, ""
 	if len(b) > maxPreview {
@@ -327,4 +331,16 @@ func preview(v causal.Value) (text string, deleted bool) {
 		return strconv.QuoteToASCII(string(v.Data[:min(len(v.Data), maxPreview)])) + more, false
 	}
 	return string(b) + more, false
+}
+
+// previewCollection says what a collection is.
+func previewCollection(v causal.Value) string {
+	h := value.CollectionOf(v)
+	switch value.KindOf(v) {
+	case value.Set:
+		return fmt.Sprintf("set of %d members", h.Len())
+	case value.SortedSet:
+		return fmt.Sprintf("sorted set of %d members", h.Len())
+	}
+	return fmt.Sprintf("hash of %d fields", h.Len())
 }

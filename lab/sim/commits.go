@@ -29,7 +29,10 @@ func (p *client) commitSome() {
 	for i, key := range p.keysToCommit() {
 		p.seq++
 		w := history.Read{Key: key, Value: fmt.Sprintf("%s-%d", p.name, p.seq), Missing: rng.IntN(6) == 0}
-		if w.Missing {
+		switch {
+		case p.load.isTally(key) && (p.load.mix.del == 0 || rng.IntN(4) > 0):
+			w = addOf(key, w.Value)
+		case w.Missing:
 			w.Value = ""
 		}
 		if isRead := rng.IntN(3) > 0; isRead {
@@ -41,6 +44,11 @@ func (p *client) commitSome() {
 		c.writes = append(c.writes, w)
 	}
 	p.startCommit(c)
+}
+
+// addOf returns an increment that a commit writes.
+func addOf(key, name string) history.Read {
+	return history.Read{Key: key, Parts: []history.Part{{Value: name}}}
 }
 
 // keysToCommit draws up to three keys, which mostly have several homes if there are several.
@@ -111,6 +119,9 @@ func (c *commit) keys() (keys []causal.CommitKey) {
 	for _, w := range c.writes {
 		at[w.Key] = len(keys)
 		v := causal.Value{Data: []byte(w.Value), Tombstone: w.Missing}
+		if len(w.Parts) > 0 {
+			v = increment(w.Parts[0].Value)
+		}
 		keys = append(keys, causal.CommitKey{Key: w.Key, Record: causal.Record{Value: v}})
 	}
 	for i, key := range c.reads {

@@ -47,7 +47,7 @@ type runPlan struct {
 }
 
 // operationMix is the share of each operation, in percent; the rest are gets.
-type operationMix struct{ put, del, mget, token, scan, update, commit int }
+type operationMix struct{ put, del, mget, token, scan, update, commit, rows int }
 
 // commonFaults are faults of whole nodes and data centers.
 var commonFaults = faultWeights{Isolate: 1, Cut: 1, Congest: 1, Crash: 3, Slow: 1, ClockJump: 1}
@@ -142,6 +142,7 @@ var profiles = []Profile{
 	{"near-homes",
 		"the same with near copies of keys that are read often and written now and then; what homes and caches send " +
 			"to sidecars is late or lost", nearHomes, nil},
+	{"home-rows", "the deployments of homes, some of them with near copies, with values that merge", homeRows, nil},
 	{"home-changes", "the deployments of homes, some of them with near copies, while the number of homes changes",
 		homeChanges, nil},
 	{"groups",

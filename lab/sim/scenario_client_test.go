@@ -19,7 +19,7 @@ import (
 //	alice put x 1            alice del x              alice get x              alice mget x y
 //	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
-//	alice commit a b=1 c=-   a commit: reads a, puts b and deletes c, if a is as it was read
+//	alice commit a b=1 c=-   a commit: reads a, puts b and deletes c, if a is as it was read; x+=1 increments the tally x
 //	alice scan               all keys that may exist, from one ring
 //	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
 //
@@ -115,6 +115,8 @@ func (s *scenario) commit(args []string) *commit {
 		switch {
 		case !isWrite:
 			c.reads = append(c.reads, s.key(key))
+		case strings.HasSuffix(key, "+"):
+			c.writes = append(c.writes, addOf(s.key(key[:len(key)-1]), value))
 		case value == "-":
 			c.writes = append(c.writes, history.Read{Key: s.key(key), Missing: true})
 		default:
@@ -129,8 +131,11 @@ func showCommit(names []string, op *history.Op) string {
 	var b strings.Builder
 	for i, r := range op.Reads {
 		value := r.Value
-		if r.Missing {
+		switch {
+		case r.Missing:
 			value = "missing"
+		case len(r.Parts) > 0:
+			value = shownParts(r.Parts)
 		}
 		fmt.Fprintf(&b, "%s=%s ", names[i], value)
 	}

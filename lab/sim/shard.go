@@ -37,7 +37,7 @@ type shardProcess interface {
 	Generation() uint64
 	Effects(dst []process.Effect) []process.Effect
 	Done(now causal.Now, id uint64, r process.EffectResult)
-	NoteTombstone(generation uint64, key string, v causal.Version) bool
+	NoteTombstone(generation uint64, key string, rec causal.Record) bool
 }
 
 // shard returns the machine of a middleman's process; nil if it has none, or not yet.
@@ -173,7 +173,7 @@ func (w *World) runEffect(n *node, p shardProcess, e process.Effect) {
 		w.schedule(w.storageDelay(n, 2*time.Millisecond), func() { // a scan takes long
 			w.finish(n, p, func(now causal.Now) {
 				for _, t := range noted {
-					p.NoteTombstone(e.Generation, t.Key, t.Record.Version)
+					p.NoteTombstone(e.Generation, t.Key, t.Record)
 				}
 				p.Done(now, e.ID, r)
 			})

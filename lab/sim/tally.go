@@ -15,9 +15,9 @@ import (
 // tally is a type of values that merge, for the simulator only: a counter that remembers each of its increments by a
 // name. So a value tells which writes are in it, how often, and in particular which are not.
 //
-// The data of a tally are the version of the newest register that has overwritten it, then all increments but the
-// newest, in ascending order, each with its version; then the name of the newest, of which the record has the version.
-// So what a put brings is a tally of one increment.
+// The data of a tally are the version of the newest register that has overwritten it, the HLC up to which it was
+// collected, then all increments but the newest, in ascending order, each with its version; then the name of the
+// newest, of which the record has the version. So what a put brings is a tally of one increment.
 type tally struct {
 	// doubles makes increments that both sides have count twice, for the fault DeltaDoubled.
 	doubles bool
@@ -43,7 +43,9 @@ func increment(name string) causal.Value {
 // tallied is a tally that was decoded.
 type tallied struct {
 	overwritten causal.Version // the newest register that it has met
-	increments  []history.Part
+	// collected: of what is at or below it, every increment that counts is here.
+	collected  causal.HLC
+	increments []history.Part
 }
 
 func decodeTally(r causal.Record) (t tallied) {
@@ -51,7 +53,7 @@ func decodeTally(r causal.Record) (t tallied) {
 	version := func() causal.Version {
 		return causal.Version{HLC: causal.HLC(d.Uvarint()), Origin: topology.Origin(d.Uvarint())}
 	}
-	t.overwritten = version()
+	t.overwritten, t.collected = version(), causal.HLC(d.Uvarint())
 	for range d.Uvarint() {
 		v := version()
 		t.increments = append(t.increments, history.Part{Version: v, Value: string(d.Take(d.Uvarint()))})
@@ -69,7 +71,8 @@ func (t tallied) record() causal.Record {
 		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(v.HLC)), uint64(v.Origin))
 	}
 	last := len(t.increments) - 1
-	b := binary.AppendUvarint(appendVersion(nil, t.overwritten), uint64(last))
+	b := binary.AppendUvarint(appendVersion(nil, t.overwritten), uint64(t.collected))
+	b = binary.AppendUvarint(b, uint64(last))
 	for _, p := range t.increments[:last] {
 		b = binary.AppendUvarint(appendVersion(b, p.Version), uint64(len(p.Value)))
 		b = append(b, p.Value...)
@@ -90,13 +93,38 @@ func (t *tallied) overwrite(v causal.Version) {
 // Join implements value.Type.
 func (y tally) Join(a, b causal.Record) causal.Record {
 	t, other := decodeTally(a), decodeTally(b)
+	t.dropCollected(&other)
+	other.dropCollected(&t)
+	t.collected = max(t.collected, other.collected)
 	t.increments = append(t.increments, other.increments...)
 	slices.SortStableFunc(t.increments, func(a, b history.Part) int { return a.Version.Compare(b.Version) })
 	if !y.doubles {
 		t.increments = slices.Compact(t.increments)
 	}
-	t.overwrite(other.overwritten)
+	if t.overwrite(other.overwritten); len(t.increments) == 0 {
+		return a // collected too early on both sides
+	}
 	return t.record()
+}
+
+// dropCollected removes the increments that another tally would have, if they counted.
+func (t *tallied) dropCollected(other *tallied) {
+	t.increments = slices.DeleteFunc(t.increments, func(p history.Part) bool {
+		return p.Version.HLC <= other.collected && !slices.Contains(other.increments, p)
+	})
+}
+
+// HasDead implements value.Collecting.
+func (tally) HasDead(r causal.Record) bool { return !decodeTally(r).overwritten.IsZero() }
+
+// Collect implements value.Collecting.
+func (tally) Collect(r causal.Record, horizon causal.HLC) (causal.Record, bool) {
+	t := decodeTally(r)
+	t.collected = max(t.collected, horizon)
+	if t.overwritten.HLC <= t.collected {
+		t.overwritten = causal.Version{}
+	}
+	return t.record(), true
 }
 
 // After implements value.Type.
@@ -136,11 +164,15 @@ func shownValue(r causal.Record) string {
 	case read.Missing:
 		return "missing"
 	case len(read.Parts) > 0:
-		names := make([]string, len(read.Parts))
-		for i, p := range read.Parts {
-			names[i] = p.Value
-		}
-		return strings.Join(names, "+")
+		return shownParts(read.Parts)
 	}
 	return string(r.Value.Data)
+}
+
+func shownParts(parts []history.Part) string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.Value
+	}
+	return strings.Join(names, "+")
 }

@@ -25,6 +25,7 @@ type client struct {
 	final    bool
 	scan     *scan          // in progress, or nil
 	gets     *pipelinedGets // in progress, or nil
+	rows     *rowUpdate     // in progress, or nil
 	update   *update        // in progress, or nil
 	commit   *commit        // the same
 	// onResult, if not nil, is called with every result.
@@ -102,6 +103,8 @@ func (p *client) issueNext() {
 		p.updateSome()
 	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit:
 		p.commitSome()
+	case r < m.put+m.del+m.mget+m.token+m.scan+m.update+m.commit+m.rows:
+		p.startRows(p.load.keys[rng.IntN(p.load.tallies)])
 	default:
 		if r%8 == 1 {
 			p.getPipelined(append([]string{key}, p.someKeys(2+rng.IntN(6))...))
@@ -192,6 +195,10 @@ func (p *client) finish(r *session.Result) {
 	}
 	if p.commit != nil {
 		p.continueCommit(r)
+		return
+	}
+	if p.rows != nil {
+		p.continueRows(r)
 		return
 	}
 	p.record(p.op, r)

@@ -66,8 +66,10 @@ type HomeReply struct {
 	// Record is the newest published write of the key; its version is zero if the home has none: then the key is to be
 	// read elsewhere.
 	Record Record
-	// Complete says that all rings have Record.
-	Complete bool
+	// Complete says that all rings have Record. If not, Incomplete is the HLC of the newest write of the home in it; 0:
+	// it is that of Record, as of a register always.
+	Complete   bool
+	Incomplete HLC
 	// Deps are the writes of other origins in the past of Record that are not complete. Past is the greatest HLC of a
 	// write of another origin in its past.
 	Deps []Dep
@@ -132,6 +134,7 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	visitNumber(v, BodyField{Number: 8, Name: "err", rule: knownErr}, &r.Err)
 	v.Version(BodyField{Number: 9, Name: "shown", rule: anything}, &r.Shown)
 	v.Time(BodyField{Number: 10, Name: "settled", rule: anything}, &r.Settled)
+	v.Time(BodyField{Number: 11, Name: "incomplete", rule: anything}, &r.Incomplete)
 	visitNumber(v, BodyField{Number: 40, Name: "lease_ms", rule: anything}, &r.LeaseMs)
 	visitNumber(v, BodyField{Number: 41, Name: "grant", rule: anything}, &r.Grant)
 	visitNumber(v, BodyField{Number: 42, Name: "withdrawn", rule: anything}, &r.Withdrawn)

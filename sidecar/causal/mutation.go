@@ -2,7 +2,7 @@ package causal
 
 // Mutation breaks one rule of the protocol, so that a test can see the checker catch it. Only tests and the simulator
 // set any; the zero Mutations is the protocol. What each breaks is in the tables of the files mutation_*.go.
-type Mutation uint8
+type Mutation uint16
 
 // The mutations.
 const (
@@ -259,6 +259,17 @@ const (
 	LockKept
 	LocksUnordered
 	DecisionForgotten
+	LockLeased
+	HomeGivesKept
+	HomeKeepsLastPart
+	HomePartsUnmarked
+	HomePartsUnderWay
+	LocalRowsBefore
+	LocalRowsUnheard
+	HomePartUnnamed
+	HomePartsUnordered
+	CollectedEarly
+	LocalRowsByVersion
 	mutationEnd
 )
 
@@ -267,7 +278,7 @@ type Mutations [(maxMutations + 63) / 64]uint64
 
 // maxMutations is how many mutations a set can hold. The second line does not compile if there are more.
 const (
-	maxMutations = 255
+	maxMutations = 320
 	_            = uint(maxMutations - mutationEnd)
 )
 

@@ -135,4 +135,6 @@ var middlemanMutations = []MutationInfo{
 		"it writes the newest of the puts that wait for a key, also if they merge", "VAL-5", "tallies"},
 	{DeltaOvertakes, "delta-overtakes", "middleman",
 		"it writes a put that merges though an earlier one of its key is staged", "VAL-7", "tallies"},
+	{CollectedEarly, "collected-early", "middleman",
+		"values that merge forget what was removed from them while older writes can arrive", "VAL-15", "tallies"},
 }

@@ -59,7 +59,8 @@ type Dep struct {
 // Value is what a key holds. The zero Value is an empty string that never expires.
 type Value struct {
 	Data []byte
-	// ExpireAtMs is the wall-clock deadline in milliseconds since the epoch; 0 is none.
+	// ExpireAtMs is the wall-clock deadline in milliseconds since the epoch; 0 is none. Of a tombstone it is that of
+	// the value that was deleted, if that had expired.
 	ExpireAtMs int64
 	// Tombstone marks a deleted or never written key.
 	Tombstone bool
@@ -72,6 +73,10 @@ type TypeID uint8
 
 // Register is the type whose last version wins: the value that the write with the greatest version has written.
 const Register TypeID = 0
+
+// Collection is the type of hashes, sets and sorted sets: of each element the last version wins, and adds win over
+// removals (package value).
+const Collection TypeID = 1
 
 // Operation is the type of what a put carries that asks its coordinator to execute an operation on the value of the key
 // (package operation). Nothing is stored with it.

@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// checkArguments makes cmd and its subcommands refuse what they do not know, and name what is missing. A command that
-// has only subcommands shows its help if it is given none of them, and fails if it is given an unknown one.
+// checkArguments makes cmd and its subcommands refuse what they do not know, and times below 0, and name what is
+// missing. A command that has only subcommands shows its help if it is given none of them, and fails if it is given an
+// unknown one.
 func checkArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		checkArguments(sub)
@@ -22,10 +24,10 @@ func checkArguments(cmd *cobra.Command) {
 		return
 	}
 	check := cmd.Args
-	if check == nil {
-		return
-	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := refuseNegative(cmd.Flags()); err != nil || check == nil {
+			return err
+		}
 		err := check(cmd, args)
 		if err == nil {
 			return nil
@@ -39,6 +41,16 @@ func checkArguments(cmd *cobra.Command) {
 		}
 		return err
 	}
+}
+
+// refuseNegative refuses a time below 0, for any flag: no command can wait for that.
+func refuseNegative(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "duration" && strings.HasPrefix(f.Value.String(), "-") && err == nil {
+			err = fmt.Errorf("--%s %s: it must not be negative", f.Name, f.Value)
+		}
+	})
+	return err
 }
 
 // refuseUnknown is the check of a command that has subcommands: whatever is left on the command line is none of them.

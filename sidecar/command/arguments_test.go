@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -16,6 +17,9 @@ func TestACommandLineThatIsNotUnderstoodIsAnErrorThatSaysWhy(t *testing.T) {
 		group.AddCommand(&cobra.Command{Use: "show STORE [RUN]", Args: cobra.RangeArgs(1, 2), RunE: run},
 			&cobra.Command{Use: "list", Args: cobra.NoArgs, RunE: run},
 			&cobra.Command{Use: "check FILE...", Args: cobra.MinimumNArgs(1), RunE: run})
+		wait := &cobra.Command{Use: "wait", RunE: run}
+		wait.Flags().Duration("at-most", time.Minute, "how long")
+		group.AddCommand(wait)
 		both := &cobra.Command{Use: "both", Args: cobra.NoArgs, RunE: run}
 		both.AddCommand(&cobra.Command{Use: "verify", Args: cobra.NoArgs, RunE: run})
 		root := &cobra.Command{Use: "program", SilenceUsage: true, SilenceErrors: true}
@@ -35,6 +39,8 @@ func TestACommandLineThatIsNotUnderstoodIsAnErrorThatSaysWhy(t *testing.T) {
 		{"group list x", "", `unexpected argument "x"; use: program group list`},
 		{"group check", "", "FILE is missing; use: program group check FILE..."},
 		{"group check a b c", "check", ""},
+		{"group wait --at-most -5s", "", "--at-most -5s: it must not be negative"},
+		{"group wait --at-most 0", "wait", ""},
 		{"both", "both", ""},
 		{"both verify", "verify", ""},
 		{"both verfy", "", `program both has no command "verfy"; did you mean verify?`},

@@ -34,6 +34,8 @@ type Session interface {
 	// Get returns the value of key, with Tombstone set if there is none. It does not apply the expire time. The
 	// returned data is immutable.
 	Get(ctx context.Context, key string) (causal.Value, error)
+	// GetRecord is Get with the version of the value.
+	GetRecord(ctx context.Context, key string) (causal.Record, error)
 	// GetEach sets results[i] to what Get returns for keys[i], as if each Get were called after the one before had
 	// returned. It returns for how many of the first keys it did: at least one, and fewer than all if their values take
 	// too much memory. The slices have one length, and are reused after the call, as are the keys.
@@ -45,13 +47,18 @@ type Session interface {
 	// older ones.
 	Newest(ctx context.Context, keys []string) ([]causal.Record, error)
 
-	// Put stores v, or deletes key if v is a tombstone, and returns once the write is durable. It takes ownership of
-	// v.Data.
+	// Put stores v, or deletes key if v is a tombstone, and returns once the write is durable. A value that merges
+	// becomes one with what there is. It takes ownership of v.Data.
 	Put(ctx context.Context, key string, v causal.Value) error
 	// Commit puts values, all or none, in one step: no client of the data center sees a part of them. It fails with
 	// Conflict, and puts nothing, if one of the keys in read, which were read inside Lock or Isolate, has been written
 	// since. Only sessions that are exact have it. The last put of a key counts. It takes ownership of the data.
 	Commit(ctx context.Context, puts []Write, read []string) error
+	// CommitInOrder is Commit, and nobody sees a put before those in front of it, in other data centers either. Each
+	// key has one put. CommitsInOrder returns how many of the first keys it takes together; of others it fails with
+	// Conflict.
+	CommitInOrder(ctx context.Context, puts []Write, read []string) error
+	CommitsInOrder(keys []string) int
 	// PutAsync is Put in two steps: when PutAsync returns, the put is ordered after every earlier put of the
 	// connection; when wait returns nil, it is durable. wait is called once, in the order of the puts, before any other
 	// method except PutAsync. It is not called if a panic ends the connection first.
@@ -120,8 +127,9 @@ type Write struct {
 
 // GetResult is what Get returns.
 type GetResult struct {
-	Value causal.Value
-	Err   error
+	Value   causal.Value
+	Version causal.Version
+	Err     error
 }
 
 // Place is where a session reads and writes.

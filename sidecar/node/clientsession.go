@@ -113,16 +113,22 @@ func clientError(code causal.ErrCode, what string) error {
 }
 
 // Get implements front.Session.
-func (c *clientSession) Get(_ context.Context, key string) (causal.Value, error) {
+func (c *clientSession) Get(ctx context.Context, key string) (causal.Value, error) {
+	r, err := c.GetRecord(ctx, key)
+	return r.Value, err
+}
+
+// GetRecord implements front.Session.
+func (c *clientSession) GetRecord(_ context.Context, key string) (causal.Record, error) {
 	if !c.locked {
 		c.sidecar.keyLocks.awaitTransaction(key)
 	}
 	if c.locked && c.IsExact() {
 		r := c.getToWrite(key)
-		return r.Record.Value, c.recordOutcome(r, "read")
+		return r.Record, c.recordOutcome(r, "read")
 	}
 	r := c.execute(session.Op{Kind: session.OpGet, Key: key, Level: c.level()})
-	return r.Record.Value, c.recordOutcome(r, "read")
+	return r.Record, c.recordOutcome(r, "read")
 }
 
 // getToWrite reads a key for an update: the next put of it is conditional.

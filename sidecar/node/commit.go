@@ -12,6 +12,21 @@ import (
 
 // Commit implements front.Session.
 func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []string) error {
+	return c.commitPuts(ctx, puts, read, false)
+}
+
+// CommitInOrder implements front.Session.
+func (c *clientSession) CommitInOrder(ctx context.Context, puts []front.Write, read []string) error {
+	return c.commitPuts(ctx, puts, read, true)
+}
+
+// CommitsInOrder implements front.Session.
+func (c *clientSession) CommitsInOrder(keys []string) (n int) {
+	c.sidecar.step(func(_ causal.Now, m *session.Sidecar) { n = m.CommitsInOrder(keys) })
+	return n
+}
+
+func (c *clientSession) commitPuts(ctx context.Context, puts []front.Write, read []string, inOrder bool) error {
 	if len(puts) == 1 && len(read) == 0 || len(puts) == 1 && len(read) == 1 && puts[0].Key == read[0] {
 		if len(read) == 0 {
 			delete(c.found, puts[0].Key)
@@ -22,24 +37,23 @@ func (c *clientSession) Commit(ctx context.Context, puts []front.Write, read []s
 	if len(keys) == 0 {
 		return nil
 	}
-	return c.commit(keys)
+	return c.commit(session.Op{Kind: session.OpPut, Commit: keys, InOrder: inOrder})
 }
 
-// commit writes keys in one step, whatever homes they have. It is tried again when the keys have got other homes, and
-// when it is not known whether their homes take commits.
-func (c *clientSession) commit(keys []causal.CommitKey) error {
-	op := session.Op{Kind: session.OpPut, Commit: keys}
+// commit writes keys in one step, whatever homes they have, or in order. It is tried again when the keys have got other
+// homes, and when it is not known whether their homes take commits.
+func (c *clientSession) commit(op session.Op) error {
 	r := c.execute(op)
 	for tries := 0; tries < maxCommitTries && (r.Err == causal.ErrMoved || r.Err == causal.ErrNotFound); tries++ {
 		if r.Err == causal.ErrNotFound {
 			time.Sleep(commitAgain)
-			if err := c.askHomes(keys); err != nil {
+			if err := c.askHomes(op.Commit); err != nil {
 				return err
 			}
 		}
 		r = c.execute(op)
 	}
-	return c.commitError(r, keys)
+	return c.commitError(r, op.Commit)
 }
 
 // Near copies may answer what asks the homes for as long as their leases run, half a second, which tells nothing of the

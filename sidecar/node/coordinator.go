@@ -13,6 +13,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/register"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/sidecar/wal"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -55,6 +56,7 @@ func NewCoordinator(o CoordinatorOptions) (*Coordinator, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	o.Config.Types = value.Shipped()
 	c := &Coordinator{options: o, room: putRoom{patience: diskPatience}}
 	c.groupHost = newGroupHost(groupOptions[*member.Coordinator]{self: o.Config.Self, member: o.Member, clock: o.Clock,
 		net: o.Net, dir: o.Dir, fs: o.FS,

@@ -23,7 +23,8 @@ func (c *clientSession) GetEach(ctx context.Context, keys [][]byte, results []fr
 		}
 	}
 	for i, key := range keys {
-		results[i].Value, results[i].Err = c.Get(ctx, string(key))
+		r, err := c.GetRecord(ctx, string(key))
+		results[i] = front.GetResult{Value: r.Value, Version: r.Version, Err: err}
 	}
 	return len(keys)
 }
@@ -49,7 +50,7 @@ func (c *clientSession) getTogether(keys [][]byte, results []front.GetResult) (i
 	for i := len(keys) - 1; i >= 0; i-- { // the last one is mostly answered last, so this goroutine sleeps once
 		r := c.gets[i].wait()
 		ahead += r.Ahead
-		results[i].Value, results[i].Err = r.Record.Value, nil
+		results[i] = front.GetResult{Value: r.Record.Value, Version: r.Record.Version}
 		switch r.Err {
 		case causal.OK:
 		case causal.ErrBusy:
@@ -84,7 +85,7 @@ func (c *clientSession) getNear(keys [][]byte, results []front.GetResult) (n int
 		if !ok {
 			break
 		}
-		results[n].Value, results[n].Err = r.Value, nil
+		results[n] = front.GetResult{Value: r.Value, Version: r.Version}
 		if n++; n == len(keys) {
 			c.lastOutcome = session.NearOutcome(r.Version)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/shard"
 	"github.com/causalstore/causalstore/sidecar/storage"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -27,7 +28,7 @@ type shardMachine interface {
 	Generation() uint64
 	Effects(dst []process.Effect) []process.Effect
 	Done(now causal.Now, id uint64, r process.EffectResult)
-	NoteTombstone(generation uint64, key string, v causal.Version) bool
+	NoteTombstone(generation uint64, key string, rec causal.Record) bool
 	NoteLoss(now causal.Now, cause error)
 	SetTopology(now causal.Now, t *topology.Topology) error
 	IsSetting() (bool, error)
@@ -95,6 +96,7 @@ const storageTimeout = 10 * time.Second
 // NewMiddleman starts a middleman. If a resharding was in progress when it last stopped, it resumes from the state in
 // the store.
 func NewMiddleman(ctx context.Context, o MiddlemanOptions) (*Middleman, error) {
+	o.Config.Types = value.Shipped()
 	p := process.NewShard(process.Config{Middleman: o.Config, ID: rand.Uint64(),
 		RemoveKeys: process.DefaultRemoveKeys}, o.Clock())
 	mm := &Middleman{shardDriver: newShardDriver(newHost(o.Config.Self, o.Clock, o.Net, p), o,

@@ -14,6 +14,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/process"
 	"github.com/causalstore/causalstore/sidecar/register"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -52,6 +53,7 @@ func NewShardMember(ctx context.Context, o ShardMemberOptions) (*ShardMember, er
 		return nil, err
 	}
 	mo := &o.Middleman
+	mo.Config.Types = value.Shipped()
 	sm := &ShardMember{options: o}
 	sm.groupHost = newGroupHost(groupOptions[*process.Member]{self: mo.Config.Self, member: o.Member, clock: mo.Clock,
 		net: mo.Net, dir: o.Dir, fs: o.FS,

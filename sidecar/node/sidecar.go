@@ -10,6 +10,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/token"
 	"github.com/causalstore/causalstore/sidecar/transport"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -79,6 +80,7 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	if o.Scope == ScopeDataCenter {
 		o.Config.Level = causal.Local
 	}
+	o.Config.Types = value.Shipped()
 	m := session.New(o.Config)
 	m.Open(podSession)
 	s := &Sidecar{host: newHost(o.Config.Self, o.Clock, o.Net, m), dc: o.Config.Self.DC, scope: o.Scope,

@@ -8,6 +8,7 @@ package value
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
@@ -26,6 +27,27 @@ type Type interface {
 	// Writes yields the writes that a record consists of, in ascending order of their versions, each as its put has
 	// brought it.
 	Writes(r causal.Record) iter.Seq[causal.Record]
+}
+
+// Dated is a type that tells the versions of the writes in a value without making records of them.
+type Dated interface {
+	// Versions yields the versions of what Writes yields, in any order and perhaps repeatedly.
+	Versions(r causal.Record) iter.Seq[causal.Version]
+}
+
+// Checked is a type whose values may be damaged: they come from other processes.
+type Checked interface {
+	// Check reports whether a value is one of the type.
+	Check(v causal.Value) bool
+}
+
+// Collecting is a type whose values remember what was removed from them, until no older write can arrive any more.
+type Collecting interface {
+	// HasDead reports whether a value may have something to collect, now or later.
+	HasDead(r causal.Record) bool
+	// Collect returns what is left of a value without what was removed from it by writes at or below a horizon: all
+	// writes up to there are joined in it. ok is false if that is nothing, and the value is to be removed.
+	Collect(r causal.Record, horizon causal.HLC) (left causal.Record, ok bool)
 }
 
 // Types are the types that a part of a deployment knows. A nil *Types knows registers only, as all parts do that ship.
@@ -53,6 +75,38 @@ func (ts *Types) With(id causal.TypeID, t Type) (*Types, error) {
 // come in.
 func (ts *Types) Knows(id causal.TypeID) bool {
 	return id == causal.Register || ts != nil && ts.merging != nil && ts.id == id
+}
+
+// Accepts reports whether a value can be joined here: its type is known, and it is one of that.
+func (ts *Types) Accepts(v *causal.Value) bool {
+	if !v.Merges() {
+		return true
+	}
+	return ts.Knows(v.Type) && ts.isWhole(v)
+}
+
+func (ts *Types) isWhole(v *causal.Value) bool {
+	checked, ok := ts.merging.(Checked)
+	return !ok || checked.Check(*v)
+}
+
+// HasDead reports whether a value has something to collect, now or later.
+func (ts *Types) HasDead(r *causal.Record) bool {
+	if !r.Value.Merges() {
+		return false
+	}
+	collecting, ok := ts.of(r.Value.Type).(Collecting)
+	return ok && collecting.HasDead(*r)
+}
+
+// Collect returns what is left of a merging value without what was removed at or below a horizon, up to which all
+// writes are joined in it. ok is false if that is nothing.
+func (ts *Types) Collect(r causal.Record, horizon causal.HLC) (left causal.Record, ok bool) {
+	collecting, is := ts.of(r.Value.Type).(Collecting)
+	if !is {
+		return r, true
+	}
+	return collecting.Collect(r, horizon)
 }
 
 // of returns a merging type. That it is known was checked where the value came in.
@@ -90,6 +144,40 @@ func (ts *Types) overwrite(merging, register causal.Record) causal.Record {
 		return left
 	}
 	return register
+}
+
+// Versions returns the versions of the writes that a record consists of and that are wanted, in ascending order.
+func (ts *Types) Versions(r *causal.Record, wanted func(causal.Version) bool) (found []causal.Version) {
+	if !r.Value.Merges() {
+		if wanted(r.Version) {
+			found = append(found, r.Version)
+		}
+		return found
+	}
+	last := causal.Version{} // the rows of one write are mostly together
+	for v := range ts.versionsOf(r) {
+		if v == last {
+			continue
+		}
+		if last = v; wanted(v) {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, causal.Version.Compare)
+	return slices.Compact(found)
+}
+
+func (ts *Types) versionsOf(r *causal.Record) iter.Seq[causal.Version] {
+	if dated, ok := ts.of(r.Value.Type).(Dated); ok {
+		return dated.Versions(*r)
+	}
+	return func(yield func(causal.Version) bool) {
+		for w := range ts.Writes(*r) {
+			if !yield(w.Version) {
+				return
+			}
+		}
+	}
 }
 
 // Writes yields the writes that a record consists of, in ascending order of their versions. Those that a register has

@@ -12,7 +12,7 @@ import (
 )
 
 func TestRegistersKeepTheLaws(t *testing.T) {
-	laws.Check(t, nil, func(r *rand.Rand) causal.Value {
+	laws.Check(t, nil, func(r *rand.Rand, _ causal.Version) causal.Value {
 		return causal.Value{Data: []byte{byte(r.IntN(256))}, ExpireAtMs: int64(r.IntN(2))}
 	})
 }

@@ -84,6 +84,9 @@ func (c *Coordinator) accept(now causal.Now, from topology.Node, p *causal.Put, 
 	if p.Value.Tombstone {
 		p.Value.Data = nil // nobody stores it
 	}
+	if p.Value.Merges() && c.home.enabled {
+		c.home.precedeMerging(p)
+	}
 	w := &write{
 		rec: causal.Record{Version: v, Value: p.Value}, key: p.Key, slot: topology.SlotOf(p.Key),
 		past:    pastOf(p, tail),
@@ -127,7 +130,7 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 	switch {
 	case causal.CheckPut(p.Key, p.Value, len(p.Deps)) != nil:
 		return causal.Version{}, causal.ErrTooLarge
-	case !c.cfg.Types.Knows(p.Value.Type):
+	case !c.cfg.Types.Accepts(&p.Value):
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy

@@ -151,7 +151,7 @@ func (c *Coordinator) refusesContent(m *causal.HomeCommit) causal.ErrCode {
 		}
 	}
 	for i := range m.Keys {
-		if !c.cfg.Types.Knows(m.Keys[i].Record.Value.Type) {
+		if !c.cfg.Types.Accepts(&m.Keys[i].Record.Value) {
 			return causal.ErrType
 		}
 	}

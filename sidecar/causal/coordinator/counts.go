@@ -56,6 +56,11 @@ func (c *Coordinator) CheckCounts() (counts causal.Counts) {
 			waiting++
 		}
 	}
+	locks := 0
+	for _, f := range c.locks.fences {
+		locks += f.locks
+	}
+	counts.Compare("parts of commits that have not ended", locks, len(c.locks.order))
 	counts.Compare("commits that wait for keys", c.locks.waiting, waiting)
 	counts.Compare("commits that go by a key", readers, reads)
 	return counts

@@ -61,6 +61,7 @@ type homeKey struct {
 	waiting []homeWait
 	// under is the newest write that was accepted, while it is not published.
 	under *write
+	parts *homeParts // of a top that merges; nil: nothing
 	// comparedAt is when what was accepted of the key was last no operation: its session has read elsewhere, too.
 	comparedAt int64
 }
@@ -119,7 +120,11 @@ func (h *home) least(k *homeKey) causal.HLC {
 	if k == nil || h.cfg.Broken.Has(causal.HomeForgetsShown) {
 		return h.from
 	}
-	return max(h.from, k.shown.HLC)
+	least := max(h.from, k.shown.HLC)
+	if k.parts != nil {
+		least = max(least, k.parts.from)
+	}
+	return least
 }
 
 // accept notes a write that was accepted, with the greatest HLC of a write of another origin in its past.
@@ -200,8 +205,12 @@ func (h *home) publish(w *write) {
 	}
 	k := h.keyOf(w.key)
 	h.published = max(h.published, w.rec.Version.HLC)
-	h.bytes += len(w.rec.Value.Data) - len(k.top.Value.Data)
-	k.top, k.past, k.w = w.rec, w.foreignPast, w
+	if k.top.Value.Merges() || w.rec.Value.Merges() {
+		h.publishMerging(k, w)
+	} else {
+		h.bytes += len(w.rec.Value.Data) - len(k.top.Value.Data)
+		k.top, k.past, k.w = w.rec, w.foreignPast, w
+	}
 	if k.accepted.Less(w.rec.Version) {
 		k.accepted = w.rec.Version // it was restored
 	}
@@ -243,7 +252,9 @@ func (h *home) answerQuietKey(now causal.Now, key string) {
 }
 
 // isQuiet reports whether no write of a key is under way.
-func (k *homeKey) isQuiet() bool { return k.accepted == k.top.Version || k.accepted.IsZero() }
+func (k *homeKey) isQuiet() bool {
+	return k.accepted == k.top.Version || k.accepted.IsZero() || k.under == nil && k.top.Value.Merges()
+}
 
 // isForgotten reports whether the home keeps no write of a key, and none is under way.
 func (k *homeKey) isForgotten() bool { return k.top.Version.IsZero() && k.accepted.IsZero() }
@@ -270,7 +281,7 @@ func (h *home) mustWait(r *causal.HomeRead, k *homeKey, shown causal.Version) bo
 	if k == nil || k.isQuiet() && k.readers == 0 {
 		return false
 	}
-	return k.kept.hidden || r.ForUpdate && (!k.isQuiet() || k.isKept()) ||
+	return k.kept.hidden || r.ForUpdate && (!k.isQuiet() || k.isKept()) || h.hasPartNews(k) ||
 		h.isNews(k, shown) && !h.cfg.Broken.Has(causal.HomeShowsUnderWay)
 }
 
@@ -287,7 +298,7 @@ func (h *home) done(w *write) {
 		return
 	}
 	k.w = nil
-	h.mayForget(homeEntry{w.key, w.rec.Version.HLC, false})
+	h.mayForget(homeEntry{w.key, k.top.Version.HLC, false})
 	h.forget()
 }
 
@@ -310,6 +321,9 @@ func (h *home) show(key string, v causal.Version) {
 	h.clock.Raise(v.HLC)
 	k.shown = v
 	h.mayForget(homeEntry{k.key, v.HLC, true})
+	if k.top.Value.Merges() {
+		h.overwriteTop(k, v)
+	}
 }
 
 // showAll notes what a reader is about to show of the keys that it names.
@@ -318,8 +332,12 @@ func (h *home) showAll(r *causal.HomeRead) {
 		h.show(r.Key, r.Shown)
 	}
 	for i := range r.More {
-		if shown := r.More[i].Record.Version; shown.HLC != 0 {
-			h.show(r.More[i].Key, shown)
+		switch shown := &r.More[i].Record; {
+		case shown.Version.HLC == 0:
+		case shown.Value.Merges():
+			h.showPart(h.keyOf(r.More[i].Key), *shown)
+		default:
+			h.show(r.More[i].Key, shown.Version)
 		}
 	}
 }
@@ -364,10 +382,11 @@ func (h *home) forgetEntry(e *homeEntry) {
 	}
 	if k.top.Version.HLC <= e.hlc && k.w == nil {
 		h.bytes -= len(k.top.Value.Data)
-		if k.accepted == k.top.Version {
+		if k.isQuiet() {
 			k.accepted = causal.Version{}
 		}
 		k.top, k.past = causal.Record{}, 0
+		h.forgetParts(k)
 	}
 	h.dropEmpty(k)
 }
@@ -399,6 +418,8 @@ func (h *home) isNewest(p *causal.Put) bool {
 		return false
 	case read.Origin == h.origin && read.Written() && read.HLC > h.from && !isAccepted:
 		return false
+	case p.Value.Merges() || k != nil && k.top.Value.Merges():
+		return h.includesParts(k, p)
 	}
 	return p.From >= h.from || read.Written() && read.HLC > h.from
 }

@@ -49,6 +49,8 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrUnavailable
 	case len(r.Key) > causal.MaxKeyBytes, len(r.More) >= causal.MaxHomeKeys:
 		return causal.ErrTooLarge
+	case !c.acceptsShown(r):
+		return causal.ErrType
 	case r.GreatestShown() > c.sessionLimit(now):
 		return causal.ErrClock
 	case !c.home.has(r.Seen):
@@ -58,6 +60,11 @@ func (c *Coordinator) admitsHomeRead(now causal.Now, r *causal.HomeRead) causal.
 		return causal.ErrUnavailable     // until it is durable
 	}
 	return causal.OK
+}
+
+// acceptsShown reports whether what a client is about to be shown can be joined with what is here.
+func (c *Coordinator) acceptsShown(r *causal.HomeRead) bool {
+	return !slices.ContainsFunc(r.More, func(m causal.Moved) bool { return !c.cfg.Types.Accepts(&m.Record.Value) })
 }
 
 // has reports whether everything that a session may have seen of this home up to an HLC is known here, or complete.
@@ -83,6 +90,9 @@ func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string
 	} else {
 		h.stats.Answered++
 		reply.Record, reply.Complete, reply.Past = k.top, k.w == nil, k.past
+		if k.w != nil && k.w.rec.Version != k.top.Version && !h.cfg.Broken.Has(causal.HomePartUnnamed) {
+			reply.Incomplete = k.w.rec.Version.HLC // a newer write of another origin was shown
+		}
 		if !h.cfg.Broken.Has(causal.HomeWithoutDeps) {
 			reply.Deps = h.depsOf(k.w)
 		}

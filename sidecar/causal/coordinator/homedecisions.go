@@ -143,9 +143,7 @@ func (h *homeLocks) follow(now causal.Now, decider topology.Node, name causal.Lo
 		h.done(now, name)
 	case l == nil, l.putting:
 	case v.Verdict == causal.VerdictAborted, !l.part.Writes():
-		if fence := h.fenceOf(now, name); fence != nil {
-			fence.end(name.Number, causal.Dep{})
-		}
+		l.fence.end(name.Number, causal.Dep{})
 		h.release(now, l)
 	default:
 		h.host.putDecided(now, l, v.Last)
@@ -154,10 +152,7 @@ func (h *homeLocks) follow(now causal.Now, decider topology.Node, name causal.Lo
 
 // done tells the decider that the log has the part of this home.
 func (h *homeLocks) done(now causal.Now, name causal.LockName) {
-	last := causal.Dep{}
-	if fence := h.fenceOf(now, name); fence != nil {
-		last = fence.ended[name.Number]
-	}
+	last := h.putOf(now, name)
 	h.Send(causal.VerdictOn(name, causal.VerdictDone, last).Message(h.cfg.Self, name.DeciderIn(h.cfg.Self.DC)))
 }
 
@@ -166,74 +161,8 @@ func (h *homeLocks) published(now causal.Now, l *homeLock, w *write) {
 	if !h.isOver(l) {
 		h.letGo(l)
 	}
-	if fence := h.fenceOf(now, l.name); fence != nil {
-		fence.end(l.name.Number, causal.Dep{Version: w.rec.Version, Slot: w.slot})
-	}
+	l.fence.end(l.name.Number, causal.Dep{Version: w.rec.Version, Slot: w.slot})
 	if !h.isDecider(&l.name) {
 		h.done(now, l.name)
-	}
-}
-
-// lockFence is what is known of the commits of a session that have ended here, so that what comes late does nothing.
-type lockFence struct {
-	least  uint64                // those below have ended
-	ended  map[uint64]causal.Dep // and these, with the newest put of the part if it was put
-	usedAt int64
-}
-
-const (
-	// fenceKept is how long after its last use a fence is kept: longer than a message is on its way.
-	fenceKept = time.Minute
-	maxFences = 1 << 16
-)
-
-// fenceOf returns the fence of the session of a commit, or nil if there is no room.
-func (h *homeLocks) fenceOf(now causal.Now, n causal.LockName) *lockFence {
-	key := sessionKey{n.Sidecar, n.Session}
-	f := h.fences[key]
-	if f == nil {
-		if len(h.fences) >= maxFences {
-			return nil
-		}
-		f = &lockFence{ended: map[uint64]causal.Dep{}}
-		h.fences[key] = f
-	}
-	f.usedAt = now.Mono
-	return f
-}
-
-// keepFrom drops what is known of commits below a number: the session sends nothing of these any more.
-func (f *lockFence) keepFrom(least uint64) {
-	if least <= f.least {
-		return
-	}
-	f.least = least
-	for n := range f.ended {
-		if n < least {
-			delete(f.ended, n)
-		}
-	}
-}
-
-func (f *lockFence) end(n uint64, last causal.Dep) {
-	if n >= f.least && !f.ended[n].Version.Written() {
-		f.ended[n] = last
-	}
-}
-
-func (f *lockFence) isEnded(n uint64) bool {
-	_, ended := f.ended[n]
-	return ended || n < f.least
-}
-
-func (h *homeLocks) dropFences(now causal.Now) {
-	if now.Mono < h.scanAt {
-		return
-	}
-	h.scanAt = now.Mono + int64(time.Second)
-	for key, f := range h.fences {
-		if now.Mono-f.usedAt > int64(fenceKept) {
-			delete(h.fences, key)
-		}
 	}
 }

@@ -41,8 +41,9 @@ type lockHost interface {
 type homeLock struct {
 	name    causal.LockName
 	part    causal.HomeCommit
-	request uint64 // of the sidecar that waits for the keys; 0: none does
-	since   int64  // monotonic: when it came
+	fence   *lockFence // of its session
+	request uint64     // of the sidecar that waits for the keys; 0: none does
+	since   int64      // monotonic: when it came
 	// taken says that it has its keys, and granted that the sidecar may know: the log has it, and nobody has a lease on
 	// a key that is put.
 	taken, granted bool
@@ -123,13 +124,14 @@ func (h *homeLocks) lock(now causal.Now, name causal.LockName, fence *lockFence,
 		h.answer(name.Sidecar, part.ID, err)
 		return
 	}
-	h.add(&homeLock{name: name, part: part, request: part.ID, since: now.Mono})
+	h.add(&homeLock{name: name, part: part, request: part.ID, since: now.Mono, fence: fence})
 	h.advance(now)
 }
 
 func (h *homeLocks) add(l *homeLock) {
 	h.byName[l.name], h.order = l, append(h.order, l)
 	h.waiting++
+	l.fence.locks++
 }
 
 // advance gives their keys to the parts that wait for them, the one that came first before others of the same keys.
@@ -203,7 +205,8 @@ func (h *homeLocks) hides(l *homeLock, k *causal.CommitKey) bool {
 // grant tells the sidecar of a part that it has its keys, once that is so also if this home starts again, and nobody
 // reads a key that is put from a near copy.
 func (h *homeLocks) grant(now causal.Now, l *homeLock) {
-	if l.granted || !l.taken || l.index > h.log.durableIndex || l.index != 0 && h.isLeased(now, l) {
+	if l.granted || !l.taken || l.index > h.log.durableIndex ||
+		l.index != 0 && !h.cfg.Broken.Has(causal.LockLeased) && h.isLeased(now, l) {
 		return
 	}
 	l.granted = true
@@ -251,6 +254,7 @@ func (h *homeLocks) letGo(l *homeLock) {
 			h.home.letGoOf(k.Key, !k.ReadOnly, h.hides(l, k))
 		}
 	}
+	l.fence.locks--
 	delete(h.byName, l.name)
 	i := slices.Index(h.order, l)
 	h.order = slices.Delete(h.order, i, i+1)
@@ -337,7 +341,8 @@ func (h *homeLocks) restore(now causal.Now, r *LoggedLock, index uint64) {
 	}
 	l := h.byName[r.Name]
 	if l == nil {
-		l = &homeLock{name: r.Name, part: *r.Part, since: now.Mono, granted: true}
+		l = &homeLock{name: r.Name, part: *r.Part, since: now.Mono, granted: true,
+			fence: h.loggedFenceOf(now, r.Name)}
 		h.add(l)
 		h.keep(l)
 	}

@@ -54,6 +54,27 @@ func TestARequestOfACommitThatHasEndedKeepsNothing(t *testing.T) {
 	}
 }
 
+func TestACommitThatHasTakenLongHasEndedThoughThereIsNoRoomToNoteFurtherSessions(t *testing.T) {
+	r := newLockRig(t)
+	r.step(r.now, lockingSidecar, part(1, causal.StepLock))
+	l := r.order[0]
+	r.now.Mono += int64(fenceKept + time.Second)
+	r.tick(r.now)
+	for i := uint64(2); len(r.fences) < maxFences; i++ {
+		r.fenceOf(r.now, causal.LockName{Sidecar: lockingSidecar, Session: i})
+	}
+	r.published(r.now, l, &write{rec: causal.Record{Version: causal.Version{HLC: 5, Origin: 1}}})
+	r.now.Mono += int64(time.Second)
+	r.tick(r.now)
+	delete(r.fences, sessionKey{lockingSidecar, 2}) // there is room again
+	r.sent(causal.KindPutReply)
+	r.step(r.now, lockingSidecar, part(1, causal.StepLock))
+	if got := r.sent(causal.KindPutReply); len(got) != 1 || got[0].PutReply().Err != causal.ErrUnavailable ||
+		len(r.order) != 0 {
+		t.Errorf("a late copy of a request: %v, %d locks", got, len(r.order))
+	}
+}
+
 func TestAHomeAsksTheDeciderAboutKeysThatItHasKeptForLong(t *testing.T) {
 	r := newLockRig(t)
 	r.step(r.now, lockingSidecar, part(1, causal.StepLock))
@@ -109,5 +130,20 @@ func TestRecordsOfLocksAndDecisionsSurviveTheLog(t *testing.T) {
 		if err != nil || string(again.AppendTo(nil)) != string(b) {
 			t.Errorf("%v: %x, then %x", err, b, again.AppendTo(nil))
 		}
+	}
+}
+
+func TestNothingIsLeftOfAKeyThatWasOnlyKeptBeforeARestart(t *testing.T) {
+	h := newHomeHarness(t)
+	p := part(3, causal.StepLock)
+	p.Keys = append(p.Keys, causal.CommitKey{Key: "y", Conditional: true, ReadOnly: true})
+	lock := LoggedLock{Name: p.NameOf(lockingSidecar), Part: &p}
+	h.c.locks.restore(h.now, &lock, 1)
+	if h.c.home.keys["y"] == nil {
+		t.Fatal("y is not kept")
+	}
+	h.c.restorePart(h.now, &LoggedLock{Name: lock.Name}, []LoggedWrite{{Key: "x"}}, 2)
+	if h.c.home.keys["y"] != nil {
+		t.Error("the home still has y, of which it knows nothing")
 	}
 }

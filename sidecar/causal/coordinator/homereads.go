@@ -30,6 +30,9 @@ func (h *home) letGo(w *write) {
 func (h *home) noteBefore(k *homeKey) {
 	if k.isQuiet() && k.readers == 0 {
 		k.before = shownBefore{h.settled, k.shown}
+		if k.parts != nil {
+			k.parts.isNews = false
+		}
 	}
 }
 

@@ -48,6 +48,9 @@ func (c *Coordinator) refusesPart(m *causal.HomeCommit, lock *homeLock, size int
 // keepsLost implements homeChangeHost. A coordinator that is about to be no home has decided nothing that others do not
 // know.
 func (c *Coordinator) keepsLost() bool {
+	if c.cfg.Broken.Has(causal.HomeGivesKept) {
+		return false
+	}
 	leaves := c.cfg.Self.Index >= c.log.durable.Homes.Next
 	return leaves && len(c.locks.decisions) > 0 ||
 		c.locks.keeps(func(slot topology.Slot) bool { return !c.home.isOf(slot) })
@@ -58,12 +61,12 @@ func (l *homeLock) isPutting() bool { return l != nil && l.putting }
 
 // answerEnded answers a part that was put already because the decider has said so.
 func (c *Coordinator) answerEnded(now causal.Now, from topology.Node, m *causal.HomeCommit) bool {
-	fence := c.locks.fenceOf(now, m.NameOf(from))
-	if fence == nil || !fence.ended[m.Lock.Number].Version.Written() {
+	last := c.locks.putOf(now, m.NameOf(from))
+	if !last.Version.Written() {
 		return false
 	}
-	c.Send(causal.PutReply{ID: m.ID, Session: m.Session, Version: fence.ended[m.Lock.Number].Version,
-		Repeated: true}.Message(c.cfg.Self, from))
+	c.Send(causal.PutReply{ID: m.ID, Session: m.Session, Version: last.Version, Repeated: true}.Message(c.cfg.Self,
+		from))
 	return true
 }
 
@@ -120,11 +123,9 @@ func (c *Coordinator) restorePart(now causal.Now, r *LoggedLock, writes []Logged
 	w := &writes[len(writes)-1]
 	last := causal.Dep{Version: w.Record.Version, Slot: topology.SlotOf(w.Key)}
 	if l := c.locks.byName[r.Name]; l != nil {
-		c.locks.letGo(l)
+		c.locks.release(now, l)
 	}
-	if fence := c.locks.fenceOf(now, r.Name); fence != nil {
-		fence.end(r.Name.Number, last)
-	}
+	c.locks.loggedFenceOf(now, r.Name).end(r.Name.Number, last)
 	if c.locks.isDecider(&r.Name) && !c.cfg.Broken.Has(causal.DecisionForgotten) {
 		c.locks.decide(now, LoggedDecision{Name: r.Name, Last: last, Others: c.locks.othersOf(r)}, index)
 	}

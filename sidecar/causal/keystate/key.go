@@ -113,11 +113,14 @@ func (k *Key) upTo(types *value.Types, last int) causal.Record {
 	if !k.merging {
 		return k.writes[last]
 	}
-	rec := k.writes[0]
-	for _, w := range k.writes[1 : last+1] {
+	if last == 0 {
+		return k.writes[0]
+	}
+	rec := k.writes[1] // the base may be large, and the others are small
+	for _, w := range k.writes[2 : last+1] {
 		rec = types.Join(rec, w)
 	}
-	return rec
+	return types.Join(k.writes[0], rec)
 }
 
 // Fold makes the value at a cut the base, if there is one that is older: no lower cut will be asked for. It returns how

@@ -8,7 +8,6 @@ package keystate
 
 import (
 	"bytes"
-	"iter"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/value"
@@ -50,20 +49,8 @@ func IsStored(joined, stored, write *causal.Record) bool {
 
 // First returns the version of the oldest write of a value for which is holds; the zero Version: there is none.
 func First(types *value.Types, r *causal.Record, is func(causal.Version) bool) causal.Version {
-	switch {
-	case r.Value.Merges():
-		return firstOf(types.Writes(*r), is)
-	case is(r.Version):
-		return r.Version
-	}
-	return causal.Version{}
-}
-
-func firstOf(writes iter.Seq[causal.Record], is func(causal.Version) bool) causal.Version {
-	for w := range writes {
-		if is(w.Version) {
-			return w.Version
-		}
+	if found := types.Versions(r, is); len(found) > 0 {
+		return found[0]
 	}
 	return causal.Version{}
 }
@@ -74,16 +61,7 @@ func Unstable(types *value.Types, r *causal.Record, isStable func(causal.Version
 	if !r.Value.Merges() {
 		return nil
 	}
-	return unstableOf(types.Writes(*r), isStable)
-}
-
-func unstableOf(writes iter.Seq[causal.Record], isStable func(causal.Version) bool) (unstable []causal.Version) {
-	for w := range writes {
-		if !isStable(w.Version) {
-			unstable = append(unstable, w.Version)
-		}
-	}
-	return unstable
+	return types.Versions(r, func(v causal.Version) bool { return !isStable(v) })
 }
 
 // IsStable reports whether what was unstable of a value no longer is. unstable is what Unstable has returned of it.

@@ -161,13 +161,14 @@ func (m *Middleman) judge(r *readRequest, reply *causal.GetReply) {
 
 // pastOfAll returns the greatest HLC in the past of the writes of a merging value.
 func (m *Middleman) pastOfAll(rec *causal.Record) (past causal.HLC) {
-	for w := range m.cfg.Types.Writes(*rec) {
-		p := w.Version.HLC // at least it is below that
-		if known := m.writes.find(w.Version); known != nil && known.past != 0 {
+	m.cfg.Types.Versions(rec, func(v causal.Version) bool {
+		p := v.HLC // at least it is below that
+		if known := m.writes.find(v); known != nil && known.past != 0 {
 			p = known.past
 		}
 		past = max(past, p)
-	}
+		return false
+	})
 	return past
 }
 

@@ -39,7 +39,7 @@ func (s *shared) usesSlotMap(id topology.MapID) bool {
 
 // knowsType reports whether a write is of a type that is known here. One that is not can be neither written nor lost.
 func (s *shared) knowsType(r *causal.Record) bool {
-	if s.cfg.Types.Knows(r.Value.Type) {
+	if s.cfg.Types.Accepts(&r.Value) {
 		return true
 	}
 	s.stats.UnknownTypes++

@@ -27,9 +27,11 @@ type task struct {
 	put     *put        // taskWrite
 	// taskWrite: puts with lower versions, which are written in the same step, or superseded by put
 	coalesced []*put
-	joined    *causal.Record // taskWrite: what is to be written, if that is not the record of put
+	// taskWrite: what is to be written, if that is not the record of put; taskDropTombstone: what is left of a value
+	// that merges
+	joined    *causal.Record
 	tombstone causal.Version // taskDropTombstone
-	horizon   causal.HLC     // taskRaiseHorizon
+	horizon   causal.HLC     // taskRaiseHorizon, taskDropTombstone
 	replaced  causal.Record  // taskWrite, once stored
 	named     []string       // taskScan: keys of puts that are not processed
 	holder    causal.Holder  // taskCount, taskScan: who has asked

@@ -105,7 +105,7 @@ func TestTombstonesFromBeforeAStartAreDroppedIfTheSlotIsOwned(t *testing.T) {
 	own, other := r.key(self, 0), r.key(peer, 0)
 	for _, key := range []string{own, other} {
 		r.records[key] = tombstoneOf(version(hlcAt(100)))
-		r.m.NoteTombstone(key, version(hlcAt(100)))
+		r.m.NoteTombstone(key, r.records[key])
 	}
 	r.raiseSV(hlcAt(150))
 	for range 3 {

@@ -58,9 +58,7 @@ func (m *Middleman) continueWrite(now causal.Now, t *task, r StorageResult) {
 func (m *Middleman) finishWrite(now causal.Now, t *task) {
 	m.keepReplaced(t)
 	stored := t.record()
-	if stored.Value.Tombstone {
-		m.tombstones.add(t.key, stored.Version)
-	}
+	m.noteRemoved(t.key, stored)
 	m.markWritten(now, stored, t.put)
 	for _, p := range t.coalesced {
 		m.markWritten(now, stored, p)

@@ -234,8 +234,8 @@ func (m *Member) Generation() uint64 {
 }
 
 // NoteTombstone is as for Shard.
-func (m *Member) NoteTombstone(generation uint64, key string, v causal.Version) bool {
-	return m.shard != nil && m.shard.NoteTombstone(generation, key, v)
+func (m *Member) NoteTombstone(generation uint64, key string, rec causal.Record) bool {
+	return m.shard != nil && m.shard.NoteTombstone(generation, key, rec)
 }
 
 // Effects appends what the driver has to do to dst.

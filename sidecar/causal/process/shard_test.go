@@ -331,7 +331,7 @@ func TestAMiddlemanStartsWhenTheStorageIsDoneWithTheOneBefore(t *testing.T) {
 	for r.p.Serving() == nil && r.next(0) {
 	}
 	r.expect("the next start", "+x origins", "incarnation lineage")
-	if r.p.NoteTombstone(generation, "x", causal.Version{}) {
+	if r.p.NoteTombstone(generation, "x", causal.Record{}) {
 		t.Error("it takes note of what a scan for an earlier middleman finds")
 	}
 	r.settle()

@@ -168,13 +168,14 @@ func (p *Shard) serve(plan shard.Start) {
 	}
 }
 
-// NoteTombstone informs the middleman of a generation of a tombstone that the storage has held since its start, so that
-// it drops it in time. It returns false if no such middleman serves any more.
-func (p *Shard) NoteTombstone(generation uint64, key string, v causal.Version) bool {
+// NoteTombstone informs the middleman of a generation of a tombstone, or a value that merges, that the storage has held
+// since its start, so that it drops in time what need not be remembered. It returns false if no such middleman serves
+// any more.
+func (p *Shard) NoteTombstone(generation uint64, key string, rec causal.Record) bool {
 	if p.serving == nil || p.generation != generation {
 		return false
 	}
-	p.serving.NoteTombstone(key, v)
+	p.serving.NoteTombstone(key, rec)
 	return true
 }
 

@@ -16,7 +16,7 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 		return err
 	}
 	for i := range c.op.Commit {
-		if !s.cfg.Types.Knows(c.op.Commit[i].Record.Value.Type) {
+		if !s.cfg.Types.Accepts(&c.op.Commit[i].Record.Value) {
 			return causal.ErrType
 		}
 	}
@@ -28,6 +28,16 @@ func (s *Sidecar) refusesCommit(c *call) causal.ErrCode {
 		return causal.ErrTooLarge
 	}
 	return causal.OK
+}
+
+// CommitsInOrder returns how many of the first keys a commit takes in order: those that have one home, which is known
+// to take commits.
+func (s *Sidecar) CommitsInOrder(keys []string) int {
+	home, n := s.homeOf(topology.SlotOf(keys[0])), 1
+	for n < len(keys) && s.coordinators.commits[home] && s.homeOf(topology.SlotOf(keys[n])) == home {
+		n++
+	}
+	return n
 }
 
 // hasOneHome reports whether keys have the same home.

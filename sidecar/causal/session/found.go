@@ -102,7 +102,7 @@ func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {
 	rec := r.Record
 	f := operation.Found{Value: rec.Value}
 	isSeen := r.Status == causal.Stable || c.session.past.hasRead(c.op.Key, &rec)
-	if !isSeen || c.own != nil || !f.CanBeSent() {
+	if !isSeen || c.own != nil || !f.CanBeSent() || rec.Value.Merges() {
 		if isSeen || !s.isOfHome(causal.Dep{Version: rec.Version, Slot: c.slot}) {
 			s.unship(now, c.op.Key)
 		}

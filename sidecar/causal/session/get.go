@@ -254,7 +254,7 @@ func (s *Sidecar) handleGetReply(now causal.Now, c *call, r *causal.GetReply) {
 		s.retryLater(now, c)
 		c.skipCache = c.skipCache || c.target.Part == topology.Cache
 		return
-	case !s.cfg.Types.Knows(r.Record.Value.Type):
+	case !s.cfg.Types.Accepts(&r.Record.Value):
 		s.fail(c, causal.ErrType)
 		return
 	case c.own != nil && c.own.isIncomplete():

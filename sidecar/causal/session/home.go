@@ -38,6 +38,7 @@ type homeRead struct {
 	complete causal.HLC
 	from     causal.HLC // what was asked for elsewhere includes everything at or below it
 	must     causal.HLC // and must include this
+	rows     *homeRows  // of a value that merges
 }
 
 // startAtHome starts a get at the home, and elsewhere.
@@ -70,7 +71,7 @@ func (s *Sidecar) askHome(now causal.Now, c *call) {
 func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 	h := c.home
 	switch {
-	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge:
+	case r.Err == causal.ErrBusy, r.Err == causal.ErrTooLarge, r.Err == causal.ErrType:
 		s.fail(c, r.Err)
 		return
 	case r.Err == causal.ErrClock, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
@@ -82,12 +83,15 @@ func (s *Sidecar) handleHomeReply(now causal.Now, c *call, r causal.HomeReply) {
 		h.noteLocks(r.Err)
 		h.retryAt = now.Mono + int64(homeBusy)
 		return
-	case !s.cfg.Types.Knows(r.Record.Value.Type):
+	case !s.cfg.Types.Accepts(&r.Record.Value):
 		s.fail(c, causal.ErrType)
 		return
 	}
 	h.noteLocks(r.Err)
 	h.reply, h.answered, h.retryAt = r, true, causal.Never
+	if h.rows != nil {
+		h.rows.after = false
+	}
 	h.must = max(h.must, r.From)
 	s.decideAtHome(now, c)
 }
@@ -126,6 +130,10 @@ func (s *Sidecar) takeFound(now causal.Now, c *call, r *causal.GetReply) {
 func (s *Sidecar) decideAtHome(now causal.Now, c *call) {
 	h := c.home
 	if !h.answered {
+		return
+	}
+	if h.mergesAtHome() {
+		s.decideRows(now, c)
 		return
 	}
 	top := &h.reply.Record
@@ -208,17 +216,24 @@ func (s *Sidecar) answerFromHome(now causal.Now, c *call) {
 // follow; what it depends on in other rings, which binds the session; and how new that is. It returns false, and adds
 // nothing, if no ring had all that the session has seen.
 func (s *Sidecar) takeOver(now causal.Now, ss *session, r *causal.HomeReply) bool {
-	v := r.Record.Version
+	v, w := r.Record.Version, r.Record.Version
+	if r.Incomplete != 0 {
+		home := s.homeOf(topology.SlotOf(r.Key))
+		w = causal.Version{HLC: r.Incomplete, Origin: s.cfg.Topology.OriginOf(home)}
+	}
 	if s.hasSeveralHomes() && ss.inPast() >= s.cfg.MaxRestrictions {
 		return false
 	}
-	if !s.cfg.Broken.Has(causal.LocalUnbound) && !ss.own.contains(v) && !s.bindTo(now, ss, r.Deps) {
+	isOwn := ss.own.contains(v) && !r.Record.Value.Merges() // else it has writes of others
+	if !s.cfg.Broken.Has(causal.LocalUnbound) && !isOwn && !s.bindTo(now, ss, r.Deps) {
 		return false
 	}
-	if r.Complete || s.stability.Complete(v) {
+	isComplete := r.Complete || s.stability.Complete(w)
+	if isComplete || v != w {
 		ss.localDone = max(ss.localDone, v.HLC)
-	} else {
-		s.takeOverIncomplete(ss, v, r)
+	}
+	if !isComplete {
+		s.takeOverIncomplete(ss, w, r)
 	}
 	ss.floor = max(ss.floor, v.HLC, r.Past)
 	ss.seen = max(ss.seen, r.Past)

@@ -13,7 +13,7 @@ import (
 type homeKeys struct {
 	homes    []topology.Node
 	replies  []causal.HomeReply // by index in Op.Keys, of the first request
-	before   []causal.Version   // what several homes have said before; nil: nothing yet
+	before   []causal.Record    // what several homes have said before; nil: nothing yet
 	requests []uint64
 	pending  int      // requests without a reply
 	askedAt  int64    // monotonic: when the requests were sent
@@ -95,12 +95,13 @@ func (s *Sidecar) saidBefore(c *call) bool {
 	}
 	same := h.before != nil
 	if h.before == nil {
-		h.before = make([]causal.Version, len(h.replies))
+		h.before = make([]causal.Record, len(h.replies))
 	}
 	for i := range h.replies {
-		v := h.replies[i].Record.Version
-		same = same && h.before[i] == v
-		h.before[i] = v
+		r := &h.replies[i].Record
+		same = same && h.before[i].Version == r.Version &&
+			(keystate.Same(&h.before[i], r) || s.cfg.Broken.Has(causal.LocalRowsByVersion))
+		h.before[i] = *r
 	}
 	return same
 }
@@ -111,16 +112,20 @@ func (s *Sidecar) handleKeyAtHome(now causal.Now, c *call, i int, r causal.HomeR
 	h.requests[i] = 0
 	h.pending--
 	switch {
-	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy:
+	case r.Err == causal.ErrTooLarge, r.Err == causal.ErrBusy, r.Err == causal.ErrType:
 		s.fail(c, r.Err)
 		return
 	case r.Err == causal.ErrLocked:
 		h.failed, h.lockedKey = WaitsForLocks, i
 	case r.Err != causal.OK, max(r.Record.Version.HLC, r.Past, r.From) > s.timeLimit(now):
 		h.failed = WaitsForHome
-	case !s.cfg.Types.Knows(r.Record.Value.Type):
+	case !s.cfg.Types.Accepts(&r.Record.Value):
 		s.fail(c, causal.ErrType)
 		return
+	case h.showing && c.mget.mergesAt(i):
+		if s.isNews(c.mget, i) || s.haveRowsChanged(c.mget, i, &r) {
+			h.failed = WaitsForQuiet // all is read again, with what the home knows now
+		}
 	case h.showing && s.isNews(c.mget, i) && r.From < c.mget.toldOf(i).HLC: // a home of before has not read the field
 		h.pending++
 		h.requests[i] = s.requests.add(c, homeKeyRequest+i)
@@ -191,6 +196,12 @@ func (s *Sidecar) hasChanged(m *mget, i int, r *causal.HomeReply) bool {
 func (s *Sidecar) isBehind(m *mget) bool {
 	for i := range m.replies {
 		v, r := m.replies[i].record.Version, &m.atHome.replies[i]
+		if m.mergesAt(i) {
+			if rows := s.rowsOfKey(m, i); rows.behind {
+				return true
+			}
+			continue
+		}
 		if v.Written() && !r.Includes(v) && r.Record.Version.Less(v) && s.isOwnOrigin(v.Origin) {
 			return true
 		}
@@ -220,22 +231,23 @@ func (s *Sidecar) tellShown(now causal.Now, c *call) bool {
 	}
 	h.showing = true
 	for _, home := range h.homes {
-		tell := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}
+		tell, first := causal.HomeRead{Seen: c.session.local.at(s.cfg.Topology.OriginOf(home))}, causal.Record{}
 		for i := range m.replies {
 			if s.hasSeveralHomes() && s.homeOf(topology.SlotOf(c.op.Keys[i])) != home {
 				continue
 			}
 			h.pending++
 			h.requests[i] = s.requests.add(c, homeKeyRequest+i)
-			shown := causal.Version{}
-			if s.isNews(m, i) {
-				shown = m.replies[i].record.Version
-			}
+			shown := s.newsOfKey(m, i)
 			if tell.ID == 0 {
-				tell.ID, tell.Key, tell.Shown = h.requests[i], c.op.Keys[i], shown
+				tell.ID, tell.Key, first = h.requests[i], c.op.Keys[i], shown
 			} else {
-				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: causal.Record{Version: shown}})
+				tell.More = append(tell.More, causal.Moved{Key: c.op.Keys[i], Record: shown})
 			}
+		}
+		if tell.Shown = first.Version; first.Value.Merges() { // it is told behind the others, and answered twice
+			s.requests.drop(s.requests.add(c, homeKeyRequest))
+			tell.Shown, tell.More = causal.Version{}, append(tell.More, causal.Moved{Key: tell.Key, Record: first})
 		}
 		request := tell.Message(s.cfg.Self, home)
 		if !request.FitsMessage() {
@@ -260,6 +272,10 @@ func (s *Sidecar) hasNews(m *mget) bool {
 
 // isNews reports whether an MGET is about to show a complete version of a key that its home may not know.
 func (s *Sidecar) isNews(m *mget, i int) bool {
+	if m.mergesAt(i) {
+		rows := s.rowsOfKey(m, i)
+		return !rows.news.Version.IsZero() && !s.cfg.Broken.Has(causal.LocalRowsUnheard)
+	}
 	found, r := &m.replies[i], &m.atHome.replies[i]
 	v := found.record.Version
 	return s.shownStatus(m, found) == causal.Stable && !s.homeKnows(m.slots[i], r, v) &&
@@ -270,7 +286,7 @@ func (s *Sidecar) isNews(m *mget, i int) bool {
 // nor is an own write that another coordinator has.
 func (m *mget) takesFromHome(i int) bool {
 	r := &m.atHome.replies[i].Record
-	return r.Version.Written() && !keystate.Newer(&m.replies[i].record, r) &&
+	return !m.mergesAt(i) && r.Version.Written() && !keystate.Newer(&m.replies[i].record, r) &&
 		(m.own[i] == nil || m.own[i].version.Less(r.Version))
 }
 
@@ -280,6 +296,13 @@ func (s *Sidecar) awaitsComplete(now causal.Now, c *call) bool {
 	m := c.mget
 	for i := range m.replies {
 		found, r := &m.replies[i].record, &m.atHome.replies[i].Record
+		if m.mergesAt(i) {
+			if rows := s.rowsOfKey(m, i); len(rows.unstable) > 0 {
+				s.startAgainLater(now, c, WaitsForForeign)
+				return true
+			}
+			continue
+		}
 		if found.Version.Written() && s.shownStatus(m, &m.replies[i]) != causal.Stable &&
 			(!r.Version.Written() || keystate.Newer(found, r)) {
 			s.startAgainLater(now, c, WaitsForForeign)
@@ -300,7 +323,7 @@ func (m *mget) included() causal.HLC {
 // fromOf returns up to where everything of a key was included in what an MGET has found.
 func (m *mget) fromOf(i int) causal.HLC {
 	from := m.included()
-	if v := m.replies[i].record.Version; v.Written() {
+	if v := m.replies[i].record.Version; v.Written() && !m.mergesAt(i) {
 		from = max(from, v.HLC-1) // what is older is not shown any more
 	}
 	return max(from, m.atHome.replies[i].From)

@@ -287,6 +287,9 @@ func (s *Sidecar) deliver(now causal.Now, c *call) {
 // write, or what the home has.
 func (s *Sidecar) showKey(now causal.Now, c *call, i int, rec *causal.Record) Outcome {
 	m := c.mget
+	if c.level.asksHome() && m.mergesAt(i) {
+		return s.showRows(now, c, i, rec)
+	}
 	if c.level.asksHome() && m.takesFromHome(i) {
 		s.stats.HomeReads++
 		top := &m.atHome.replies[i]

@@ -141,7 +141,7 @@ func (s *Sidecar) handleKeyReply(now causal.Now, c *call, i int, from topology.N
 		c.retryAt = now.Mono + int64(unusableDelay)
 		return
 	}
-	if !s.cfg.Types.Knows(r.Record.Value.Type) {
+	if !s.cfg.Types.Accepts(&r.Record.Value) {
 		s.fail(c, causal.ErrType)
 		return
 	}

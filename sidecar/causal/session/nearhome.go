@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/causal/keystate"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -28,9 +29,13 @@ func (s *Sidecar) getNearAtHome(now causal.Now, ss *session, key []byte, l level
 	if s.hasSeveralHomes() {
 		slot = topology.SlotOf(string(key))
 	}
-	return s.near.FindLeased(now, key, hash, func(r *causal.HomeReply, v causal.Version) bool {
+	rec, from, ok = s.near.FindLeased(now, key, hash, func(r *causal.HomeReply, v causal.Version) bool {
 		return s.homeKnows(slot, r, v)
 	})
+	if ok && !keystate.Identifies(rec) { // of a value that merges, the home has to have heard of each part
+		return nil, 0, false
+	}
+	return rec, from, ok
 }
 
 // wantsLease reports whether a read asks the home for a lease on a key.

@@ -63,6 +63,9 @@ type Op struct {
 	// Commit, of a put at a level that asks the home, makes it one of several keys, of which all or none are put. Key,
 	// Value and the condition above are not used then.
 	Commit []causal.CommitKey
+	// InOrder, of a commit, says that its puts come one after the other in other data centers, too. It fails with
+	// ErrConflict if the keys have several homes: these put their parts one after the other.
+	InOrder bool
 	// Level is the level of the operation; causal.DefaultLevel: that of Config.
 	Level causal.Level
 }

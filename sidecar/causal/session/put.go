@@ -101,11 +101,15 @@ func (s *Sidecar) startPut(now causal.Now, c *call) {
 			s.finish(c, Result{Err: causal.ErrConflict})
 			return
 		}
-	} else if !s.cfg.Types.Knows(c.op.Value.Type) {
+	} else if !s.cfg.Types.Accepts(&c.op.Value) {
 		s.finish(c, Result{Err: causal.ErrType})
 		return
 	}
 	if c.op.Commit != nil && !s.hasOneHome(c.op.Commit) {
+		if c.op.InOrder {
+			s.finish(c, Result{Err: causal.ErrConflict})
+			return
+		}
 		c.bound = !s.unbound(c.session)
 		s.startLocked(now, c)
 		return

@@ -135,7 +135,7 @@ func (cmd *command) infoReply() Array {
 }
 
 // keySpecs describes the keys in the newer form, which also says how the command accesses them: one entry for all, or
-// one for each if it accesses them in different ways.
+// one for each if it accesses them in different ways; the last one is about all that are left.
 func (cmd *command) keySpecs() Array {
 	k := cmd.keys
 	if k == noKey {
@@ -150,6 +150,9 @@ func (cmd *command) keySpecs() Array {
 	for i, access := range accesses {
 		if len(accesses) > 1 {
 			last = 0
+			if i == len(accesses)-1 {
+				last = min(k.last, 0) // it is about all that are left
+			}
 		}
 		specs = append(specs, Map{
 			"flags", wordSet(access),

@@ -1,7 +1,5 @@
 package resp
 
-import "github.com/causalstore/causalstore/sidecar/causal"
-
 var errSameObject = genericError("source and destination objects are the same")
 
 // copyOptions are the options of COPY.
@@ -40,9 +38,13 @@ func copyKey(c *connection, args [][]byte) error {
 		return errSameObject
 	}
 	var exists, copied bool
-	err = c.retryConflicts(func() (err error) {
-		exists, copied, err = c.copyStored(from, to, o.replace)
-		return err
+	err = c.changeKeys([]string{to, from}, func(ds []*draft) error {
+		exists, copied = ds[1].exists(c.nowMs()), false
+		if exists && (o.replace || !ds[0].exists(c.nowMs())) {
+			ds[0].replace(ds[1])
+			copied = true
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -50,21 +52,4 @@ func copyKey(c *connection, args [][]byte) error {
 	c.countRead(exists)
 	c.out.writeInteger(oneIf(copied))
 	return nil
-}
-
-// copyStored writes the value and expire time of a key under another one. They are given by the names under which they
-// are stored.
-func (c *connection) copyStored(from, to string, replace bool) (exists, copied bool, err error) {
-	defer c.lockStored(from, to)()
-	values, err := c.getStoredToWrite([]string{from, to})
-	switch {
-	case err != nil || !c.isLive(values[0]):
-		return false, false, err
-	case !replace && c.isLive(values[1]):
-		return true, false, nil
-	case c.session.IsExact():
-		value := func(int) causal.Value { return values[0] }
-		return true, true, c.commitStored([]string{to}, value, []string{from, to})
-	}
-	return true, true, c.session.Session.Put(c.server.context, to, values[0])
 }

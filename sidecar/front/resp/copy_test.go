@@ -14,12 +14,12 @@ func TestACopyInAnExactSessionIsOneStep(t *testing.T) {
 	p := dial(t, address)
 	p.expect("+OK\r\n", "SET", "from", "v", "PX", "1000000")
 	p.expect(":1\r\n", "COPY", "from", "to", "DB", "2")
-	want := []string{"from", "\x012:to"}
+	want := []string{"\x012:to", "from"}
 	if len(store.commits) != 1 || !slices.Equal(store.commits[0].read, want) ||
-		len(store.commits[0].puts) != 1 || store.commits[0].puts[0].Key != want[1] {
+		len(store.commits[0].puts) != 1 || store.commits[0].puts[0].Key != want[0] {
 		t.Errorf("written in steps %+v, want one, on condition of %q", store.commits, want)
 	}
-	if at := store.get(want[1]).ExpireAtMs; at != store.get("from").ExpireAtMs || at == 0 {
+	if at := store.get(want[0]).ExpireAtMs; at != store.get("from").ExpireAtMs || at == 0 {
 		t.Errorf("the copy expires at %d ms", at)
 	}
 }
@@ -35,7 +35,7 @@ func TestAnExecHoldsTheDestinationOfACopyIntoAnotherDatabase(t *testing.T) {
 	put := make(chan struct{})
 	goOn := make(chan struct{})
 	store.before = func(operation, key string) {
-		if operation == "put" && key == "\x012:to" {
+		if operation == "issue" && key == "\x012:to" {
 			close(put)
 			<-goOn
 		}

@@ -82,6 +82,10 @@ func (s databaseSession) Get(ctx context.Context, key string) (causal.Value, err
 	return s.Session.Get(ctx, s.stored(key))
 }
 
+func (s databaseSession) GetRecord(ctx context.Context, key string) (causal.Record, error) {
+	return s.Session.GetRecord(ctx, s.stored(key))
+}
+
 func (s databaseSession) MGet(ctx context.Context, keys []string) ([]causal.Value, error) {
 	return s.Session.MGet(ctx, storageKeys(s.connection.database, keys))
 }

@@ -29,6 +29,8 @@ var (
 	errSyntax    = genericError("syntax error")
 	errOvertaken = &Error{Code: "CONFLICT", Message: "a later command of the pipeline was executed before; " +
 		"nothing was written, try again"}
+	errWrongType = &Error{Code: "WRONGTYPE",
+		Message: "Operation against a key holding the wrong kind of value"}
 	errNotInteger     = genericError("value is not an integer or out of range")
 	errNotFloat       = genericError("value is not a valid float")
 	errNaNOrInfinity  = genericError("increment would produce NaN or Infinity")

@@ -2,10 +2,10 @@ package resp
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // nowMs returns the wall clock in milliseconds.
@@ -13,7 +13,16 @@ func (c *connection) nowMs() int64 { return c.server.options.Clock().UnixMilli()
 
 // isLive reports whether v exists now. As in Redis, a value still exists in the millisecond of its expire time.
 func (c *connection) isLive(v causal.Value) bool {
-	return !v.Tombstone && (v.ExpireAtMs == 0 || operation.Exists(v, c.nowMs())) // mostly without asking the clock
+	return value.Exists(v) && (v.ExpireAtMs == 0 || operation.Exists(v, c.nowMs())) // mostly without asking the clock
+}
+
+// getString is getLive of a key that is a string, if it exists.
+func (c *connection) getString(key string) (v causal.Value, exists bool, err error) {
+	v, exists, err = c.getLive(key)
+	if exists && v.Merges() {
+		return causal.Value{}, false, errWrongType
+	}
+	return v, exists, err
 }
 
 // getLive returns the value of key, and whether it exists and has not expired.
@@ -38,27 +47,24 @@ func (c *connection) getAll(keys []string) ([]causal.Value, error) {
 
 // getToWrite is getAll inside Lock or Isolate, for a command that may write each of the keys.
 func (c *connection) getToWrite(keys []string) ([]causal.Value, error) {
-	return c.getStoredToWrite(storageKeys(c.database, keys))
-}
-
-// getStoredToWrite is getToWrite for the names under which keys are stored.
-func (c *connection) getStoredToWrite(names []string) ([]causal.Value, error) {
-	if !c.session.IsExact() {
-		if len(names) > 1 {
-			return c.session.Session.MGet(c.server.context, names)
-		}
-		v, err := c.session.Session.Get(c.server.context, names[0])
-		return []causal.Value{v}, err
-	}
-	records, err := c.session.Newest(c.server.context, names)
+	records, err := c.recordsToWrite(storageKeys(c.database, keys))
 	if err != nil {
 		return nil, err
 	}
-	values := make([]causal.Value, len(names))
+	values := make([]causal.Value, len(records))
 	for i := range records {
 		values[i] = records[i].Value
 	}
 	return values, nil
+}
+
+// recordsToWrite is getToWrite for the names under which keys are stored, with the versions of the values.
+func (c *connection) recordsToWrite(names []string) ([]causal.Record, error) {
+	if len(names) == 1 && !c.session.IsExact() {
+		r, err := c.session.Session.GetRecord(c.server.context, names[0])
+		return []causal.Record{r}, err
+	}
+	return c.session.Newest(c.server.context, names)
 }
 
 // tombstone is the value that deletes a key.
@@ -85,43 +91,17 @@ func del(c *connection, args [][]byte) error {
 
 // remove deletes the keys that exist, and returns how many there were.
 func (c *connection) remove(keys []string) (n int, err error) {
-	if !c.session.IsExact() {
-		return c.removeOnce(keys)
-	}
-	err = c.retryConflicts(func() (err error) {
-		n, err = c.removeOnce(slices.Clone(keys))
-		return err
+	err = c.changeKeys(storageKeys(c.database, keys), func(ds []*draft) error {
+		n = 0
+		for _, d := range ds {
+			if d.exists(c.nowMs()) {
+				d.set(tombstone)
+				n++
+			}
+		}
+		return nil
 	})
 	return n, err
-}
-
-// removeOnce is remove without further tries.
-func (c *connection) removeOnce(keys []string) (int, error) {
-	unlock := c.session.Lock(keys...)
-	defer unlock()
-	values, err := c.getToWrite(keys)
-	if err != nil {
-		return 0, err
-	}
-	existing := make([]string, 0, len(keys))
-	var seen map[string]bool
-	if len(keys) > 1 {
-		seen = make(map[string]bool, len(keys))
-	}
-	for i, key := range keys {
-		if !c.isLive(values[i]) || seen[key] {
-			continue
-		}
-		if seen != nil {
-			seen[key] = true
-		}
-		existing = append(existing, key)
-	}
-	deleted := func(int) causal.Value { return tombstone }
-	if c.session.IsExact() { // what does not exist is still so
-		return len(existing), c.commitStored(storageKeys(c.database, existing), deleted, storageKeys(c.database, keys))
-	}
-	return len(existing), c.putAll(existing, deleted)
 }
 
 // EXISTS key [key ...]: a repeated key counts repeatedly. Many keys are read in batches.
@@ -147,18 +127,31 @@ func exists(c *connection, args [][]byte) error {
 	return nil
 }
 
-// TYPE key: all values are strings.
+// TYPE key
 func typeOf(c *connection, args [][]byte) error {
-	_, ok, err := c.getLive(string(args[1]))
+	v, ok, err := c.getLive(string(args[1]))
 	switch {
 	case err != nil:
 		return err
 	case ok:
-		c.out.writeSimple("string")
+		c.out.writeSimple(nameOfType(v))
 	default:
 		c.out.writeSimple("none")
 	}
 	return nil
+}
+
+// nameOfType returns how Redis names the type of a value that exists.
+func nameOfType(v causal.Value) string {
+	switch value.KindOf(v) {
+	case value.Hash:
+		return "hash"
+	case value.Set:
+		return "set"
+	case value.SortedSet:
+		return "zset"
+	}
+	return "string"
 }
 
 func keyStrings(args [][]byte) []string {

@@ -64,7 +64,7 @@ func mget(c *connection, args [][]byte) error {
 	for _, p := range at {
 		exists := c.isLive(values[p])
 		c.countRead(exists)
-		c.writeBulkOrNull(values[p], exists)
+		c.writeBulkOrNull(values[p], exists && !values[p].Merges()) // a collection is none, as in Redis
 	}
 	return nil
 }

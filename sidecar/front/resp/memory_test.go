@@ -11,6 +11,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // memory is a Backend whose store is a map.
@@ -31,12 +32,15 @@ type memory struct {
 	// before is called in the session with each operation and its key. It may block or panic.
 	before func(operation, key string)
 
-	exact   bool     // its sessions are
-	deleted []string // deleted keys that scans name
+	exact   bool                    // its sessions are
+	inOrder func(keys []string) int // how many of the first keys are committed in order; nil: one
+	deleted []string                // deleted keys that scans name
 	commits []memoryCommit
 
 	opened, closed atomic.Int64
 }
+
+var types = value.Shipped()
 
 // memoryCommit is what a session has written in one step.
 type memoryCommit struct {
@@ -75,8 +79,25 @@ func (m *memory) get(key string) causal.Value {
 func (m *memory) put(key string, v causal.Value) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.values[key] = v
+	before := causal.Record{Version: m.versionOf(key), Value: m.values[key]}
 	m.puts[key]++
+	after := causal.Record{Version: m.versionOf(key), Value: v}
+	if _, has := m.values[key]; has {
+		after = types.Join(before, after)
+	}
+	m.values[key] = after.Value
+}
+
+// versionOf returns as many puts as the version of a key as there were.
+func (m *memory) versionOf(key string) causal.Version {
+	return causal.Version{HLC: causal.HLC(m.puts[key]), Origin: 1}
+}
+
+func (m *memory) record(key string) causal.Record {
+	v := m.get(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return causal.Record{Version: m.versionOf(key), Value: v}
 }
 
 var errPutRefused = front.Errorf(front.Busy, "the write buffer is full; try again")
@@ -90,6 +111,11 @@ type memorySession struct {
 func (s *memorySession) Get(_ context.Context, key string) (causal.Value, error) {
 	s.store.hook("get", key)
 	return s.store.get(key), s.store.operationError
+}
+
+func (s *memorySession) GetRecord(_ context.Context, key string) (causal.Record, error) {
+	s.store.hook("get", key)
+	return s.store.record(key), s.store.operationError
 }
 
 func (s *memorySession) MGet(_ context.Context, keys []string) ([]causal.Value, error) {
@@ -146,7 +172,8 @@ func (s *memorySession) GetEach(_ context.Context, keys [][]byte, results []fron
 	}
 	for i, key := range keys {
 		s.store.hook(operation, string(key))
-		results[i] = front.GetResult{Value: s.store.get(string(key)), Err: s.store.operationError}
+		r := s.store.record(string(key))
+		results[i] = front.GetResult{Value: r.Value, Version: r.Version, Err: s.store.operationError}
 	}
 	return len(keys)
 }
@@ -198,15 +225,11 @@ func (s *memorySession) SetLevel(level causal.Level) error {
 // Isolate does not keep others from reading: a test of package node is about that.
 func (s *memorySession) Isolate(keys ...string) func() { return s.Lock(keys...) }
 
-// Newest returns as many puts as the version of a key as there were.
 func (s *memorySession) Newest(_ context.Context, keys []string) ([]causal.Record, error) {
 	records := make([]causal.Record, len(keys))
 	for i, key := range keys {
 		s.store.hook("newest", key)
-		records[i].Value = s.store.get(key)
-		s.store.mu.Lock()
-		records[i].Version = causal.Version{HLC: causal.HLC(s.store.puts[key]), Origin: 1}
-		s.store.mu.Unlock()
+		records[i] = s.store.record(key)
 	}
 	return records, s.store.operationError
 }
@@ -290,6 +313,19 @@ func (s *memorySession) Close() {
 }
 
 var errNotReady = errors.New("the session is starting")
+
+// CommitsInOrder implements front.Session.
+func (s *memorySession) CommitsInOrder(keys []string) int {
+	if s.store.inOrder == nil {
+		return 1
+	}
+	return s.store.inOrder(keys)
+}
+
+// CommitInOrder implements front.Session.
+func (s *memorySession) CommitInOrder(ctx context.Context, puts []front.Write, read []string) error {
+	return s.Commit(ctx, puts, read)
+}
 
 // Commit implements front.Session.
 func (s *memorySession) Commit(_ context.Context, puts []front.Write, read []string) error {

@@ -13,6 +13,7 @@ import (
 type overlay struct {
 	front.Session // Isolate holds the keys
 	records       map[string]causal.Record
+	drafts        map[string]*draft // of keys that commands have read to write them
 	isRead        map[string]bool
 	read          []string // that commands have read, and watched keys
 	at            map[string]int
@@ -25,7 +26,7 @@ type overlay struct {
 // newOverlay reads the keys of a transaction.
 func newOverlay(ctx context.Context, s front.Session, keys []string, maxBytes int) (*overlay, error) {
 	o := &overlay{Session: s, isRead: map[string]bool{}, at: map[string]int{}, maxBytes: maxBytes,
-		records: make(map[string]causal.Record, len(keys))}
+		records: make(map[string]causal.Record, len(keys)), drafts: map[string]*draft{}}
 	var names []string
 	for _, key := range keys {
 		if _, has := o.records[key]; !has {
@@ -51,17 +52,40 @@ func (o *overlay) depend(key string) {
 	}
 }
 
+// draftOf returns what the transaction has made of a key so far.
+func (o *overlay) draftOf(key string, nowMs int64) *draft {
+	d := o.drafts[key]
+	if d == nil {
+		d = newDraft(o.records[key], nowMs)
+		o.drafts[key] = d
+		if i, has := o.at[key]; has {
+			d.set(o.writes[i].Value)
+		}
+	}
+	return d
+}
+
 // Get implements front.Session.
 func (o *overlay) Get(ctx context.Context, key string) (causal.Value, error) {
-	if i, has := o.at[key]; has {
-		return o.writes[i].Value, nil
+	r, err := o.GetRecord(ctx, key)
+	return r.Value, err
+}
+
+// GetRecord implements front.Session. The version is that of what was read before the transaction.
+func (o *overlay) GetRecord(ctx context.Context, key string) (causal.Record, error) {
+	r, isRead := o.records[key]
+	switch _, isWritten := o.at[key]; {
+	case o.drafts[key] != nil:
+		r.Value = o.drafts[key].current()
+	case isWritten:
+		r.Value = o.writes[o.at[key]].Value
+	case !isRead: // a command that does not name its keys
+		return o.Session.GetRecord(ctx, key)
 	}
-	r, has := o.records[key]
-	if !has { // a command that does not name its keys
-		return o.Session.Get(ctx, key)
+	if _, isWritten := o.at[key]; !isWritten {
+		o.depend(key)
 	}
-	o.depend(key)
-	return r.Value, nil
+	return r, nil
 }
 
 // MGet implements front.Session.
@@ -79,7 +103,8 @@ func (o *overlay) MGet(ctx context.Context, keys []string) ([]causal.Value, erro
 // GetEach implements front.Session.
 func (o *overlay) GetEach(ctx context.Context, keys [][]byte, results []front.GetResult) int {
 	for i, key := range keys {
-		results[i].Value, results[i].Err = o.Get(ctx, string(key))
+		r, err := o.GetRecord(ctx, string(key))
+		results[i] = front.GetResult{Value: r.Value, Version: r.Version, Err: err}
 	}
 	return len(keys)
 }
@@ -96,6 +121,10 @@ func (o *overlay) Newest(ctx context.Context, keys []string) ([]causal.Record, e
 
 // Put implements front.Session.
 func (o *overlay) Put(_ context.Context, key string, v causal.Value) error {
+	if d := o.drafts[key]; d != nil && !v.Merges() {
+		d.set(v)
+		v = d.put()
+	}
 	i, has := o.at[key]
 	size := len(key) + v.Size()
 	if has {
@@ -169,8 +198,7 @@ func (c *connection) executeOnOverlay(t *transaction, keys []string) error {
 		return err
 	}
 	for _, w := range t.watched {
-		r := o.records[w.stored]
-		if w.hasChanged(watchedKey{exists: c.isLive(r.Value), version: r.Version}) {
+		if w.hasChanged(c.watchedAs(w.stored, o.records[w.stored])) {
 			c.out.writeNullArray()
 			return nil
 		}

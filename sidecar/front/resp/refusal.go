@@ -16,20 +16,10 @@ func refusalTable() []refusal {
 			"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem " +
 				"lset ltrim rpop rpoplpush rpush rpushx",
 			"there are no lists; keep one as a serialized string, or each element under a key of its own"},
+		{"sintercard", "use SINTER, and count in the client"},
 		{
-			"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx " +
-				"hstrlen hvals",
-			"there are no hashes; keep one as a serialized string, or each field under a key of its own"},
-		{
-			"sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop " +
-				"srandmember srem sscan sunion sunionstore",
-			"there are no sets; keep one as a serialized string, or each member under a key of its own"},
-		{
-			"bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore " +
-				"zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore " +
-				"zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex " +
-				"zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
-			"there are no sorted sets; keep one as a serialized string, or each member under a key of its own"},
+			"bzmpop bzpopmax bzpopmin zdiff zdiffstore zinter zintercard zinterstore zmpop zunion zunionstore",
+			"no command combines sorted sets, or waits; use ZRANGE and ZPOPMIN, and combine in the client"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{

@@ -3,8 +3,10 @@ package resp
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // A scan of the store returns the names of keys that may exist, of all databases. The commands here read those of the
@@ -30,11 +32,12 @@ var (
 type scanOptions struct {
 	pattern string // empty: all keys
 	count   int
-	strings bool // the TYPE, if there is one, is string
+	ofType  string // lower case; empty: all
 }
 
-func parseScanOptions(args [][]byte) (o scanOptions, err error) {
-	o.count, o.strings = defaultScanCount, true
+// parseScanOptions parses the options of SCAN, or of HSCAN and SSCAN, which have no TYPE.
+func parseScanOptions(args [][]byte, ofKeys bool) (o scanOptions, err error) {
+	o.count = defaultScanCount
 	for i := 0; i < len(args); i += 2 {
 		if i+1 == len(args) {
 			return o, errSyntax
@@ -42,8 +45,8 @@ func parseScanOptions(args [][]byte) (o scanOptions, err error) {
 		switch value := args[i+1]; {
 		case equalFold(args[i], "match"):
 			o.pattern = string(value)
-		case equalFold(args[i], "type"):
-			o.strings = equalFold(value, "string")
+		case ofKeys && equalFold(args[i], "type"):
+			o.ofType = strings.ToLower(string(value))
 		case equalFold(args[i], "count"):
 			n, ok := parseInt(value)
 			switch {
@@ -66,7 +69,7 @@ func scan(c *connection, args [][]byte) error {
 	if err != nil {
 		return errInvalidCursor
 	}
-	o, err := parseScanOptions(args[2:])
+	o, err := parseScanOptions(args[2:], true)
 	if err != nil {
 		return err
 	}
@@ -74,11 +77,9 @@ func scan(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	var live []string
-	if o.strings {
-		if live, err = c.existing(c.keysOfDatabase(stored, o.pattern)); err != nil {
-			return err
-		}
+	live, err := c.existing(c.keysOfDatabase(stored, o.pattern), o.ofType)
+	if err != nil {
+		return err
 	}
 	c.out.writeArrayHeader(2)
 	c.out.writeBulkString(strconv.FormatUint(next, 10))
@@ -95,7 +96,7 @@ func keysMatching(c *connection, args [][]byte) error {
 		if visited += len(stored); visited > maxKeysVisited {
 			return errTooManyKeys
 		}
-		live, err := c.existing(c.keysOfDatabase(stored, pattern))
+		live, err := c.existing(c.keysOfDatabase(stored, pattern), "")
 		for _, key := range live {
 			if !found[key] { // a scan may name a key more than once
 				found[key] = true
@@ -135,9 +136,8 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	}
 	err := c.scanAll(func(stored []string) error {
 		names := slices.DeleteFunc(slices.Clone(stored), func(name string) bool { return !wanted(name) })
-		names, err := c.undeleted(names)
-		if err != nil {
-			return err
+		if c.session.IsExact() {
+			return c.flushExactly(names)
 		}
 		return c.putStored(names, func(int) causal.Value { return tombstone })
 	})
@@ -149,24 +149,53 @@ func (c *connection) flush(args [][]byte, wanted func(name string) bool) error {
 	return nil
 }
 
-// undeleted returns the names under which there is a value, which may have expired. An EXEC that watches a key without
-// one is not to fail because of a flush. With other scopes it returns all names.
-func (c *connection) undeleted(names []string) (left []string, err error) {
-	if !c.session.IsExact() {
-		return names, nil
-	}
+// flushExactly deletes what is stored under names, where deletions are writes that an EXEC finds which watches the key:
+// a key without a value is left as it is.
+func (c *connection) flushExactly(names []string) error {
+	var live, expired []string
 	for some := range slices.Chunk(names, readTogether) {
 		records, err := c.session.Newest(c.server.context, some)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range records {
-			if !records[i].Value.Tombstone {
-				left = append(left, some[i])
+			switch v := records[i].Value; {
+			case c.isLive(v):
+				live = append(live, some[i])
+			case value.Exists(v):
+				expired = append(expired, some[i])
 			}
 		}
 	}
-	return left, nil
+	if err := c.putStored(live, func(int) causal.Value { return tombstone }); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(expired, readTogether) {
+		if err := c.retryConflicts(func() error { return c.deleteExpired(some) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteExpired deletes the values under names that have expired. The tombstone of one says when that was: whoever
+// watches the key as one that has expired finds that nobody else has written it meanwhile.
+func (c *connection) deleteExpired(names []string) error {
+	defer c.session.Session.Lock(names...)()
+	records, err := c.session.Session.Newest(c.server.context, names)
+	if err != nil {
+		return err
+	}
+	var expired []string
+	var deadlines []int64
+	for i := range records {
+		if v := records[i].Value; !v.Tombstone && !c.isLive(v) {
+			expired, deadlines = append(expired, names[i]), append(deadlines, v.ExpireAtMs)
+		}
+	}
+	return c.commitStored(expired, func(i int) causal.Value {
+		return causal.Value{Tombstone: true, ExpireAtMs: deadlines[i]}
+	}, expired)
 }
 
 // scanAll calls f with the names under which keys may be stored, until it has seen all or f fails.
@@ -205,8 +234,8 @@ func (c *connection) keysOfDatabase(stored []string, pattern string) []string {
 	return keys
 }
 
-// existing returns the keys that exist.
-func (c *connection) existing(keys []string) ([]string, error) {
+// existing returns the keys that exist, and are of a type, if one is given.
+func (c *connection) existing(keys []string, ofType string) ([]string, error) {
 	var live []string
 	for len(keys) > 0 {
 		some := keys[:min(readTogether, len(keys))]
@@ -216,7 +245,7 @@ func (c *connection) existing(keys []string) ([]string, error) {
 			return nil, err
 		}
 		for i, v := range values {
-			if c.isLive(v) {
+			if c.isLive(v) && (ofType == "" || ofType == nameOfType(v)) {
 				live = append(live, some[i])
 			}
 		}

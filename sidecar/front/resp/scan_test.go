@@ -119,11 +119,13 @@ func TestAFlushDeletesAnyNumberOfKeysWithoutReadingThem(t *testing.T) {
 
 // As with Redis 7: a flush changes keys that exist, and no others.
 func TestAFlushAbortsNoTransactionThatWatchesAMissingKey(t *testing.T) {
-	for watched, want := range map[string]string{"gone": "*1\r\n+OK\r\n", "there": "*-1\r\n"} {
+	for watched, want := range map[string]string{"gone": "*1\r\n+OK\r\n", "expired": "*1\r\n+OK\r\n",
+		"there": "*-1\r\n"} {
 		m := newMemory()
 		m.exact, m.deleted = true, []string{"gone"}
 		m.put("there", causal.Value{Data: []byte("v")})
 		m.put("gone", tombstone)
+		m.put("expired", causal.Value{Data: []byte("v"), ExpireAtMs: 1})
 		_, address := serve(t, Options{Backend: m})
 		p := dial(t, address)
 		p.expect("+OK\r\n", "WATCH", watched)
@@ -135,6 +137,20 @@ func TestAFlushAbortsNoTransactionThatWatchesAMissingKey(t *testing.T) {
 		p.expect("+QUEUED\r\n", "SET", "x", "1")
 		p.expect(want, "EXEC")
 	}
+}
+
+func TestATransactionIsAbortedIfAnExpiredKeyWasWrittenBeforeTheFlush(t *testing.T) {
+	m := newMemory()
+	m.exact = true
+	m.put("expired", causal.Value{Data: []byte("v"), ExpireAtMs: 1})
+	_, address := serve(t, Options{Backend: m})
+	p, other := dial(t, address), dial(t, address)
+	p.expect("+OK\r\n", "WATCH", "expired")
+	m.put("expired", causal.Value{Data: []byte("v"), ExpireAtMs: 2})
+	other.expect("+OK\r\n", "FLUSHALL")
+	p.expect("+OK\r\n", "MULTI")
+	p.expect("+QUEUED\r\n", "SET", "x", "1")
+	p.expect("*-1\r\n", "EXEC")
 }
 
 func TestAFlushThatFailsHasDeletedWhatCameBefore(t *testing.T) {

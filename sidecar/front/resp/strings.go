@@ -17,6 +17,9 @@ func get(c *connection, args [][]byte) error {
 	}
 	exists := c.isLive(v)
 	c.countRead(exists)
+	if exists && v.Merges() {
+		return errWrongType
+	}
 	c.writeBulkOrNull(v, exists)
 	return nil
 }
@@ -31,7 +34,7 @@ func (c *connection) writeBulkOrNull(v causal.Value, ok bool) {
 
 // STRLEN key
 func strlen(c *connection, args [][]byte) error {
-	v, ok, err := c.getLive(string(args[1]))
+	v, ok, err := c.getString(string(args[1]))
 	if err != nil {
 		return err
 	}
@@ -49,7 +52,7 @@ func getRange(c *connection, args [][]byte) error {
 	if !ok1 || !ok2 {
 		return errNotInteger
 	}
-	v, ok, err := c.getLive(string(args[1]))
+	v, ok, err := c.getString(string(args[1]))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -26,17 +27,36 @@ type watchedKey struct {
 	stored  string
 	exists  bool           // and has not expired
 	version causal.Version // also of a tombstone, while there is one
+	// content is the hash of a collection: an older write of another data center may become a part of it.
+	content [sha256.Size]byte
+	// expiredAt is the expire time of a value that has expired, or of one that a flush has deleted after that.
+	expiredAt int64
+	deleted   bool // there is a tombstone
+}
+
+// watchedAs returns the state of a key by its newest record.
+func (c *connection) watchedAs(stored string, r causal.Record) watchedKey {
+	w := watchedKey{stored: stored, exists: c.isLive(r.Value), version: r.Version, deleted: r.Value.Tombstone}
+	switch {
+	case !w.exists:
+		w.expiredAt = r.Value.ExpireAtMs
+	case r.Value.Merges():
+		w.content = sha256.Sum256(r.Value.Data)
+	}
+	return w
 }
 
 // hasChanged reports whether a key that was w is now another one. A key without a value has changed if a later write is
 // known, which was then a deletion; that its tombstone is gone by now, or is not gone yet in another ring, is no
-// change.
+// change. Nor is it, as with Redis, that a flush has deleted what had expired.
 func (w watchedKey) hasChanged(now watchedKey) bool {
 	switch {
 	case w.exists != now.exists:
 		return true
 	case w.exists:
-		return w.version != now.version
+		return w.version != now.version || w.content != now.content
+	case w.expiredAt != 0 && now.deleted && now.expiredAt == w.expiredAt:
+		return false
 	}
 	return now.version.Written() && now.version.HLC > w.version.HLC
 }
@@ -163,7 +183,7 @@ func (c *connection) keyStates(stored []string) ([]watchedKey, error) {
 	}
 	states := make([]watchedKey, len(stored))
 	for i, r := range records {
-		states[i] = watchedKey{stored: stored[i], exists: c.isLive(r.Value), version: r.Version}
+		states[i] = c.watchedAs(stored[i], r)
 	}
 	return states, nil
 }

@@ -25,6 +25,7 @@ const (
 type update struct {
 	name      string // under which the key is stored
 	operation operation.Operation
+	edit      *edit // of a collection, instead of the operation
 	outcome   operation.Outcome
 	reply     replier // called once what the command has written is durable
 	err       error   // of the store
@@ -48,6 +49,8 @@ func (u *update) finish() error {
 		return errNotFloat
 	case errors.Is(err, operation.ErrNotFinite):
 		return errNaNOrInfinity
+	case errors.As(err, new(*Error)):
+		return err
 	}
 	return u.reply(&u.outcome)
 }
@@ -61,14 +64,20 @@ type pendingUpdates struct {
 	// here is how many of those that are left are not sent to the homes of their keys: the first one was refused,
 	// mostly because the home has forgotten the key, and those that follow it with it.
 	here int
+	// apart is how many of those that are left are executed one key after the other, since others write the keys.
+	apart int
 }
 
 // update executes a command that reads one key and may write it: at once, or with those that follow if it is part of a
 // pipeline. The operation and reply must not refer to the arguments.
 func (c *connection) update(key []byte, argBytes int, o operation.Operation, reply replier) error {
+	return c.updateBy(update{name: storageKey(c.database, string(key)), operation: o, reply: reply}, len(key)+argBytes)
+}
+
+// updateBy is update. bytes are about those that u holds.
+func (c *connection) updateBy(u update, bytes int) error {
 	c.awaitPuts()
 	p := &c.updates
-	u := update{name: storageKey(c.database, string(key)), operation: o, reply: reply}
 	if c.skipThisReply || len(p.all) == 0 && c.in.buffered() == 0 && !c.executing {
 		one := [1]update{u}
 		c.executeRound(one[:])
@@ -78,8 +87,8 @@ func (c *connection) update(key []byte, argBytes int, o operation.Operation, rep
 		p.runs++
 	}
 	p.all = append(p.all, u)
-	p.bytes += len(key) + argBytes
-	if argBytes >= front.AccountStep {
+	p.bytes += bytes
+	if bytes >= front.AccountStep {
 		c.account()
 	}
 	if len(p.all) >= maxPendingUpdates || p.runs >= maxUpdateRuns ||
@@ -100,7 +109,7 @@ func (c *connection) awaitUpdates() {
 	p := &c.updates
 	for left := p.all; len(left) > 0; {
 		done := left[:c.executeRound(left)]
-		left, p.here = left[len(done):], max(p.here-len(done), 0)
+		left, p.here, p.apart = left[len(done):], max(p.here-len(done), 0), max(p.apart-len(done), 0)
 		for i := range done {
 			// after the locks were released: a client that does not read its replies must not hold them
 			u := &done[i]
@@ -117,7 +126,7 @@ func (c *connection) awaitUpdates() {
 		}
 		clear(done)
 	}
-	p.all, p.runs, p.bytes, p.here = p.all[:0], 0, 0, 0
+	p.all, p.runs, p.bytes, p.here, p.apart = p.all[:0], 0, 0, 0, 0
 }
 
 // updateRound executes updates of some keys together.
@@ -127,11 +136,13 @@ type updateRound struct {
 	keys   []keyInRound
 	writes []writeInRound
 	bytes  int // of the values written
+	// once says that each key has one write.
+	once bool
 }
 
 // keyInRound is a key with what the commands so far have made of it.
 type keyInRound struct {
-	value causal.Value
+	draft *draft
 	err   error // of the read
 	write int   // the last one in updateRound.writes; -1: none
 }
@@ -146,8 +157,9 @@ type writeInRound struct {
 // executeRound executes the first of some updates, one at least, and returns how many. Their errors are set, and no
 // reply is written.
 //
-// In an exact session, operations are executed at the home of their key if it can. Otherwise those of the first key are
-// executed here together, and again while others write the key meanwhile.
+// In an exact session, operations are executed at the home of their key if it can. Otherwise they are executed here:
+// those of several keys in one step (updatetogether.go), and if others write these meanwhile, those of the first key,
+// again and again.
 func (c *connection) executeRound(us []update) int {
 	if !c.session.Session.IsExact() {
 		return c.executeOnce(us)
@@ -158,13 +170,18 @@ func (c *connection) executeRound(us []update) int {
 	}
 	done, again := 0, false
 	_ = c.retryConflicts(func() error {
-		if again || c.updates.here == 0 {
+		if us[0].edit == nil && (again || c.updates.here == 0) {
 			for range 2 { // if the first one was refused, its key was not looked for: it was expected to be known there
 				if done = c.executeAtHome(us); done > 0 {
 					return nil
 				}
 			}
 			c.updates.here = len(us)
+		}
+		if !again && n < len(us) && c.updates.apart == 0 {
+			if done = c.executeTogether(us); done > 0 {
+				return nil
+			}
 		}
 		again = true
 		done = c.executeOnce(us[:n])
@@ -252,7 +269,8 @@ func (c *connection) readRound(r *updateRound) int {
 		r.keys[i].write = -1
 	}
 	if len(r.names) == 1 {
-		r.keys[0].value, r.keys[0].err = c.session.Session.Get(c.server.context, r.names[0])
+		record, err := c.session.Session.GetRecord(c.server.context, r.names[0])
+		r.keys[0].draft, r.keys[0].err = c.draftOf(r.names[0], record), err
 		return 1
 	}
 	names, results := make([][]byte, len(r.names)), make([]front.GetResult, len(r.names))
@@ -261,7 +279,8 @@ func (c *connection) readRound(r *updateRound) int {
 	}
 	read := c.session.GetEach(c.server.context, names, results)
 	for i := range results[:read] {
-		r.keys[i].value, r.keys[i].err = results[i].Value, results[i].Err
+		record := causal.Record{Version: results[i].Version, Value: results[i].Value}
+		r.keys[i].draft, r.keys[i].err = c.draftOf(r.names[i], record), results[i].Err
 	}
 	return read
 }
@@ -278,22 +297,40 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.err = k.err; u.err != nil {
 		return true
 	}
-	u.outcome = u.operation.Apply(k.value, c.nowMs())
+	if k.write >= 0 && k.write != len(r.writes)-1 && (u.edit != nil || k.draft.change != nil) {
+		return false // what is put of a collection is put at once: it is relative to what was read
+	}
+	if u.edit != nil {
+		u.outcome = k.draft.edit(u.edit, c.nowMs())
+	} else {
+		u.outcome = k.draft.apply(&u.operation, c.nowMs())
+	}
 	if !u.outcome.Writes {
 		return true
 	}
+	isLast := k.write >= 0 && k.write == len(r.writes)-1
+	if r.once && k.write >= 0 && !isLast {
+		return false
+	}
 	next := u.outcome.Next
-	if r.bytes += next.Size(); r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 {
+	r.bytes += next.Size()
+	if r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 && !c.hasOverlay() {
 		return false
 	}
 	// Only the last write can be replaced: a write that follows it in the order of the session depends on it.
-	if k.write < 0 || k.write != len(r.writes)-1 {
+	if !isLast {
 		k.write = len(r.writes)
 		r.writes = append(r.writes, writeInRound{key: at})
 	}
 	r.writes[k.write].value = next
-	k.value, u.write = next, k.write
+	u.write = k.write
 	return true
+}
+
+// hasOverlay reports whether what commands make of keys stays until the end of EXEC, which bounds it.
+func (c *connection) hasOverlay() bool {
+	_, is := c.session.Session.(*overlay)
+	return is
 }
 
 // putRound puts what the commands have written, in order.

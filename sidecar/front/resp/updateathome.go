@@ -62,7 +62,7 @@ func joinUpdates(sent []shipment, us []update) []shipment {
 	from := 0
 	for i := range us {
 		u := &us[i]
-		if !u.operation.CanBeShipped() {
+		if u.edit != nil || !u.operation.CanBeShipped() {
 			break
 		}
 		if i > from && u.name == us[from].name {

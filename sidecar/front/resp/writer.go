@@ -116,6 +116,18 @@ func (w *writer) writeError(e *Error) {
 
 func (w *writer) writeInteger(n int64) { w.writeHeader(':', n) }
 
+// writeDouble writes a number: in RESP2 as a bulk string.
+func (w *writer) writeDouble(f float64) {
+	text := formatScore(f)
+	if w.proto == 2 {
+		w.writeBulkString(text)
+		return
+	}
+	w.buf = append(w.buf, ',')
+	w.buf = append(w.buf, text...)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
 func (w *writer) writeBulk(b []byte) {
 	w.writeHeader('$', int64(len(b)))
 	if len(b) >= noCopyBytes && !w.held {

@@ -15,7 +15,7 @@ import (
 
 // Check checks the laws of Join with random writes of a key. write draws what a put brings, for a version; registers,
 // tombstones and missing keys are mixed in.
-func Check(t *testing.T, types *value.Types, write func(*rand.Rand) causal.Value) {
+func Check(t *testing.T, types *value.Types, write func(*rand.Rand, causal.Version) causal.Value) {
 	t.Helper()
 	for seed := range uint64(2000) {
 		c := checker{t: t, types: types, r: rand.New(rand.NewPCG(seed, 3)), write: write}
@@ -33,7 +33,7 @@ type checker struct {
 	t     *testing.T
 	types *value.Types
 	r     *rand.Rand
-	write func(*rand.Rand) causal.Value
+	write func(*rand.Rand, causal.Version) causal.Value
 }
 
 // draw returns writes with different versions, each as its put brings it.
@@ -41,7 +41,7 @@ func (c *checker) draw() (writes []causal.Record) {
 	versions := map[causal.Version]bool{}
 	for range 1 + c.r.IntN(6) {
 		v := causal.Version{HLC: causal.HLC(1 + c.r.IntN(8)), Origin: topology.Origin(1 + 16*c.r.IntN(3))}
-		rec := causal.Record{Version: v, Value: c.write(c.r)}
+		rec := causal.Record{Version: v, Value: c.write(c.r, v)}
 		switch c.r.IntN(6) {
 		case 0:
 			rec.Value = causal.Value{Tombstone: true}

@@ -1,0 +1,147 @@
+package coordinator
+
+import (
+	"slices"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// Values that merge at the home of their key (PROTOCOL HOV). What the home keeps of one is all of its writes that it
+// keeps, joined: those that it has published, and those of other data centers that clients were shown.
+
+// homeParts is what the home knows of a key of which the top merges, beside that.
+type homeParts struct {
+	// from is what a condition has to include: it is raised with each write that is shown for the first time.
+	from causal.HLC
+	// isNews says that a write was shown while others of the key were under way.
+	isNews bool
+}
+
+// partsOf returns what is known of the merging value of a key, and makes it known.
+func (k *homeKey) partsOf() *homeParts {
+	if k.parts == nil {
+		k.parts = &homeParts{}
+	}
+	return k.parts
+}
+
+// merges reports whether a value that merges has a part in a key: it is kept, or accepted.
+func (k *homeKey) merges() bool {
+	return k.top.Value.Merges() || k.under != nil && k.under.rec.Value.Merges()
+}
+
+// precedeMerging makes a put of a value that merges follow the newest write of its key, if that is not complete. So
+// they become complete in order, and what the newest one depends on is what all do (PROTOCOL HOV-6).
+func (h *home) precedeMerging(p *causal.Put) {
+	k := h.keys[p.Key]
+	if k == nil || h.cfg.Broken.Has(causal.HomePartsUnordered) {
+		return
+	}
+	before := k.w
+	if k.under != nil {
+		before = k.under
+	}
+	if before == nil {
+		return
+	}
+	d := causal.Dep{Version: before.rec.Version, Slot: before.slot}
+	if !slices.Contains(p.Deps, d) {
+		p.Deps = append(slices.Clip(p.Deps), d)
+	}
+	p.Foreign = max(p.Foreign, before.foreignPast)
+}
+
+// publishMerging makes a durable write visible that becomes one with what the home has of its key, or that overwrites
+// some of that.
+func (h *home) publishMerging(k *homeKey, w *write) {
+	top, past := w.rec, w.foreignPast
+	if !k.top.Version.IsZero() && !h.cfg.Broken.Has(causal.HomeKeepsLastPart) {
+		top = h.cfg.Types.Join(k.top, w.rec)
+	}
+	if top.Value.Merges() {
+		past = max(past, k.past)
+	}
+	h.setTop(k, top, past)
+	k.w = w
+}
+
+// setTop makes a value what the home has of a key.
+func (h *home) setTop(k *homeKey, top causal.Record, past causal.HLC) {
+	h.bytes += len(top.Value.Data) - len(k.top.Value.Data)
+	k.top, k.past = top, past
+	if !top.Value.Merges() {
+		k.parts = nil
+	}
+}
+
+// showPart notes that a client is about to be shown complete writes of other origins that become one with others, or,
+// of a key whose value merges, one that overwrites some. The home keeps them with its own: who reads the key later has
+// to see them, also if they are older than what it has (PROTOCOL HOV-2).
+func (h *home) showPart(k *homeKey, part causal.Record) {
+	top := part
+	if !k.top.Version.IsZero() {
+		top = h.cfg.Types.Join(k.top, part)
+	}
+	if sameRecord(&top, &k.top) {
+		return
+	}
+	h.clock.Raise(part.Version.HLC)
+	before := h.least(k)
+	if !top.Value.Merges() { // the register has overwritten all that is kept: it is found elsewhere
+		top = causal.Record{}
+	}
+	h.setTop(k, top, max(k.past, part.Version.HLC))
+	if k.top.Version.IsZero() {
+		k.past, k.w = 0, nil
+		if k.under == nil {
+			k.accepted = causal.Version{}
+		}
+		return
+	}
+	p := k.partsOf()
+	p.isNews = p.isNews || !k.isQuiet() || k.readers > 0
+	if !h.cfg.Broken.Has(causal.HomePartsUnmarked) {
+		p.from = max(before+1, part.Version.HLC)
+		h.clock.Raise(p.from)
+	}
+	h.mayForget(homeEntry{k.key, k.top.Version.HLC, true})
+}
+
+func sameRecord(a, b *causal.Record) bool {
+	return a.Version == b.Version && a.Value.Type == b.Value.Type && string(a.Value.Data) == string(b.Value.Data)
+}
+
+// overwriteTop notes that a client is about to be shown a register that overwrites some of a value that merges.
+func (h *home) overwriteTop(k *homeKey, v causal.Version) {
+	h.showPart(k, causal.Record{Version: v, Value: causal.Value{Tombstone: true}})
+}
+
+// hasPartNews reports whether a read of a key whose value merges may show what nobody had seen when the oldest write
+// was accepted that is under way: what was told since, or need not be told any more.
+func (h *home) hasPartNews(k *homeKey) bool {
+	if !k.merges() || h.cfg.Broken.Has(causal.HomePartsUnderWay) {
+		return false
+	}
+	return k.parts != nil && k.parts.isNews || h.settled > k.before.settled
+}
+
+// includesParts reports whether what a session has read of a key whose value merges includes every write that was
+// forgotten, or shown. Its greatest version does not say that.
+func (h *home) includesParts(k *homeKey, p *causal.Put) bool {
+	switch {
+	case p.Value.Merges() && p.From < h.from:
+		return false
+	case k == nil || !k.top.Value.Merges():
+		return true
+	}
+	return p.From >= h.from && (k.parts == nil || p.From >= k.parts.from)
+}
+
+// forgetParts forgets what is known beside a top that is forgotten. What conditions had to include they have to
+// include on.
+func (h *home) forgetParts(k *homeKey) {
+	if k.parts != nil && k.parts.from > h.from {
+		h.raiseFrom(k.parts.from)
+	}
+	k.parts = nil
+}

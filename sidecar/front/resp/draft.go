@@ -1,0 +1,200 @@
+package resp
+
+import (
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
+)
+
+// draft is a key as commands that are executed together have made of it so far: those of a pipeline, or of EXEC.
+type draft struct {
+	base    causal.Record // as it was read
+	value   causal.Value  // of a string, or a tombstone
+	change  *value.Change // of a collection; nil: the key is none
+	written bool
+}
+
+func newDraft(base causal.Record, nowMs int64) *draft {
+	d := &draft{base: base, value: base.Value}
+	if base.Value.Merges() {
+		d.change = value.ChangeOf(base)
+		if !operation.Exists(base.Value, nowMs) {
+			d.change.Clear()
+		}
+	}
+	return d
+}
+
+// draftOf returns what the commands so far have made of a key, as it was read. Within EXEC, these are all of the
+// transaction.
+func (c *connection) draftOf(name string, read causal.Record) *draft {
+	if o, ok := c.session.Session.(*overlay); ok {
+		return o.draftOf(name, c.nowMs())
+	}
+	return newDraft(read, c.nowMs())
+}
+
+// isCollection reports whether the key is a collection with elements.
+func (d *draft) isCollection() bool { return d.change != nil && d.change.Kind() != value.None }
+
+// current returns the value as commands read it.
+func (d *draft) current() causal.Value {
+	switch {
+	case d.change == nil:
+		return d.value
+	case !d.isCollection():
+		return tombstone
+	case d.change.IsEmpty():
+		return d.base.Value
+	}
+	return d.change.Result()
+}
+
+// exists reports whether the key exists.
+func (d *draft) exists(nowMs int64) bool {
+	return d.isCollection() || d.change == nil && operation.Exists(d.value, nowMs)
+}
+
+// set replaces the value by a string, or deletes the key.
+func (d *draft) set(v causal.Value) {
+	switch {
+	case v.Tombstone && d.isCollection():
+		d.change.Clear()
+	case v.Merges(): // it is what a draft has returned
+	default:
+		d.value, d.change = v, nil
+	}
+	d.written = true
+}
+
+// collection returns the collection of a kind that the key is, to read and change it; a missing key is an empty one.
+func (d *draft) collection(kind value.Kind, nowMs int64) (*value.Change, error) {
+	switch {
+	case d.isCollection() && d.change.Kind() != kind, d.change == nil && operation.Exists(d.value, nowMs):
+		return nil, errWrongType
+	case d.change == nil:
+		if d.change = value.ChangeOf(d.base); d.base.Value.Merges() { // a string has been there meanwhile
+			d.change.Clear()
+		}
+	}
+	return d.change, nil
+}
+
+// edit executes a command on the collection that the key is.
+func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
+	ch, err := d.collection(e.kind, nowMs)
+	if err == nil {
+		o.Exists = d.isCollection()
+		o.Writes, err = e.apply(ch)
+	}
+	if o.Err = err; err != nil || !o.Writes {
+		o.Writes = false
+		return o
+	}
+	d.written = true
+	o.Next = d.put()
+	return o
+}
+
+// apply executes an operation on the key. Collections have only those that are for every kind of value.
+func (d *draft) apply(o *operation.Operation, nowMs int64) operation.Outcome {
+	if !d.isCollection() {
+		v := d.value
+		if d.change != nil {
+			v = tombstone
+		}
+		r := o.Apply(v, nowMs)
+		if r.Writes {
+			d.value, d.change, d.written = r.Next, nil, true
+		}
+		return r
+	}
+	if o.ReturnsOld || !isForEveryKind(o.Kind) {
+		return operation.Outcome{Exists: true, Err: errWrongType}
+	}
+	r := o.Apply(causal.Value{ExpireAtMs: d.change.DeadlineMs()}, nowMs)
+	if !r.Writes {
+		return r
+	}
+	switch {
+	case o.Kind == operation.Set:
+		d.value, d.change = r.Next, nil
+	case r.Next.Tombstone:
+		d.change.Clear()
+	default:
+		d.change.ExpireAt(r.Next.ExpireAtMs)
+	}
+	d.written = true
+	r.Next = d.put()
+	return r
+}
+
+// isForEveryKind reports whether an operation does not ask for a string.
+func isForEveryKind(k operation.Kind) bool {
+	switch k {
+	case operation.Set, operation.Delete, operation.Expire, operation.Persist:
+		return true
+	}
+	return false
+}
+
+// put returns the value that is to be put for all that the commands have done. A collection without elements hides a
+// string that was there, as a tombstone would, and leaves what other data centers add at the same time.
+func (d *draft) put() causal.Value {
+	if d.change == nil {
+		return d.value
+	}
+	return d.change.Value()
+}
+
+// replace makes the key what another one is, with its expire time.
+func (d *draft) replace(from *draft) {
+	d.written = true
+	if !from.isCollection() {
+		d.value, d.change = from.value, nil
+		return
+	}
+	d.change = value.ChangeOf(d.base)
+	d.change.Clear()
+	for name, payload := range from.change.All() {
+		d.change.Add(from.change.Kind(), name, payload)
+	}
+	d.change.ExpireAt(from.change.DeadlineMs())
+}
+
+// changeKeys reads keys, lets f change them, and puts what it has changed in the order of the keys: in one step, in an
+// exact session, and again while others write the keys meanwhile. They are given by the names under which they are
+// stored; two may be the same.
+func (c *connection) changeKeys(names []string, f func(ds []*draft) error) error {
+	return c.retryConflicts(func() error {
+		defer c.lockStored(names...)()
+		records, err := c.recordsToWrite(names)
+		if err != nil {
+			return err
+		}
+		ds, distinct := make([]*draft, len(names)), make(map[string]*draft, len(names))
+		for i, name := range names {
+			if distinct[name] == nil {
+				distinct[name] = c.draftOf(name, records[i])
+				distinct[name].written = false
+			}
+			ds[i] = distinct[name]
+		}
+		if err := f(ds); err != nil {
+			return err
+		}
+		var written []string
+		var values []causal.Value
+		for i, name := range names {
+			if ds[i].written && distinct[name] != nil {
+				written, values = append(written, name), append(values, ds[i].put())
+				delete(distinct, name)
+			}
+		}
+		value := func(i int) causal.Value { return values[i] }
+		if c.session.IsExact() {
+			return c.commitStored(written, value, names)
+		}
+		return c.putStored(written, value)
+	})
+}

@@ -1,0 +1,170 @@
+package value
+
+import (
+	"encoding/binary"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/topology"
+)
+
+// The data of a collection are
+//
+//	shown        byte, the kind that clients see (0: none, the key is missing)
+//	overwritten  version of the newest register that has overwritten it
+//	collected    varint HLC
+//	deadlines    varint number, then each: version of the write that has set it, varint milliseconds, version of the
+//	             newest one that it replaces
+//	rows         to the end, each: byte kind * 16 + 1 if it is dead, varint length and name, version of the write that
+//	             has added it, then of one that is alive varint length and payload, of a dead one the version of its
+//	             removal
+//
+// A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
+// what it writes, so a coordinator that gives it a version need not encode it again.
+
+const (
+	noVersion, ownVersion, otherVersion = 0, 1, 2
+	deadRow, kindShift                  = 1, 4
+)
+
+// record returns the record of a collection, of which v is the newest write; self: it has no version yet.
+func (h *rows) record(v causal.Version) causal.Record {
+	size := 64
+	for i := range h.list {
+		size += len(h.list[i].name) + len(h.list[i].payload) + 40
+	}
+	shown := h.shown()
+	b := appendVersion(append(make([]byte, 0, size), byte(shown)), h.overwritten, v)
+	b = binary.AppendUvarint(b, uint64(h.collected))
+	b = binary.AppendUvarint(b, uint64(len(h.deadlines)))
+	for _, d := range h.deadlines {
+		b = binary.AppendUvarint(appendVersion(b, d.at, v), uint64(d.ms))
+		b = appendVersion(b, d.seen, v)
+	}
+	for i := range h.list {
+		b = h.list[i].append(b, v)
+	}
+	if v == self {
+		v = causal.Version{}
+	}
+	r := causal.Record{Version: v, Value: causal.Value{Data: b, Type: causal.Collection}}
+	if shown != None {
+		r.Value.ExpireAtMs = h.deadlines.ms()
+	}
+	return r
+}
+
+func (r *row) append(b []byte, v causal.Version) []byte {
+	head := byte(r.kind) << kindShift
+	if r.dead {
+		head |= deadRow
+	}
+	b = appendText(append(b, head), r.name)
+	b = appendVersion(b, r.at, v)
+	if r.dead {
+		return appendVersion(b, r.by, v)
+	}
+	return appendText(b, r.payload)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendVersion(b []byte, v, own causal.Version) []byte {
+	switch v {
+	case causal.Version{}:
+		return append(b, noVersion)
+	case own:
+		return append(b, ownVersion)
+	}
+	b = binary.AppendUvarint(append(b, otherVersion), uint64(v.HLC))
+	return binary.AppendUvarint(b, uint64(v.Origin))
+}
+
+// decodeRows decodes a collection, which Check has accepted where it came in.
+func decodeRows(r causal.Record) rows {
+	h, ok := parseRows(r)
+	if !ok {
+		panic("value: a damaged collection was not refused where it came in")
+	}
+	return h
+}
+
+// parseRows decodes a collection. ok is false if it is none. The version of a record without one is self.
+func parseRows(r causal.Record) (h rows, ok bool) {
+	d := rowReader{causal.NewFieldReader(r.Value.Data), string(r.Value.Data), r.Version}
+	if d.own.IsZero() {
+		d.own = self
+	}
+	shown := Kind(d.byte())
+	h.overwritten = d.version()
+	h.collected = causal.HLC(d.Uvarint())
+	for n := d.Uvarint(); n > 0 && !d.Failed(); n-- {
+		h.deadlines = append(h.deadlines, deadline{d.version(), int64(d.Uvarint()), d.version()})
+	}
+	h.list = make([]row, 0, d.Left()/typicalRow)
+	for d.Left() > 0 && !d.Failed() {
+		h.list = append(h.list, d.row())
+	}
+	return h, !d.Failed() && isAscending(h.list) && shown == h.shown()
+}
+
+func isAscending(list []row) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i-1].compare(list[i].element) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// typicalRow is about how many bytes a row has.
+const typicalRow = 32
+
+type rowReader struct {
+	causal.FieldReader
+	text string // all that is read: what rows have of it is a part of that
+	own  causal.Version
+}
+
+// string returns the next text, with its length before it.
+func (d *rowReader) string() string {
+	n := len(d.Take(d.Uvarint()))
+	end := len(d.text) - d.Left()
+	return d.text[end-n : end]
+}
+
+func (d *rowReader) row() (r row) {
+	head := d.byte()
+	r.kind, r.dead = Kind(head>>kindShift), head&deadRow != 0
+	if head&(1<<kindShift-1)&^deadRow != 0 || r.kind == None || r.kind > lastKind {
+		d.Fail()
+	}
+	r.name, r.at = d.string(), d.version()
+	if r.dead {
+		r.by = d.version()
+	} else {
+		r.payload = d.string()
+	}
+	return r
+}
+
+func (d *rowReader) byte() byte {
+	if b := d.Take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *rowReader) version() causal.Version {
+	switch d.byte() {
+	case noVersion:
+	case ownVersion:
+		return d.own
+	case otherVersion:
+		return causal.Version{HLC: causal.HLC(d.Uvarint()), Origin: topology.Origin(d.Uvarint())}
+	default:
+		d.Fail()
+	}
+	return causal.Version{}
+}
