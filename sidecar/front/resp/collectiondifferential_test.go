@@ -155,7 +155,7 @@ func randomSortedSetCommand(r *rand.Rand, key, member, score func() string) []st
 	name := pick(r, "ZADD", "ZADD", "ZADD", "ZADD", "ZINCRBY", "ZREM", "ZCARD", "ZSCORE", "ZMSCORE", "ZRANK", "ZREVRANK",
 		"ZCOUNT", "ZLEXCOUNT", "ZRANGE", "ZRANGE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGEBYLEX",
 		"ZREVRANGEBYLEX", "ZRANGESTORE", "ZPOPMIN", "ZPOPMAX", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZREMRANGEBYLEX",
-		"ZSCAN")
+		"ZSCAN", "ZUNION", "ZINTER", "ZDIFF", "ZINTERCARD", "SINTERCARD", "ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE")
 	rank := func() string { return pick(r, "0", "1", "-1", "-2", "5", "-100", "100", "x") }
 	bound := func() string { return pick(r, "", "(", "(") + score() }
 	text := func() string { return pick(r, "-", "+", "["+member(), "("+member(), "[", "x", "") }
@@ -163,6 +163,10 @@ func randomSortedSetCommand(r *rand.Rand, key, member, score func() string) []st
 		return []string{"LIMIT", pick(r, "0", "1", "-1", "x"), pick(r, "0", "1", "2", "-1", "x")}
 	}
 	args := []string{name, key()}
+	if strings.HasSuffix(name, "CARD") && name != "ZCARD" || strings.HasPrefix(name, "ZUN") || strings.HasPrefix(name, "ZI") &&
+		name != "ZINCRBY" || strings.HasPrefix(name, "ZD") {
+		return randomCombination(r, name, key, score)
+	}
 	if strings.Contains(name, "LEX") || name == "ZADD" && r.IntN(4) == 0 { // names count only among members of one score
 		if args[1] = "lex"; name == "ZADD" {
 			return append(args, "0", member())
@@ -233,6 +237,29 @@ func randomSortedSetCommand(r *rand.Rand, key, member, score func() string) []st
 	}
 	if r.IntN(30) == 0 {
 		args = args[:len(args)-1]
+	}
+	return args
+}
+
+// randomCombination names two keys at most: Redis adds more than two scores in another order.
+func randomCombination(r *rand.Rand, name string, key, score func() string) []string {
+	args := []string{name}
+	if strings.HasSuffix(name, "STORE") {
+		args = append(args, key())
+	}
+	args = append(args, pick(r, "1", "2", "2", "2", "0", "-1", "3", "x"), key(), key())
+	switch r.IntN(6) {
+	case 0:
+		args = append(args, "WEIGHTS", score(), score())
+	case 1:
+		args = append(args, "AGGREGATE", pick(r, "SUM", "min", "MAX", "x"))
+	case 2:
+		args = append(args, "WITHSCORES")
+	case 3:
+		args = append(args, "LIMIT", pick(r, "0", "1", "-1", "x"))
+	}
+	if r.IntN(8) == 0 {
+		args = append(args, "WITHSCORES")
 	}
 	return args
 }
@@ -518,6 +545,42 @@ EXISTS dest
 ZRANGESTORE dest zone 0 -1 WITHSCORES
 SADD zone x
 HSET zone f 1
+ZADD zo 1 m 2 n
+SADD so m x
+ZUNION 2 zo so WITHSCORES
+ZUNION 2 zo so WEIGHTS 2 3 AGGREGATE MAX WITHSCORES
+ZINTER 2 zo so WITHSCORES
+ZINTER 2 zo none WITHSCORES
+ZDIFF 2 zo so WITHSCORES
+ZDIFF 2 zo so WEIGHTS 1 2
+ZINTERCARD 2 zo so
+ZINTERCARD 2 zo so LIMIT 1
+SINTERCARD 2 so so LIMIT 1
+SINTERCARD 0 so
+SINTERCARD 3 so so
+SINTERCARD 1 zo
+ZUNION 0 zo
+ZUNION x zo
+ZUNION 3 zo so
+ZUNION 1 zo WITHSCORES AGGREGATE x
+ZUNIONSTORE dest 2 zo so WEIGHTS 1 x
+ZUNIONSTORE dest 2 zo so WITHSCORES
+ZUNIONSTORE dest 2 zo so
+ZRANGE dest 0 -1 WITHSCORES
+ZINTERSTORE zo 2 zo so
+ZRANGE zo 0 -1 WITHSCORES
+ZDIFFSTORE zo 2 zo so
+EXISTS zo
+COMMAND GETKEYS ZUNIONSTORE d 2 a b WEIGHTS 1 2
+COMMAND GETKEYS ZUNION 2 a b
+COMMAND GETKEYS SINTERCARD 2 a b LIMIT 5
+MULTI
+ZADD zm 1 a
+SADD sm a b
+ZUNION 2 zm sm WITHSCORES
+ZUNIONSTORE zm 2 zm sm
+ZRANGE zm 0 -1 WITHSCORES
+EXEC
 SUNION zone
 FLUSHALL
 EXISTS x z

@@ -24,14 +24,21 @@ type command struct {
 }
 
 // keyRange says which arguments are keys: from first to last (negative: counted from the end), each step-th.
-type keyRange struct{ first, last, step int }
+type keyRange struct {
+	first, last, step int
+	// counted is the argument that has the number of the keys, or of further keys, which follow it; 0: none.
+	counted int
+}
 
 var (
 	noKey   = keyRange{}
-	oneKey  = keyRange{1, 1, 1}
-	allKeys = keyRange{1, -1, 1}
-	twoKeys = keyRange{1, 2, 1}
-	pairs   = keyRange{1, -1, 2}
+	oneKey  = keyRange{1, 1, 1, 0}
+	allKeys = keyRange{1, -1, 1, 0}
+	twoKeys = keyRange{1, 2, 1, 0}
+	pairs   = keyRange{1, -1, 2, 0}
+
+	countedKeysOnly = keyRange{0, 0, 0, 1}
+	oneAndCounted   = keyRange{1, 1, 1, 2}
 )
 
 // trait is a property of a command that the connection loop depends on.
@@ -148,18 +155,22 @@ func cString(b []byte, limit int) string {
 }
 
 // forEach calls f with the index of each argument that is a key, until f returns false.
-func (k keyRange) forEach(argc int, f func(i int) bool) {
-	if k.first == 0 {
-		return
-	}
+func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 	last := k.last
 	if last < 0 {
-		last += argc
+		last += len(args)
 	}
-	for i := k.first; i <= last && i < argc; i += k.step {
+	for i := k.first; i > 0 && i <= last && i < len(args); i += k.step {
 		if !f(i) {
 			return
 		}
+	}
+	if k.counted == 0 || k.counted >= len(args) {
+		return
+	}
+	n, _ := parseInt(args[k.counted])
+	for i := k.counted + 1; n > 0 && i < len(args) && f(i); i++ {
+		n--
 	}
 }
 

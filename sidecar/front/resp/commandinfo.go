@@ -102,7 +102,7 @@ func commandGetKeys(c *connection, args [][]byte) error {
 		return genericError("Invalid number of arguments specified for command")
 	}
 	keys := Array{}
-	cmd.keys.forEach(len(args), func(i int) bool {
+	cmd.keys.forEach(args, func(i int) bool {
 		keys = append(keys, args[i])
 		return true
 	})
@@ -148,6 +148,14 @@ func (cmd *command) keySpecs() Array {
 	specs := Array{}
 	accesses := strings.Split(cmd.access, ";")
 	for i, access := range accesses {
+		if k.counted > 0 && i == len(accesses)-1 {
+			specs = append(specs, Map{
+				"flags", wordSet(access),
+				"begin_search", Map{"type", "index", "spec", Map{"index", k.counted}},
+				"find_keys", Map{"type", "keynum", "spec", Map{"keynumidx", 0, "firstkey", 1, "keystep", 1}},
+			})
+			break
+		}
 		if len(accesses) > 1 {
 			last = 0
 			if i == len(accesses)-1 {

@@ -259,7 +259,7 @@ func (c *connection) admit(args [][]byte) (*command, *Error) {
 		}
 		return cmd, nil
 	}
-	cmd.keys.forEach(len(args), func(i int) bool {
+	cmd.keys.forEach(args, func(i int) bool {
 		if len(args[i]) > limit {
 			err = errTooLong("key", len(args[i]), limit)
 		}

@@ -116,7 +116,7 @@ func (t *transaction) keys(database int) []string {
 		if n, ok := selected(q); ok {
 			database = n
 		}
-		q.cmd.keys.forEach(len(q.args), func(i int) bool {
+		q.cmd.keys.forEach(q.args, func(i int) bool {
 			keys = append(keys, storageKey(q.databaseOf(i, database), string(q.args[i])))
 			return true
 		})

@@ -16,10 +16,9 @@ func refusalTable() []refusal {
 			"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem " +
 				"lset ltrim rpop rpoplpush rpush rpushx",
 			"there are no lists; keep one as a serialized string, or each element under a key of its own"},
-		{"sintercard", "use SINTER, and count in the client"},
 		{
-			"bzmpop bzpopmax bzpopmin zdiff zdiffstore zinter zintercard zinterstore zmpop zunion zunionstore",
-			"no command combines sorted sets, or waits; use ZRANGE and ZPOPMIN, and combine in the client"},
+			"bzmpop bzpopmax bzpopmin zmpop",
+			"no command waits for members, or looks for the first of several sorted sets; use ZPOPMIN"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{

@@ -249,14 +249,19 @@ func (c *connection) combineSets(keys [][]byte, f combine) error {
 
 // readSets reads sets in one step.
 func (c *connection) readSets(keys [][]byte) ([]map[string]struct{}, error) {
-	if limit := c.server.options.Limits.MaxMGetKeys; len(keys) > limit {
-		return nil, Errorf("ERR", "%d keys, more than the limit of %d; split it", len(keys), limit)
-	}
-	values, err := c.getAll(keyStrings(keys))
+	values, err := c.readTogether(keys)
 	if err != nil {
 		return nil, err
 	}
 	return c.setsIn(values)
+}
+
+// readTogether reads keys in one step.
+func (c *connection) readTogether(keys [][]byte) ([]causal.Value, error) {
+	if limit := c.server.options.Limits.MaxMGetKeys; len(keys) > limit {
+		return nil, Errorf("ERR", "%d keys, more than the limit of %d; split it", len(keys), limit)
+	}
+	return c.getAll(keyStrings(keys))
 }
 
 func (c *connection) setsIn(values []causal.Value) ([]map[string]struct{}, error) {

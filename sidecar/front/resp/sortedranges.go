@@ -243,19 +243,9 @@ func zrangeStore(c *connection, args [][]byte) error {
 		if err != nil {
 			return err
 		}
-		in, to := r.of(inOrder(from.All())), ds[0]
-		if stored = len(in); !to.exists(c.nowMs()) && stored == 0 {
-			return nil
-		}
-		to.set(tombstone)
-		ch, err := to.collection(value.SortedSet, c.nowMs())
-		if err != nil {
-			return err
-		}
-		for _, m := range in {
-			ch.Add(value.SortedSet, m.name, encodeScore(m.score))
-		}
-		return nil
+		in := r.of(inOrder(from.All()))
+		stored = len(in)
+		return c.storeMembers(ds[0], in)
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"iter"
@@ -47,14 +48,15 @@ func inOrder(all iter.Seq2[string, string]) (members []scored) {
 	for name, payload := range all {
 		members = append(members, scored{name, decodeScore(payload)})
 	}
-	slices.SortStableFunc(members, func(a, b scored) int { // they come in the order of their names
-		switch {
-		case a.score < b.score:
-			return -1
-		case a.score > b.score:
-			return 1
+	return sortMembers(members)
+}
+
+func sortMembers(members []scored) []scored {
+	slices.SortFunc(members, func(a, b scored) int {
+		if c := cmp.Compare(a.score, b.score); c != 0 {
+			return c
 		}
-		return 0
+		return strings.Compare(a.name, b.name)
 	})
 	return members
 }

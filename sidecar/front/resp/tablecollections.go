@@ -61,6 +61,8 @@ func setCommands() []*command {
 		writeSlow = "@write @set @slow"
 	)
 	return []*command{
+		row("sintercard", -3, "readonly movablekeys", countedKeysOnly, readSlow, "RO access", "7.0.0", 0, sinterCard,
+			"Intersect multiple sets and return the cardinality of the result"),
 		row("sadd", -3, "write denyoom fast", oneKey, writeFast, "RW insert", "1.0.0", pipelinedWrite, sadd,
 			"Add one or more members to a set"),
 		row("srem", -3, "write fast", oneKey, writeFast, "RW delete", "1.0.0", pipelinedWrite, srem,
@@ -109,6 +111,23 @@ func sortedSetCommands() []*command {
 		writeSlow = "@write @sortedset @slow"
 	)
 	return []*command{
+		row("zunion", -3, "readonly movablekeys", countedKeysOnly, readSlow, "RO access", "6.2.0", 0, zunion,
+			"Add multiple sorted sets"),
+		row("zinter", -3, "readonly movablekeys", countedKeysOnly, readSlow, "RO access", "6.2.0", 0, zinter,
+			"Intersect multiple sorted sets"),
+		row("zdiff", -3, "readonly movablekeys", countedKeysOnly, readSlow, "RO access", "6.2.0", 0, zdiff,
+			"Subtract multiple sorted sets"),
+		row("zintercard", -3, "readonly movablekeys", countedKeysOnly, readSlow, "RO access", "7.0.0", 0, zinterCard,
+			"Intersect multiple sorted sets and return the cardinality of the result"),
+		row("zunionstore", -4, "write denyoom movablekeys", oneAndCounted, writeSlow, "OW update;RO access", "2.0.0",
+			0, zunionStore,
+			"Add multiple sorted sets and store the resulting sorted set in a new key"),
+		row("zinterstore", -4, "write denyoom movablekeys", oneAndCounted, writeSlow, "OW update;RO access", "2.0.0",
+			0, zinterStore,
+			"Intersect multiple sorted sets and store the resulting sorted set in a new key"),
+		row("zdiffstore", -4, "write denyoom movablekeys", oneAndCounted, writeSlow, "OW update;RO access", "6.2.0",
+			0, zdiffStore,
+			"Subtract multiple sorted sets and store the resulting sorted set in a new key"),
 		row("zadd", -4, "write denyoom fast", oneKey, writeFast, "RW update", "1.2.0", pipelinedWrite, zadd,
 			"Add one or more members to a sorted set, or update its score if it already exists"),
 		row("zincrby", 4, "write denyoom fast", oneKey, writeFast, "RW access update", "1.2.0", pipelinedWrite, zincrBy,
