@@ -141,7 +141,7 @@ var importRules = []importRule{
 	},
 	{
 		folder:   "sidecar/front/resp",
-		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/operation"},
+		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/operation", "sidecar/value"},
 		reason: "a front knows the session that it is given and the values in it, and neither the sidecar that has " +
 			"made it nor other fronts",
 	},
