@@ -256,7 +256,8 @@ func (d *disk) position() causal.Position {
 	return causal.Position{Changes: d.changes}
 }
 
-// readStorage carries out a read of a middleman, at some time between request and answer.
+// readStorage carries out a read of a middleman, at some time between request and answer. A storage that has lost
+// something does not say of a key that it is missing: those that ship look first at what they held.
 func (w *World) readStorage(n *node, p shardProcess, op middleman.StorageOp) {
 	generation := p.Generation()
 	answer := func(r middleman.StorageResult) {
@@ -275,6 +276,7 @@ func (w *World) readStorage(n *node, p shardProcess, op middleman.StorageOp) {
 			r.Keys, r.Next = n.disk.page(op.Key, op.Limit)
 		} else {
 			rec, found := n.disk.records[op.Key]
+			r.Failed = r.Failed || n.disk.lost && !found
 			r.Record, r.Found = rec, found && !r.Failed
 		}
 		w.schedule(w.storageDelay(n, time.Millisecond), func() { answer(r) })
