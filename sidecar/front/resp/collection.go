@@ -2,6 +2,7 @@ package resp
 
 import (
 	"hash/fnv"
+	"iter"
 	"slices"
 	"strconv"
 
@@ -74,6 +75,29 @@ func (c *connection) collectionIn(v causal.Value, kind value.Kind) (value.Collec
 		return value.Collection{}, errWrongType
 	}
 	return value.CollectionOf(v), nil
+}
+
+// store makes a key the collection of some elements; of none, it deletes the key.
+func (c *connection) store(to *draft, kind value.Kind, elements iter.Seq2[string, string]) error {
+	size := 0
+	for name, payload := range elements {
+		size += len(name) + len(payload) + elementBytes
+	}
+	if size == 0 && !to.exists(c.nowMs()) {
+		return nil
+	}
+	if err := c.checkSize(size); err != nil {
+		return err
+	}
+	to.set(tombstone)
+	ch, err := to.collection(kind, c.nowMs())
+	if err != nil {
+		return err
+	}
+	for name, payload := range elements {
+		ch.Add(kind, name, payload)
+	}
+	return nil
 }
 
 // scanElements executes HSCAN or SSCAN. A cursor is a place in the order of the hashes of the elements' names, so what

@@ -268,25 +268,13 @@ func (c *connection) storeCombined(command string, args [][]byte, o combineOptio
 
 // storeMembers makes a key the sorted set of some members.
 func (c *connection) storeMembers(to *draft, members []scored) error {
-	if !to.exists(c.nowMs()) && len(members) == 0 {
-		return nil
-	}
-	size := 0
-	for _, m := range members {
-		size += len(m.name) + scoreBytes + elementBytes
-	}
-	if err := c.checkSize(size); err != nil {
-		return err
-	}
-	to.set(tombstone)
-	ch, err := to.collection(value.SortedSet, c.nowMs())
-	if err != nil {
-		return err
-	}
-	for _, m := range members {
-		ch.Add(value.SortedSet, m.name, encodeScore(m.score))
-	}
-	return nil
+	return c.store(to, value.SortedSet, func(yield func(name, payload string) bool) {
+		for _, m := range members {
+			if !yield(m.name, encodeScore(m.score)) {
+				return
+			}
+		}
+	})
 }
 
 // SINTERCARD numkeys key [key ...] [LIMIT limit]

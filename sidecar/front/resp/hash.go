@@ -261,19 +261,14 @@ func hrandField(c *connection, args [][]byte) error {
 		return err
 	}
 	h, err := c.collectionAt(args[1], value.Hash)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(args) == 2:
-		if h.Len() == 0 {
-			c.out.writeNull()
-			return nil
-		}
-		c.out.writeBulkString(pickElements(&h, 1)[0].name)
-		return nil
 	}
 	picked := pickElements(&h, count)
 	switch {
+	case len(args) == 2:
+		c.writeFirst(picked)
+		return nil
 	case !withValues:
 		c.out.writeArrayHeader(len(picked))
 	case c.out.proto == 3: // pairs
@@ -292,6 +287,15 @@ func hrandField(c *connection, args [][]byte) error {
 		c.out.flushIfFull()
 	}
 	return nil
+}
+
+// writeFirst writes the name of the first element that was picked, if there is one.
+func (c *connection) writeFirst(picked []scannedElement) {
+	if len(picked) == 0 {
+		c.out.writeNull()
+	} else {
+		c.out.writeBulkString(picked[0].name)
+	}
 }
 
 // maxRandom bounds a negative count of HRANDFIELD and SRANDMEMBER, which may repeat elements.

@@ -136,11 +136,7 @@ func srandMember(c *connection, args [][]byte) error {
 	}
 	picked := pickElements(&h, count)
 	if len(args) == 2 {
-		if len(picked) == 0 {
-			c.out.writeNull()
-		} else {
-			c.out.writeBulkString(picked[0].name)
-		}
+		c.writeFirst(picked)
 		return nil
 	}
 	c.out.writeArrayHeader(len(picked))
@@ -299,27 +295,15 @@ func (c *connection) storeSets(args [][]byte, f combine) error {
 		if err != nil {
 			return err
 		}
-		members, to := f(sets), ds[0]
+		members := f(sets)
 		stored = len(members)
-		if !to.exists(c.nowMs()) && stored == 0 {
-			return nil
-		}
-		size := 0
-		for m := range members {
-			size += len(m) + elementBytes
-		}
-		if err := c.checkSize(size); err != nil {
-			return err
-		}
-		to.set(tombstone)
-		ch, err := to.collection(value.Set, c.nowMs())
-		if err != nil {
-			return err
-		}
-		for m := range members {
-			ch.Add(value.Set, m, "")
-		}
-		return nil
+		return c.store(ds[0], value.Set, func(yield func(name, payload string) bool) {
+			for m := range members {
+				if !yield(m, "") {
+					return
+				}
+			}
+		})
 	})
 	if err != nil {
 		return err

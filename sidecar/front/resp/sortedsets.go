@@ -368,11 +368,7 @@ func zrandMember(c *connection, args [][]byte) error {
 	}
 	picked := pickElements(&h, count)
 	if len(args) == 2 {
-		if len(picked) == 0 {
-			c.out.writeNull()
-		} else {
-			c.out.writeBulkString(picked[0].name)
-		}
+		c.writeFirst(picked)
 		return nil
 	}
 	members := make([]scored, 0, len(picked))
