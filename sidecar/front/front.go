@@ -82,6 +82,9 @@ type Session interface {
 	// Conflict if any client of the data center has written the key since. Then Lock does not keep others of the data
 	// center from writing: whoever gets a Conflict reads again.
 	IsExact() bool
+	// Line numbers the sessions that are exact with one another, from 1: those of the data center. It is 0 if this one
+	// is not exact.
+	Line() uint64
 	// Isolate is Lock for transactions: others cannot read the keys either.
 	Isolate(keys ...string) (release func())
 

@@ -39,6 +39,14 @@ type foundKey struct {
 // IsExact implements front.Session.
 func (c *clientSession) IsExact() bool { return c.sidecar.scope == ScopeDataCenter }
 
+// Line implements front.Session.
+func (c *clientSession) Line() uint64 {
+	if !c.IsExact() {
+		return 0
+	}
+	return uint64(c.sidecar.dc) + 1
+}
+
 // level returns the level of a read: what follows from one inside Lock or Isolate is written.
 func (c *clientSession) level() causal.Level {
 	if c.locked && !c.IsExact() {

@@ -108,11 +108,52 @@ func addFloat(a, b *big.Float) (*big.Float, bool) {
 
 // formatFloat formats like Redis: with 17 digits after the point, and without trailing zeros.
 func formatFloat(f *big.Float) string {
-	s := f.Text('f', 17)
+	return trimZeros(f.Text('f', 17))
+}
+
+// trimZeros returns a number with digits after the point without those that are zeros at its end.
+func trimZeros(s string) string {
 	s = strings.TrimRight(s, "0")
 	s = strings.TrimSuffix(s, ".")
 	if s == "-0" {
 		return "0"
 	}
 	return s
+}
+
+// Decimal is a number without rounding.
+type Decimal struct{ rat big.Rat }
+
+// ParseDecimal parses what INCRBY and INCRBYFLOAT add to, but for infinities.
+func ParseDecimal(text string) (d Decimal, ok bool) {
+	f, ok := parseFloat([]byte(text))
+	switch {
+	case !ok || f.IsInf():
+		return d, false
+	case decimalFloat.MatchString(text):
+		_, ok = d.rat.SetString(text)
+		return d, ok
+	}
+	f.Rat(&d.rat)
+	return d, true
+}
+
+// Add returns d + o.
+func (d Decimal) Add(o Decimal) (sum Decimal) {
+	sum.rat.Add(&d.rat, &o.rat)
+	return sum
+}
+
+// Sub returns d - o.
+func (d Decimal) Sub(o Decimal) (difference Decimal) {
+	difference.rat.Sub(&d.rat, &o.rat)
+	return difference
+}
+
+// String returns the number as INCRBYFLOAT writes it: with up to 17 digits after the point.
+func (d Decimal) String() string {
+	if d.rat.IsInt() {
+		return d.rat.Num().String()
+	}
+	return trimZeros(d.rat.FloatString(17))
 }

@@ -27,7 +27,7 @@ func ChangeOf(r causal.Record) *Change {
 	}
 	for i := range c.base.list {
 		switch row := &c.base.list[i]; {
-		case row.dead:
+		case !row.isAlive():
 		case row.kind == c.kind:
 			c.length++
 		default: // hidden: the next write removes it
@@ -53,14 +53,26 @@ func (c *Change) Size() int { return c.bytes }
 
 // Get returns the payload of an element, such as the value of a field.
 func (c *Change) Get(name string) (payload string, ok bool) {
-	e := element{c.kind, name}
-	if r, has := c.changed[e]; has {
-		return r.payload, !r.dead
+	r := c.row(element{c.kind, name})
+	if !r.isAlive() {
+		return "", false
 	}
-	if r := c.base.find(e); r != nil && !r.dead {
-		return r.payload, true
+	return r.text(), true
+}
+
+// row returns what is known of an element now.
+func (c *Change) row(e element) row {
+	changed, has := c.changed[e]
+	base := c.base.find(e)
+	switch {
+	case base == nil && !has:
+		return row{element: e, dead: true}
+	case base == nil:
+		return changed
+	case !has:
+		return *base
 	}
-	return "", false
+	return base.join(&changed, 0, 0)
 }
 
 // All yields the elements with their payloads, in the order of their names.
@@ -69,7 +81,7 @@ func (c *Change) All() iter.Seq2[string, string] {
 		rows := c.result()
 		for i := range rows.list {
 			r := &rows.list[i]
-			if !r.dead && r.kind == c.kind && !yield(r.name, r.payload) {
+			if r.isAlive() && r.kind == c.kind && !yield(r.name, r.text()) {
 				return
 			}
 		}
@@ -79,18 +91,43 @@ func (c *Change) All() iter.Seq2[string, string] {
 // Add adds an element to a collection of a kind, or gives it another payload. A collection that is empty becomes one of
 // the kind; another one has to be of it. It reports whether the element is new.
 func (c *Change) Add(kind Kind, name, payload string) (isNew bool) {
+	e := element{kind, name}
+	return c.set(row{element: e, payload: payload, at: self}, len(payload))
+}
+
+// Increment is Add of a number that is more or less than the one that the element is, or than 0. What clients of other
+// lines add at the same time adds up with it.
+func (c *Change) Increment(kind Kind, name, total string, line Line) (isNew bool) {
+	e := element{kind, name}
+	old := c.row(e)
+	if line == 0 || !old.dead && old.at == self {
+		return c.Add(kind, name, total)
+	}
+	next := row{element: e, dead: true}
+	if removed, has := c.changed[e]; has {
+		next.at, next.by = removed.at, removed.by
+	}
+	next.sums = []sum{old.next(line, total)}
+	return c.set(next, len(total)+sumBytes)
+}
+
+// set replaces what is changed of an element, of which the payload takes some bytes.
+func (c *Change) set(r row, bytes int) (isNew bool) {
 	if c.length == 0 { // it comes into being, and does not expire
-		c.kind = kind
+		c.kind = r.kind
 		c.ExpireAt(0)
 	}
-	old, had := c.Get(name)
-	c.changed[element{kind, name}] = row{element: element{kind, name}, payload: payload, at: self}
-	if c.bytes += len(payload) - len(old); !had {
+	old, had := c.Get(r.name)
+	c.changed[r.element] = r
+	if c.bytes += bytes - len(old); !had {
 		c.length++
-		c.bytes += len(name) + rowBytes
+		c.bytes += len(r.name) + rowBytes
 	}
 	return !had
 }
+
+// sumBytes is about what a line takes besides its total.
+const sumBytes = 24
 
 // rowBytes is about what a row takes besides its name and its payload.
 const rowBytes = 20
@@ -104,7 +141,7 @@ func (c *Change) Remove(name string) bool {
 	}
 	e := element{c.kind, name}
 	delete(c.changed, e)
-	if r := c.base.find(e); r != nil && !r.dead {
+	if r := c.base.find(e); r != nil && r.isAlive() {
 		c.remove(r)
 	}
 	c.length--
@@ -113,19 +150,19 @@ func (c *Change) Remove(name string) bool {
 }
 
 func (c *Change) remove(r *row) {
-	c.changed[r.element] = row{element: r.element, at: r.at, dead: true, by: self}
+	c.changed[r.element] = row{element: r.element, at: r.newest(), dead: true, by: self}
 }
 
 // Clear removes all elements.
 func (c *Change) Clear() {
 	for e, r := range c.changed {
-		if !r.dead {
+		if r.isAlive() {
 			delete(c.changed, e)
 			c.bytes -= len(r.name) + len(r.payload) + rowBytes
 		}
 	}
 	for i := range c.base.list {
-		if r := &c.base.list[i]; !r.dead {
+		if r := &c.base.list[i]; r.isAlive() {
 			if _, isReplaced := c.changed[r.element]; !isReplaced {
 				c.bytes -= len(r.payload)
 			}

@@ -75,12 +75,14 @@ func (collection) Versions(r causal.Record) iter.Seq[causal.Version] {
 			}
 		}
 		for i := range h.list {
-			v := h.list[i].at
-			if h.list[i].dead {
-				v = h.list[i].by
-			}
-			if v.Written() && !yield(v) {
+			r := &h.list[i]
+			if v := r.writtenBy(); v.Written() && !yield(v) {
 				return
+			}
+			for j := range r.sums {
+				if !yield(r.sums[j].at) {
+					return
+				}
 			}
 		}
 	}
@@ -96,7 +98,7 @@ func (collection) Check(v causal.Value) bool {
 func (collection) HasDead(r causal.Record) bool {
 	h := decodeRows(r)
 	for i := range h.list {
-		if h.list[i].dead {
+		if r := &h.list[i]; r.dead && !r.isBare() {
 			return true
 		}
 	}

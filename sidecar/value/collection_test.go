@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -18,7 +19,10 @@ func TestCollectionsKeepTheLaws(t *testing.T) {
 		if r.IntN(2) == 0 && v.HLC > 1 { // it removes elements that another write has added
 			c, kind := value.ChangeOf(seen), kinds[r.IntN(2)]
 			c.Add(kind, "a", "1")
-			c.Add(kind, "b", "1")
+			if c.Add(kind, "b", "1"); kind == value.Hash && r.IntN(2) == 0 {
+				c.Remove("a")
+				increment(c, "a", 1, value.Line(1+r.IntN(3)))
+			}
 			seen = causal.Record{Value: c.Value(),
 				Version: causal.Version{HLC: causal.HLC(1 + r.IntN(int(v.HLC)-1)), Origin: topology.Origin(1 + 16*r.IntN(3))}}
 		}
@@ -31,10 +35,14 @@ func TestCollectionsKeepTheLaws(t *testing.T) {
 			kind = kinds[r.IntN(2)]
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			switch r.IntN(3) {
+			switch r.IntN(4) {
 			case 0:
 				c.Add(kind, name, fmt.Sprint(r.IntN(3)))
 			case 1:
+				if kind == value.Hash {
+					increment(c, name, 1+r.IntN(3), value.Line(1+v.Origin/16))
+				}
+			case 2:
 				if c.Remove(name); c.Kind() == value.None {
 					kind = kinds[r.IntN(2)]
 				}
@@ -45,6 +53,12 @@ func TestCollectionsKeepTheLaws(t *testing.T) {
 		}
 		return c.Value()
 	})
+}
+
+func increment(c *value.Change, name string, by int, line value.Line) {
+	old, _ := c.Get(name)
+	n, _ := strconv.Atoi(old)
+	c.Increment(value.Hash, name, strconv.Itoa(n+by), line)
 }
 
 var kinds = [...]value.Kind{value.Hash, value.Set}
@@ -127,24 +141,29 @@ func TestWhatWasRemovedIsCollected(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var a, b, late causal.Record
+		own := map[topology.Origin]causal.Record{}
 		for i := range causal.HLC(12) {
 			seen := a
 			if r.IntN(3) == 0 {
 				seen = late // its session has not seen all
 			}
-			c := value.ChangeOf(seen)
+			origin := topology.Origin(1 + 16*r.IntN(2))
+			c := value.ChangeOf(types.Join(seen, own[origin])) // but all of its data center
 			for _, f := range []string{"a", "b", "c"} {
-				switch r.IntN(4) {
+				switch r.IntN(5) {
 				case 0:
 					c.Add(value.Hash, f, fmt.Sprint(i))
 				case 1, 2:
 					c.Remove(f)
+				case 3:
+					increment(c, f, 1, value.Line(1+origin/16))
 				}
 			}
-			w := at(10+i, topology.Origin(1+16*r.IntN(2)), c)
+			w := at(10+i, origin, c)
 			if r.IntN(8) == 0 {
 				w.Value = causal.Value{Tombstone: true}
 			}
+			own[origin] = types.Join(w, own[origin])
 			late = a
 			a, b = types.Join(a, w), types.Join(b, w)
 			if r.IntN(3) == 0 && a.Value.Merges() {

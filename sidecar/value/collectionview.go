@@ -24,7 +24,7 @@ func CollectionOf(v causal.Value) Collection {
 // Len returns the number of elements.
 func (h *Collection) Len() (n int) {
 	for i := range h.rows.list {
-		if r := &h.rows.list[i]; !r.dead && r.kind == h.kind {
+		if r := &h.rows.list[i]; r.isAlive() && r.kind == h.kind {
 			n++
 		}
 	}
@@ -33,8 +33,8 @@ func (h *Collection) Len() (n int) {
 
 // Get returns the payload of an element, such as the value of a field.
 func (h *Collection) Get(name string) (payload string, ok bool) {
-	if r := h.rows.find(element{h.kind, name}); r != nil && !r.dead {
-		return r.payload, true
+	if r := h.rows.find(element{h.kind, name}); r != nil && r.isAlive() {
+		return r.text(), true
 	}
 	return "", false
 }
@@ -43,7 +43,7 @@ func (h *Collection) Get(name string) (payload string, ok bool) {
 func (h *Collection) All() iter.Seq2[string, string] {
 	return func(yield func(name, payload string) bool) {
 		for i := range h.rows.list {
-			if r := &h.rows.list[i]; !r.dead && r.kind == h.kind && !yield(r.name, r.payload) {
+			if r := &h.rows.list[i]; r.isAlive() && r.kind == h.kind && !yield(r.name, r.text()) {
 				return
 			}
 		}

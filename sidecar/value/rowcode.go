@@ -14,23 +14,24 @@ import (
 //	collected    varint HLC
 //	deadlines    varint number, then each: version of the write that has set it, varint milliseconds, version of the
 //	             newest one that it replaces
-//	rows         to the end, each: byte kind * 16 + 1 if it is dead, varint length and name, version of the write that
-//	             has added it, then of one that is alive varint length and payload, of a dead one the version of its
-//	             removal
+//	rows         to the end, each: byte kind * 16 + 1 if it is dead + 2 if it has sums, varint length and name, version
+//	             of the write that has added it, then of one that is alive varint length and payload, of a dead one the
+//	             version of its removal, and if it has sums varint number, then each: varint line, version of the write
+//	             that has begun it, version of the write that has set it, varint lengths and texts of start and total
 //
 // A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
 // what it writes, so a coordinator that gives it a version need not encode it again.
 
 const (
 	noVersion, ownVersion, otherVersion = 0, 1, 2
-	deadRow, kindShift                  = 1, 4
+	deadRow, summedRow, kindShift       = 1, 2, 4
 )
 
 // record returns the record of a collection, of which v is the newest write; self: it has no version yet.
 func (h *rows) record(v causal.Version) causal.Record {
 	size := 64
 	for i := range h.list {
-		size += len(h.list[i].name) + len(h.list[i].payload) + 40
+		size += len(h.list[i].name) + len(h.list[i].payload) + 40 + 60*len(h.list[i].sums)
 	}
 	shown := h.shown()
 	b := appendVersion(append(make([]byte, 0, size), byte(shown)), h.overwritten, v)
@@ -58,12 +59,31 @@ func (r *row) append(b []byte, v causal.Version) []byte {
 	if r.dead {
 		head |= deadRow
 	}
+	if len(r.sums) > 0 {
+		head |= summedRow
+	}
 	b = appendText(append(b, head), r.name)
 	b = appendVersion(b, r.at, v)
 	if r.dead {
-		return appendVersion(b, r.by, v)
+		b = appendVersion(b, r.by, v)
+	} else {
+		b = appendText(b, r.payload)
 	}
-	return appendText(b, r.payload)
+	return appendSums(b, r.sums, v)
+}
+
+func appendSums(b []byte, sums []sum, v causal.Version) []byte {
+	if len(sums) == 0 {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(len(sums)))
+	for i := range sums {
+		s := &sums[i]
+		b = binary.AppendUvarint(b, uint64(s.line))
+		b = appendVersion(appendVersion(b, s.began, v), s.at, v)
+		b = appendText(appendText(b, s.start), s.total)
+	}
+	return b
 }
 
 func appendText(b []byte, s string) []byte {
@@ -137,7 +157,7 @@ func (d *rowReader) string() string {
 func (d *rowReader) row() (r row) {
 	head := d.byte()
 	r.kind, r.dead = Kind(head>>kindShift), head&deadRow != 0
-	if head&(1<<kindShift-1)&^deadRow != 0 || r.kind == None || r.kind > lastKind {
+	if head&(1<<kindShift-1)&^(deadRow|summedRow) != 0 || r.kind == None || r.kind > lastKind {
 		d.Fail()
 	}
 	r.name, r.at = d.string(), d.version()
@@ -146,7 +166,23 @@ func (d *rowReader) row() (r row) {
 	} else {
 		r.payload = d.string()
 	}
+	if head&summedRow != 0 {
+		r.sums = d.sums(r.kind, r.at)
+	}
 	return r
+}
+
+// sums returns what was added to an element since v.
+func (d *rowReader) sums(k Kind, v causal.Version) (sums []sum) {
+	for n := d.Uvarint(); n > 0 && !d.Failed(); n-- {
+		s := sum{line: Line(d.Uvarint()), began: d.version(), at: d.version()}
+		s.start, s.total = d.string(), d.string()
+		sums = append(sums, s)
+	}
+	if !isSummable(k, sums) {
+		d.Fail()
+	}
+	return joinSums(sums, nil, v)
 }
 
 func (d *rowReader) byte() byte {

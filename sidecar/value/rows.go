@@ -41,6 +41,9 @@ type row struct {
 	at   causal.Version
 	dead bool
 	by   causal.Version // of a dead one: the write that has removed it
+	// sums are what was added to the number that the element is, since it was set or removed, in ascending order of
+	// their lines. They are of other writes than the rest of the row, which may be missing: dead, of no version.
+	sums []sum
 }
 
 // self stands for the version of the record that is encoded: a put has none before it is accepted.
@@ -64,6 +67,39 @@ func (h *rows) absent(e element) row {
 	return row{element: e, at: at, dead: true, by: at}
 }
 
+// known returns a row with all that the collection knows of its element.
+func (h *rows) known(r *row) row {
+	if !r.isBare() {
+		return *r
+	}
+	a := h.absent(r.element)
+	a.sums = r.sums
+	return a
+}
+
+// join returns what is left of two rows of an element, in collections that have collected what was removed up to a
+// horizon.
+func (r *row) join(o *row, collected, oCollected causal.HLC) row {
+	left := *r
+	if o.wins(r) {
+		left = *o
+	}
+	if !left.saysMore() {
+		left = row{element: r.element, dead: true}
+	}
+	ended := causal.Version{}
+	for _, x := range [...]*row{r, o} {
+		if x.saysMore() {
+			ended = maxVersion(ended, x.at)
+		}
+	}
+	left.sums = joinSums(endSums(r.sums, o.sums, oCollected), endSums(o.sums, r.sums, collected), ended)
+	return left
+}
+
+// saysMore reports whether a row says more of its element, beside what was added to it, than a collection without one.
+func (r *row) saysMore() bool { return r.at.Written() || r.at == self }
+
 // join adds what another collection of the key has.
 func (h *rows) join(o *rows) {
 	joined := make([]row, 0, len(h.list)+len(o.list))
@@ -78,13 +114,10 @@ func (h *rows) join(o *rows) {
 			a, b = h.absent(o.list[j].element), o.list[j]
 			j++
 		default:
-			a, b = h.list[i], o.list[j]
+			a, b = h.known(&h.list[i]), o.known(&o.list[j])
 			i, j = i+1, j+1
 		}
-		if b.wins(&a) {
-			a = b
-		}
-		joined = append(joined, a)
+		joined = append(joined, a.join(&b, h.collected, o.collected))
 	}
 	h.list = joined
 	h.deadlines = h.deadlines.join(o.deadlines)
@@ -106,12 +139,21 @@ func compareAt(a []row, i int, b []row, j int) int {
 // overwrite removes what a register at v overwrites, and removals that say nothing more than what is known anyway.
 func (h *rows) overwrite(v causal.Version) {
 	h.overwritten = maxVersion(h.overwritten, v)
-	h.list = slices.DeleteFunc(h.list, func(r row) bool {
-		return !h.overwritten.Less(r.at) || h.isCollected(&r)
-	})
+	left := h.list[:0]
+	for _, r := range h.list {
+		if r.isBare() || !h.overwritten.Less(r.at) || h.isCollected(&r) {
+			r = row{element: r.element, dead: true, sums: joinSums(r.sums, nil, h.overwritten)}
+		}
+		if !r.isBare() || len(r.sums) > 0 {
+			left = append(left, r)
+		}
+	}
+	clear(h.list[len(left):])
+	h.list = left
 	h.deadlines = h.deadlines.after(h.overwritten)
 }
 
+// isCollected reports whether a row says of its element only that it is removed, as the collection does without it.
 func (h *rows) isCollected(r *row) bool {
 	return r.dead && r.at.HLC <= h.collected && r.by.HLC <= h.collected
 }
@@ -139,16 +181,33 @@ func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 		w.deadlines = append(w.deadlines, d)
 	}
 	for _, r := range h.list {
-		switch {
-		case !r.dead:
-			w := of(r.at)
-			w.list = append(w.list, r)
-		case r.by.Written():
-			w := of(r.by)
-			w.list = append(w.list, r)
+		for _, s := range r.sums {
+			of(s.at).add(row{element: r.element, dead: true, sums: []sum{s}})
+		}
+		if v := r.writtenBy(); v.Written() || v == self {
+			r.sums = nil
+			of(v).add(r)
 		}
 	}
 	return writes
+}
+
+// add adds a row behind all others, or, of the element of the last one, which adds to it, to that.
+func (h *rows) add(r row) {
+	if last := len(h.list) - 1; last >= 0 && h.list[last].element == r.element {
+		r.sums = joinSums(r.sums, h.list[last].sums, causal.Version{})
+		h.list[last] = r
+		return
+	}
+	h.list = append(h.list, r)
+}
+
+// writtenBy returns the write that has made the row, but for what was added to it; none: nothing else was.
+func (r *row) writtenBy() causal.Version {
+	if r.dead {
+		return r.by
+	}
+	return r.at
 }
 
 func (h *rows) sort() {
@@ -168,7 +227,7 @@ func (h *rows) find(e element) *row {
 func (h *rows) shown() Kind {
 	newest := (*row)(nil)
 	for i := range h.list {
-		if r := &h.list[i]; !r.dead && (newest == nil || newest.at.Less(r.at)) {
+		if r := &h.list[i]; r.isAlive() && (newest == nil || newest.newest().Less(r.newest())) {
 			newest = r
 		}
 	}

@@ -116,7 +116,7 @@ func (c *connection) scoresIn(values []causal.Value) ([]map[string]float64, erro
 		h := value.CollectionOf(v)
 		for name, payload := range h.All() {
 			if all[i][name] = 1; kind == value.SortedSet {
-				all[i][name] = decodeScore(payload)
+				all[i][name] = value.Score(payload)
 			}
 		}
 	}
@@ -270,7 +270,7 @@ func (c *connection) storeCombined(command string, args [][]byte, o combineOptio
 func (c *connection) storeMembers(to *draft, members []scored) error {
 	return c.store(to, value.SortedSet, func(yield func(name, payload string) bool) {
 		for _, m := range members {
-			if !yield(m.name, encodeScore(m.score)) {
+			if !yield(m.name, value.ScorePayload(m.score)) {
 				return
 			}
 		}

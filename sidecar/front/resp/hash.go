@@ -207,8 +207,7 @@ func hincrByFloat(c *connection, args [][]byte) error {
 	return c.addToField(args, o, errHashNotFloat, c.out.writeBulkString)
 }
 
-// addToField executes HINCRBY and HINCRBYFLOAT. The sum is exact in the data center; of two data centers that add at
-// the same time, the later sum counts.
+// addToField executes HINCRBY and HINCRBYFLOAT.
 func (c *connection) addToField(args [][]byte, o operation.Operation, notNumber *Error, write func(sum string)) error {
 	field, sum := string(args[2]), ""
 	return c.change(args[1], len(field)+elementBytes+maxNumberBytes, value.Hash, func(ch *value.Change) (bool, error) {
@@ -221,13 +220,16 @@ func (c *connection) addToField(args [][]byte, o operation.Operation, notNumber 
 			return false, fieldError(r.Err, notNumber)
 		}
 		sum = string(r.Next.Data)
-		ch.Add(value.Hash, field, sum)
+		ch.Increment(value.Hash, field, sum, c.line())
 		return true, nil
 	}, func() error {
 		write(sum)
 		return nil
 	})
 }
+
+// line returns whose increments the connection's go on from; 0: nobody's.
+func (c *connection) line() value.Line { return value.Line(c.session.Line()) }
 
 // maxNumberBytes is how long the text of a number is at most.
 const maxNumberBytes = 5 << 10

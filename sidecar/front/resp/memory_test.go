@@ -210,6 +210,9 @@ func (s *memorySession) ExecuteAsync(string, operation.Operation, bool) func() (
 // IsExact implements front.Session.
 func (s *memorySession) IsExact() bool { return s.store.exact }
 
+// Line implements front.Session.
+func (s *memorySession) Line() uint64 { return uint64(oneIf(s.store.exact)) }
+
 // Level implements front.Session.
 func (s *memorySession) Level() causal.Level { return s.level.Or(causal.Latest) }
 

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"math"
@@ -27,26 +26,10 @@ type scored struct {
 	score float64
 }
 
-// scoreBytes is what a score takes.
-const scoreBytes = 8
-
-// encodeScore returns the payload of a member. As in Redis, it has no negative zero.
-func encodeScore(score float64) string {
-	return string(binary.BigEndian.AppendUint64(nil, math.Float64bits(score+0)))
-}
-
-// decodeScore is the inverse of encodeScore.
-func decodeScore(payload string) float64 {
-	if len(payload) != scoreBytes {
-		return 0
-	}
-	return math.Float64frombits(binary.BigEndian.Uint64([]byte(payload)))
-}
-
 // inOrder returns members in the order of their scores, those of one score in that of their names.
 func inOrder(all iter.Seq2[string, string]) (members []scored) {
 	for name, payload := range all {
-		members = append(members, scored{name, decodeScore(payload)})
+		members = append(members, scored{name, value.Score(payload)})
 	}
 	return sortMembers(members)
 }
@@ -107,7 +90,10 @@ func parseNumber(text string) (n float64, isFinite, ok bool) {
 }
 
 // addOptions are the options of ZADD.
-type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
+type addOptions struct {
+	nx, xx, gt, lt, ch, incr bool
+	line                     value.Line
+}
 
 // parseAddOptions parses the options of ZADD and returns what follows them.
 func parseAddOptions(args [][]byte) (o addOptions, pairs [][]byte, err error) {
@@ -169,13 +155,14 @@ type added struct {
 
 func (c *connection) addScores(key []byte, o addOptions, pairs [][]byte) error {
 	members, size := make([]scored, 0, len(pairs)/2), 0
+	o.line = c.line()
 	for i := 0; i < len(pairs); i += 2 {
 		score, ok := parseScore(pairs[i])
 		if !ok {
 			return errNotFloat
 		}
 		members = append(members, scored{string(pairs[i+1]), score})
-		size += len(pairs[i+1]) + scoreBytes + elementBytes
+		size += len(pairs[i+1]) + value.ScoreBytes + elementBytes
 	}
 	var did added
 	return c.change(key, size, value.SortedSet, func(ch *value.Change) (writes bool, err error) {
@@ -205,7 +192,7 @@ func (c *connection) addScores(key []byte, o addOptions, pairs [][]byte) error {
 // add adds a member, or changes its score, if the options permit it.
 func (a *added) add(ch *value.Change, o *addOptions, m scored) error {
 	payload, has := ch.Get(m.name)
-	old := decodeScore(payload)
+	old := value.Score(payload)
 	if a.score = m.score; has && o.incr {
 		if a.score = old + m.score; math.IsNaN(a.score) {
 			return errScoreNaN
@@ -215,7 +202,11 @@ func (a *added) add(ch *value.Change, o *addOptions, m scored) error {
 	if !a.processed {
 		return nil
 	}
-	ch.Add(value.SortedSet, m.name, encodeScore(a.score))
+	if o.incr {
+		ch.Increment(value.SortedSet, m.name, value.ScorePayload(a.score), o.line)
+	} else {
+		ch.Add(value.SortedSet, m.name, value.ScorePayload(a.score))
+	}
 	if !has {
 		a.new++
 	} else if a.score != old {
@@ -249,7 +240,7 @@ func zscore(c *connection, args [][]byte) error {
 
 func (c *connection) writeScoreOf(h *value.Collection, member []byte) {
 	if payload, ok := h.Get(string(member)); ok {
-		c.out.writeDouble(decodeScore(payload))
+		c.out.writeDouble(value.Score(payload))
 	} else {
 		c.out.writeNull()
 	}
@@ -348,7 +339,7 @@ func (c *connection) writeScored(members []scored, withScores, several bool) {
 func zscan(c *connection, args [][]byte) error {
 	return c.scanElements(args, value.SortedSet, func(member, payload string) {
 		c.out.writeBulkString(member)
-		c.out.writeBulkString(formatScore(decodeScore(payload)))
+		c.out.writeBulkString(formatScore(value.Score(payload)))
 	}, 2)
 }
 
@@ -373,7 +364,7 @@ func zrandMember(c *connection, args [][]byte) error {
 	}
 	members := make([]scored, 0, len(picked))
 	for _, e := range picked {
-		members = append(members, scored{e.name, decodeScore(e.payload)})
+		members = append(members, scored{e.name, value.Score(e.payload)})
 	}
 	c.writeScored(members, withScores, true)
 	return nil
