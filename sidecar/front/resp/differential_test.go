@@ -3,6 +3,7 @@ package resp
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -322,4 +323,17 @@ func TestCommandTableMatchesRedis(t *testing.T) {
 			}
 		}
 	}
+}
+
+// differentialRounds is how many pipelines a differential test compares in each way.
+func differentialRounds(t testing.TB) int {
+	t.Helper()
+	if text := os.Getenv("CAUSALSTORE_DIFFERENTIAL_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return 150
 }

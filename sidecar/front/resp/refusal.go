@@ -21,10 +21,6 @@ func refusalTable() []refusal {
 			"no command waits for members, or looks for the first of several sorted sets; use ZPOPMIN"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
-		{
-			"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch " +
-				"geosearchstore",
-			"there are no geospatial indexes"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
 		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
 			"there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
