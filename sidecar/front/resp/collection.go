@@ -14,11 +14,13 @@ import (
 // Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
 // change.
 
-// edit is a command that changes a collection of a kind. apply reports whether it has changed something; it may be
-// called again, if others have written the key meanwhile, and changes nothing if it fails.
+// edit is a command that changes a collection of a kind, or a string. apply reports whether it has changed something; it
+// may be called again, if others have written the key meanwhile, and changes nothing if it fails. text returns what
+// becomes of a string, and nil if it stays as it is; it does not change the old one.
 type edit struct {
 	kind  value.Kind
 	apply func(ch *value.Change) (writes bool, err error)
+	text  func(old []byte) (next []byte, err error) // instead of kind and apply
 }
 
 // change executes a command that changes a collection, as update does. added is how many bytes it may add, at most.

@@ -22,8 +22,6 @@ func refusalTable() []refusal {
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
-		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
-			"there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
 		{"lcs sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
 			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},
