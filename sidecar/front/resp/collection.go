@@ -105,9 +105,9 @@ func (c *connection) store(to *draft, kind value.Kind, elements iter.Seq2[string
 // scanElements executes HSCAN or SSCAN. A cursor is a place in the order of the hashes of the elements' names, so what
 // is there during the whole scan is returned. A small collection is returned at once.
 func (c *connection) scanElements(args [][]byte, kind value.Kind, write func(name, payload string), each int) error {
-	cursor, err := strconv.ParseUint(string(args[2]), 10, 64)
+	cursor, err := parseCursor(args[2])
 	if err != nil {
-		return errInvalidCursor
+		return err
 	}
 	h, err := c.collectionAt(args[1], kind)
 	if err != nil {
