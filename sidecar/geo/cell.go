@@ -58,8 +58,8 @@ func (c cell) scores() Range {
 }
 
 // neighbor returns the cell that is some columns further east, and rows further north. Behind the edge of the grid are
-// the cells of the other side. The easternmost place and the northernmost one are just outside of the grid; as in Redis,
-// they stay there if only the other coordinate changes.
+// the cells of the other side. The easternmost place and the northernmost one are just outside of the grid; as in
+// Redis, they stay there if only the other coordinate changes.
 func (c cell) neighbor(columns, rows int) cell {
 	mask := uint32(1)<<c.steps - 1
 	if columns != 0 {

@@ -102,7 +102,8 @@ func (b *bounds) areWithin(c cell) bool {
 	return !(north < b.north || south > b.south || east < b.east || west > b.west)
 }
 
-// excludes reports whether the cell that is some columns and rows from c has nothing of the area, since c reaches further.
+// excludes reports whether the cell that is some columns and rows from c has nothing of the area, since c reaches
+// further.
 func (b *bounds) excludes(c cell, columns, rows int) bool {
 	south, north := c.latitudes()
 	west, east := c.longitudes()

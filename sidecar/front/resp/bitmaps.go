@@ -109,8 +109,8 @@ func getBit(c *connection, args [][]byte) error {
 // bitRange is a range of bits of a string.
 type bitRange struct{ from, to int64 } // to is in it
 
-// parseBitRange parses what follows the fixed arguments of BITCOUNT and BITPOS: nothing, or a start and an end, in bytes
-// or bits. The end may be missing if it is optional.
+// parseBitRange parses what follows the fixed arguments of BITCOUNT and BITPOS: nothing, or a start and an end, in
+// bytes or bits. The end may be missing if it is optional.
 func parseBitRange(args [][]byte, length int, isEndOptional bool) (r bitRange, err error) {
 	if len(args) == 0 {
 		return bitRange{0, int64(length)*8 - 1}, nil
@@ -120,9 +120,9 @@ func parseBitRange(args [][]byte, length int, isEndOptional bool) (r bitRange, e
 	}
 	ofBits := len(args) == 3 && equalFold(args[2], "bit")
 	isUnit := len(args) < 3 || ofBits || equalFold(args[2], "byte")
-	total, ok1, ok2 := int64(length), true, true
+	total := int64(length)
 	start, ok1 := parseInt(args[0])
-	end := total - 1
+	end, ok2 := total-1, true
 	if len(args) > 1 {
 		end, ok2 = parseInt(args[1])
 	}

@@ -28,7 +28,8 @@ func TestLongStringsAreRefusedByLCS(t *testing.T) {
 		"read the values, and compute in the client\r\n", "LCS", "a", "b", "LEN")
 }
 
-// An EXEC is on condition that nobody has written the keys which its commands name by an option, or in another database.
+// An EXEC is on condition that nobody has written the keys that its commands name by an option, or in another one of
+// the databases.
 func TestAnExecDependsOnKeysThatOptionsName(t *testing.T) {
 	for _, test := range []struct {
 		command string

@@ -14,8 +14,8 @@ import (
 // Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
 // change.
 
-// edit is a command that changes a collection of a kind, or a string. apply reports whether it has changed something; it
-// may be called again, if others have written the key meanwhile, and changes nothing if it fails. text returns what
+// edit is a command that changes a collection of a kind, or a string. It may be called again, if others have written the
+// key meanwhile, and changes nothing if it fails. apply reports whether it has changed something. text returns what
 // becomes of a string, and nil if it stays as it is; it does not change the old one.
 type edit struct {
 	kind  value.Kind
@@ -133,7 +133,7 @@ func (c *connection) scanElements(args [][]byte, kind value.Kind, write func(nam
 	return nil
 }
 
-// smallCollection is how many elements a scan returns at once.
+// smallCollection is how many elements a scan returns at once, whatever the cursor is, as Redis does.
 const smallCollection = 128
 
 type scannedElement struct {
@@ -146,11 +146,11 @@ func pageOf(h *value.Collection, cursor uint64, count int) (page []scannedElemen
 	for name, payload := range h.All() {
 		f := fnv.New64a()
 		_, _ = f.Write([]byte(name))
-		if place := f.Sum64(); place >= cursor {
+		if place := f.Sum64(); place >= cursor || h.Len() <= smallCollection {
 			page = append(page, scannedElement{place, name, payload})
 		}
 	}
-	if cursor == 0 && len(page) <= smallCollection {
+	if h.Len() <= smallCollection {
 		return page, 0
 	}
 	slices.SortFunc(page, func(a, b scannedElement) int {

@@ -49,7 +49,8 @@ func parsePoint(args [][]byte) (geo.Point, error) {
 	}
 	p := geo.Point{Longitude: longitude, Latitude: latitude}
 	if !p.IsValid() {
-		return p, Errorf("ERR", "invalid longitude,latitude pair %s,%s", formatFixed(longitude, 6), formatFixed(latitude, 6))
+		return p, Errorf("ERR", "invalid longitude,latitude pair %s,%s", formatFixed(longitude, 6),
+			formatFixed(latitude, 6))
 	}
 	return p, nil
 }

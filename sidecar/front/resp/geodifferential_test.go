@@ -177,8 +177,8 @@ func randomGeoCommand(r *rand.Rand) []string {
 
 func pick1(r *rand.Rand, from ...float64) float64 { return from[r.IntN(len(from))] }
 
-// A search of many places finds them in the order of Redis. No two are at one place: of those that are equally far away,
-// Redis returns any with COUNT.
+// A search of many places finds them in the order of Redis. No two are at one place: of those that are equally far
+// away, Redis returns any with COUNT.
 func TestSearchesAmongManyPlacesFindThoseOfRedis(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -15,6 +15,7 @@ func TestRandomPipelinesOfOtherCommandsGetTheRepliesOfRedis(t *testing.T) {
 func randomOtherCommand(r *rand.Rand) []string {
 	key := func() string { return pick(r, "a", "p", "p", "q", "q", "s", "t", "z", "z") }
 	name := pick(r, "LCS", "LCS", "LCS", "ZMPOP", "ZMPOP", "ZMPOP", "MOVE", "MOVE", "TOUCH", "OBJECT", "SCAN", "HSCAN",
+		"ZSCAN", "HSET",
 		"SET", "SET", "SET", "ZADD", "ZADD", "DEL", "SELECT", "EXPIRE")
 	args := []string{name, key()}
 	switch name {
@@ -48,15 +49,18 @@ func randomOtherCommand(r *rand.Rand) []string {
 		args = append(args, key())
 	case "OBJECT": // of what is as it was written
 		args = []string{name, pick(r, "FREQ", "freq", "nosuch"), key()}
-	case "SCAN", "HSCAN":
+	case "SCAN", "HSCAN", "ZSCAN":
 		if name == "SCAN" {
 			args[1] = "x"
 		} else {
 			args = append(args, "x")
 		}
-		args[len(args)-1] = pick(r, "x", "1x", " 0", "-", "+", "18446744073709551616", "-18446744073709551616", "\t0", "--0")
-		if name == "HSCAN" && r.IntN(2) == 0 {
-			args[2] = pick(r, "", "0", "-0", "+0", "00", "\x00x", "0\x00x")
+		args[len(args)-1] = pick(r, "x", "1x", " 0", "-", "+", "18446744073709551616", "-18446744073709551616", "\t0",
+			"--0")
+		if name != "SCAN" && r.IntN(4) > 0 {
+			args[1] = strings.ToLower(name[:1])
+			args[2] = pick(r, "", "0", "-0", "+0", "00", "\x00x", "0\x00x", "-1", "+7", "18446744073709551615",
+				"-18446744073709551615")
 		}
 	case "SET":
 		text := make([]byte, r.IntN(40))
@@ -68,6 +72,8 @@ func randomOtherCommand(r *rand.Rand) []string {
 		for range 1 + r.IntN(3) {
 			args = append(args, strconv.Itoa(r.IntN(10)), pick(r, "m", "n", "o", "x", "y"))
 		}
+	case "HSET":
+		args = []string{name, "h", pick(r, "f", "g", "h"), "1"}
 	case "EXPIRE":
 		args = append(args, "1000000")
 	}
@@ -85,7 +91,8 @@ func TestNewValuesHaveTheEncodingsOfRedis(t *testing.T) {
 		key := "k" + strconv.Itoa(n)
 		n++
 		w.compare(append([]string{args[0], key}, args[1:]...), []string{"OBJECT", "ENCODING", key},
-			[]string{"OBJECT", "REFCOUNT", key}, []string{"OBJECT", "FREQ", key}, []string{"OBJECT", "ENCODING", key, "x"})
+			[]string{"OBJECT", "REFCOUNT", key}, []string{"OBJECT", "FREQ", key},
+			[]string{"OBJECT", "ENCODING", key, "x"})
 	}
 	for _, text := range []string{"", "1", "-1", "01", "9999", "10000", "9223372036854775807", "9223372036854775808", "1.5",
 		strings.Repeat("x", 44), strings.Repeat("x", 45)} {

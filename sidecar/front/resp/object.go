@@ -9,8 +9,8 @@ import (
 
 // OBJECT tells how Redis would store a value. Values are not stored so here, but clients choose their commands by it.
 
-var errNoFrequency = genericError("An LFU maxmemory policy is not selected, access frequency not tracked. Please note " +
-	"that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+var errNoFrequency = genericError("An LFU maxmemory policy is not selected, access frequency not tracked. Please " +
+	"note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 
 // Up to where Redis stores what is small in another way, by default.
 const (
