@@ -32,6 +32,9 @@ type bitField struct {
 	overflow overflow
 }
 
+// fieldBytes is about how many bytes a field takes, with its reply.
+const fieldBytes = 72
+
 // BITFIELD key [GET type offset] [SET type offset value] [INCRBY type offset increment] [OVERFLOW WRAP|SAT|FAIL] ...
 func bitFields(c *connection, args [][]byte) error {
 	fields, last, err := parseBitFields(args[2:])
@@ -43,7 +46,7 @@ func bitFields(c *connection, args [][]byte) error {
 		return c.readBitFields(args[1], fields)
 	}
 	var replies Array
-	return c.editText(args[1], uint64(last), func(old []byte) ([]byte, error) {
+	return c.editText(args[1], uint64(last), fieldBytes*len(fields), func(old []byte) ([]byte, error) {
 		next := padded(old, uint64(last))
 		replies = replies[:0]
 		for i := range fields {

@@ -70,7 +70,7 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 	p := dial(t, address)
 	for want, args := range map[string][]string{
 		"index is out of range":        {"SELECT", "16"},
-		"MOVE is not supported":        {"MOVE", "k", "1"},
+		"OBJECT IDLETIME is not supp":  {"OBJECT", "IDLETIME", "k"},
 		"SWAPDB is not supported":      {"swapdb", "0", "1"},
 		"RANDOMKEY is not supported":   {"RANDOMKEY"},
 		"there are no scripts":         {"EVAL", "return 1", "0"},
