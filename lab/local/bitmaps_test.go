@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/node"
 )
 
-// Clients at two sidecars of a data center set bits of one string, count in a field of another one, and take the members
-// of two sorted sets. Each bit is set, each count is one of its own, and each member is taken once.
+// Clients at two sidecars of a data center set bits of one string, count in a field of another one, and take the
+// members of two sorted sets. Each bit is set, each count is one of its own, and each member is taken once.
 func TestBitmapsAreExactInADataCenter(t *testing.T) {
 	const clients, each = 6, 40
 	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})

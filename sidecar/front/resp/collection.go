@@ -14,8 +14,8 @@ import (
 // Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
 // change.
 
-// edit is a command that changes a collection of a kind, or a string. It may be called again, if others have written the
-// key meanwhile, and changes nothing if it fails. apply reports whether it has changed something. text returns what
+// edit is a command that changes a collection of a kind, or a string. It may be called again, if others have written
+// the key meanwhile, and changes nothing if it fails. apply reports whether it has changed something. text returns what
 // becomes of a string, and nil if it stays as it is; it does not change the old one.
 type edit struct {
 	kind  value.Kind

@@ -22,7 +22,8 @@ func compareRandomly(t *testing.T, command func(r *rand.Rand) []string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	rounds := differentialRounds(t)
+	rounds, commands := differentialRounds(t), 0
+	defer func() { t.Logf("%d commands", commands) }()
 	for _, proto := range []string{"2", "3"} {
 		for _, exact := range []bool{false, true} {
 			t.Run("RESP"+proto+exactName(exact), func(t *testing.T) {
@@ -42,6 +43,7 @@ func compareRandomly(t *testing.T, command func(r *rand.Rand) []string) {
 						batch = slices.Concat([][]string{{"MULTI"}}, batch, [][]string{{"EXEC"}})
 					}
 					w.compare(batch...)
+					commands += len(batch)
 				}
 			})
 		}
