@@ -88,8 +88,8 @@ func (collection) Versions(r causal.Record) iter.Seq[causal.Version] {
 
 // Check implements Checked.
 func (collection) Check(v causal.Value) bool {
-	_, ok := parseRows(causal.Record{Value: v})
-	return ok
+	h, ok := parseRows(causal.Record{Value: v})
+	return ok && KindOf(v) == h.shown()
 }
 
 // HasDead implements Collecting.
