@@ -26,6 +26,7 @@ func ChangeOf(r causal.Record) *Change {
 	c := &Change{changed: map[element]row{}, bytes: len(r.Value.Data)}
 	if r.Value.Type == causal.Collection {
 		c.base = decodeRows(r)
+		c.base.overwrite(causal.Version{}) // what is overwritten counts for nothing, if somebody has made it up
 		c.kind = c.base.shown()
 	}
 	for i := range c.base.list {

@@ -85,3 +85,25 @@ func (h *Collection) Texts() []string {
 	}
 	return texts
 }
+
+// RemoveEqual removes elements with a text: the first ones, or, if count is negative, the last ones; with 0, all. It
+// returns how many.
+func (c *Change) RemoveEqual(text string, count int64) (removed int) {
+	items := c.Items()
+	left := max(count, -count)
+	if left <= 0 { // the opposite of the least number is that number
+		left = int64(len(items))
+	}
+	for n := 0; n < len(items) && left > 0; n++ {
+		i := n
+		if count < 0 {
+			i = len(items) - 1 - n
+		}
+		if items[i].Text == text {
+			c.Remove(items[i].position)
+			removed++
+			left--
+		}
+	}
+	return removed
+}

@@ -290,9 +290,9 @@ func FuzzAList(f *testing.F) {
 			return
 		}
 		w := causal.Record{Version: causal.Version{HLC: causal.HLC(hlc), Origin: topology.Origin(origin)}, Value: v}
-		both, reverse := types.Join(w, list), types.Join(list, w)
-		if !types.Accepts(&both.Value) || !slices.Equal(texts(both), texts(reverse)) {
-			t.Fatalf("%q and %q", texts(both), texts(reverse))
+		both := types.Join(w, list)
+		if !types.Accepts(&both.Value) {
+			t.Fatalf("%q", both.Value.Data)
 		}
 		for part := range types.Writes(both) {
 			types.Join(part, both)

@@ -5,8 +5,8 @@ import "slices"
 // commandTable lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
-	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), keyCommands(),
-		connectionCommands(), transactionCommands(), serverCommands())
+	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), listCommands(),
+		keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
