@@ -12,6 +12,7 @@ type Item struct {
 // Items returns the elements of the list, until it is changed.
 func (c *Change) Items() []Item {
 	if c.items == nil && c.length > 0 {
+		c.items = make([]Item, 0, c.length)
 		for position, text := range c.All() {
 			c.items = append(c.items, Item{text, position})
 		}

@@ -64,16 +64,23 @@ func invert(b []byte) {
 
 // stepAt returns the step of a position that begins at a byte.
 func stepAt(name string, at int) step {
-	var b [stepBytes]byte
-	copy(b[:], name[at:])
+	b := name[at : at+stepBytes]
 	s := step{isAfter: b[0] == afterNode}
+	hlc, origin := bigEndian(b[placeBytes:placeBytes+8]), bigEndian(b[placeBytes+8:placeBytes+versionBytes])
+	number := bigEndian(b[placeBytes+versionBytes:])
 	if s.isInverted(at == 0) {
-		invert(b[placeBytes:])
+		hlc, origin, number = ^hlc, ^origin, ^number
 	}
-	s.born.HLC = causal.HLC(binary.BigEndian.Uint64(b[placeBytes:]))
-	s.born.Origin = topology.Origin(binary.BigEndian.Uint32(b[placeBytes+8:]))
-	s.number = binary.BigEndian.Uint32(b[placeBytes+versionBytes:])
+	s.born = causal.Version{HLC: causal.HLC(hlc), Origin: topology.Origin(origin)}
+	s.number = uint32(number)
 	return s
+}
+
+func bigEndian(b string) (n uint64) {
+	for i := range len(b) {
+		n = n<<8 | uint64(b[i])
+	}
+	return n
 }
 
 // steps returns the length of the path of a position.
