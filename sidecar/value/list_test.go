@@ -272,8 +272,22 @@ func TestPositionsBesideEachOtherAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzAList takes any bytes for a list that came from elsewhere. What is accepted without a version is a collection with
-// any.
+// TestOddVersionsOfAListBreakNothing has puts that were accepted with a version that is not above what they have seen.
+func TestOddVersionsOfAListBreakNothing(t *testing.T) {
+	types := value.Shipped()
+	first := at(50, 1, push(causal.Record{}, false, "a", "b"))
+	c := value.ChangeOf(first)
+	c.RemoveItems(0, 1)
+	c.Push(false, "x")
+	if v := c.Value(); !types.Accepts(&v) {
+		t.Fatal("it is refused")
+	}
+	wantTexts(t, "a version below", types.Join(first, at(20, 1, c)), "x b")
+	wantTexts(t, "the same, where x is the position that was removed", types.Join(first, at(50, 1, c)), "b")
+}
+
+// FuzzAList takes any bytes for a list that came from elsewhere. What is accepted without a version is a collection
+// with any.
 func FuzzAList(f *testing.F) {
 	types := value.Shipped()
 	list := at(10, 1, push(causal.Record{}, false, "a", "b"))

@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// Commands of hashes, sets, sorted sets and lists. Those that read get the whole value, and those that write put what they
-// change.
+// Commands of hashes, sets, sorted sets and lists. Those that read get the whole value, and those that write put what
+// they change.
 
 // edit is a command that changes a collection of a kind. apply reports whether it has changed something; it may be
 // called again, if others have written the key meanwhile, and changes nothing if it fails.

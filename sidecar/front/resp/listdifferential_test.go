@@ -59,9 +59,9 @@ func randomListCommand(r *rand.Rand) []string {
 			"-9223372036854775808")
 	}
 	end := func() string { return pick(r, "LEFT", "RIGHT", "left", "Right", "LEFT", "RIGHT", "up") }
-	name := pick(r, "LPUSH", "RPUSH", "RPUSH", "LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LPOP", "RPOP", "LLEN", "LRANGE", "LRANGE",
-		"LRANGE", "LINDEX", "LSET", "LSET", "LINSERT", "LINSERT", "LINSERT", "LREM", "LREM", "LTRIM", "LPOS", "LPOS", "LMOVE",
-		"LMOVE", "RPOPLPUSH", "LMPOP", "RENAME", "COPY", "DEL", "EXPIRE", "PERSIST", "TTL", "TYPE", "SET", "GET", "SCAN")
+	name := pick(r, "LPUSH", "RPUSH", "RPUSH", "LPUSH", "RPUSH", "LPUSHX", "RPUSHX", "LPOP", "RPOP", "LLEN", "LRANGE",
+		"LRANGE", "LRANGE", "LINDEX", "LSET", "LSET", "LINSERT", "LINSERT", "LINSERT", "LREM", "LREM", "LTRIM", "LPOS",
+		"LPOS", "LMOVE", "LMOVE", "RPOPLPUSH", "LMPOP", "RENAME", "COPY", "DEL", "EXPIRE", "PERSIST", "TTL", "TYPE", "SET", "GET", "SCAN")
 	args := []string{name, key()}
 	switch name {
 	case "LPUSH", "RPUSH", "LPUSHX", "RPUSHX":

@@ -73,25 +73,22 @@ func parsePlaces(args [][]byte) (p places, err error) {
 		if i+1 == len(args) {
 			return p, errSyntax
 		}
-		switch ok := true; {
-		case equalFold(args[i], "rank"):
-			switch p.rank, ok = parseInt(args[i+1]); {
-			case !ok:
-				return p, errNotInteger
-			case p.rank == 0:
-				return p, errRank0
-			case p.rank == math.MinInt64: // as in Redis, where its opposite is not positive
-				p.rank = -1
-			}
-		case equalFold(args[i], "count"):
-			if p.count, ok = parseInt(args[i+1]); !ok || p.count < 0 {
-				return p, errCountBelow0
-			}
-			p.hasCount = true
-		case equalFold(args[i], "maxlen"):
-			if p.maxLen, ok = parseInt(args[i+1]); !ok || p.maxLen < 0 {
-				return p, errMaxLen
-			}
+		n, ok := parseInt(args[i+1])
+		switch word := args[i]; {
+		case equalFold(word, "rank") && !ok:
+			return p, errNotInteger
+		case equalFold(word, "rank") && n == 0:
+			return p, errRank0
+		case equalFold(word, "rank"):
+			p.rank = n
+		case equalFold(word, "count") && (!ok || n < 0):
+			return p, errCountBelow0
+		case equalFold(word, "count"):
+			p.count, p.hasCount = n, true
+		case equalFold(word, "maxlen") && (!ok || n < 0):
+			return p, errMaxLen
+		case equalFold(word, "maxlen"):
+			p.maxLen = n
 		default:
 			return p, errSyntax
 		}
@@ -102,6 +99,9 @@ func parsePlaces(args [][]byte) (p places, err error) {
 // find returns the places of a text.
 func (p *places) find(texts []string, text string) (found []int64) {
 	skip, left := max(p.rank, -p.rank)-1, p.maxLen
+	if p.rank == math.MinInt64 { // as in Redis, where its opposite is not positive
+		skip = 0
+	}
 	for n := range texts {
 		i := n
 		if p.rank < 0 {

@@ -106,11 +106,12 @@ func lpop(c *connection, args [][]byte) error { return c.popItems(args, true) }
 func rpop(c *connection, args [][]byte) error { return c.popItems(args, false) }
 
 func (c *connection) popItems(args [][]byte, isFront bool) error {
-	count, hasCount := int64(1), len(args) == 3
-	switch ok := true; {
-	case len(args) > 3:
+	if len(args) > 3 {
 		return errArity(lowerName(args[0]))
-	case hasCount:
+	}
+	count, hasCount := int64(1), len(args) == 3
+	if hasCount {
+		var ok bool
 		if count, ok = parseInt(args[2]); !ok || count < 0 {
 			return errNotPositive
 		}

@@ -12,7 +12,8 @@ type refusal struct {
 // command from a typo. A test compares both tables with a real server.
 func refusalTable() []refusal {
 	return []refusal{
-		{"blmove blmpop blpop brpop brpoplpush", "no command waits for elements; ask again with LMOVE, LMPOP, LPOP or RPOP"},
+		{"blmove blmpop blpop brpop brpoplpush",
+			"no command waits for elements; ask again after a while with LMOVE, LMPOP, LPOP or RPOP"},
 		{
 			"bzmpop bzpopmax bzpopmin zmpop",
 			"no command waits for members, or looks for the first of several sorted sets; use ZPOPMIN"},
