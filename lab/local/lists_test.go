@@ -222,38 +222,47 @@ func TestListsConvergeUnderFaults(t *testing.T) {
 	for _, c := range sessions {
 		awaitAllRings(t, c)
 	}
-	read := func(c *redis.Conn) string {
-		text := ""
-		for k := range 3 {
+	read := func(c *redis.Conn) (text string, lists [3][]string) {
+		for k := range lists {
 			key := fmt.Sprint("l:", k)
 			list, err := c.LRange(ctx, key, 0, -1).Result()
 			ttl, err2 := c.ExpireTime(ctx, key).Result()
 			text += fmt.Sprintln(key, list, ttl, err, err2)
-			if k == 1 { // LMOVE in two data centers may bring an element there twice, and after it was popped
-				continue
-			}
-			if len(slices.Compact(slices.Sorted(slices.Values(list)))) != len(list) {
-				t.Errorf("%s has elements twice: %v", key, list)
-			}
-			for _, element := range list {
-				if popped[key+" "+element] {
-					t.Errorf("%s of %s was popped", element, key)
-				}
-			}
+			lists[k] = list
 		}
 		either, err := c.Type(ctx, "t").Result()
-		return text + fmt.Sprintln(either, err)
+		return text + fmt.Sprintln(either, err), lists
 	}
 	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		texts := make([]string, len(sessions))
+		texts, lists := make([]string, len(sessions)), [3][]string{}
 		for i, c := range sessions {
-			texts[i] = read(c)
+			texts[i], lists = read(c)
 		}
 		if len(slices.Compact(slices.Sorted(slices.Values(texts)))) == 1 {
+			checkLists(t, lists, popped)
 			return
 		}
 		if time.Now().After(until) {
 			t.Fatalf("the data centers differ:\n%v", texts)
+		}
+	}
+}
+
+// checkLists checks lists that all data centers have. LMOVE in two of them may bring an element to l:1 twice, and after
+// it was popped.
+func checkLists(t *testing.T, lists [3][]string, popped map[string]bool) {
+	t.Helper()
+	for k, list := range lists {
+		if k == 1 {
+			continue
+		}
+		if len(slices.Compact(slices.Sorted(slices.Values(list)))) != len(list) {
+			t.Errorf("l:%d has elements twice: %v", k, list)
+		}
+		for _, element := range list {
+			if popped[fmt.Sprintf("l:%d %s", k, element)] {
+				t.Errorf("%s of l:%d was popped", element, k)
+			}
 		}
 	}
 }

@@ -98,9 +98,9 @@ func parsePlaces(args [][]byte) (p places, err error) {
 
 // find returns the places of a text.
 func (p *places) find(texts []string, text string) (found []int64) {
-	skip, left := max(p.rank, -p.rank)-1, p.maxLen
+	skip, left, count := max(p.rank, -p.rank)-1, p.maxLen, p.count
 	if p.rank == math.MinInt64 { // as in Redis, where its opposite is not positive
-		skip = 0
+		skip, count = 0, 0
 	}
 	for n := range texts {
 		i := n
@@ -111,7 +111,7 @@ func (p *places) find(texts []string, text string) (found []int64) {
 			if skip--; skip < 0 {
 				found = append(found, int64(i))
 			}
-			if p.count > 0 && int64(len(found)) == p.count {
+			if count > 0 && int64(len(found)) == count {
 				break
 			}
 		}
