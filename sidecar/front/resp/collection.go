@@ -11,8 +11,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
-// change.
+// Commands of hashes, sets, sorted sets and lists. Those that read get the whole value, and those that write put what
+// they change.
 
 // edit is a command that changes a collection of a kind, or a string. It may be called again, if others have written
 // the key meanwhile, and changes nothing if it fails. apply reports whether it has changed something. text returns what
@@ -97,9 +97,18 @@ func (c *connection) store(to *draft, kind value.Kind, elements iter.Seq2[string
 		return err
 	}
 	for name, payload := range elements {
-		ch.Add(kind, name, payload)
+		addElement(ch, kind, name, payload)
 	}
 	return nil
+}
+
+// addElement adds an element of another collection: one of a list becomes the last one.
+func addElement(ch *value.Change, kind value.Kind, name, payload string) {
+	if kind == value.List {
+		ch.Push(false, payload)
+		return
+	}
+	ch.Add(kind, name, payload)
 }
 
 // scanElements executes HSCAN or SSCAN. A cursor is a place in the order of the hashes of the elements' names, so what

@@ -177,7 +177,7 @@ func (d *draft) replace(from *draft) {
 	d.change = value.ChangeOf(d.base)
 	d.change.Clear()
 	for name, payload := range from.change.All() {
-		d.change.Add(from.change.Kind(), name, payload)
+		addElement(d.change, from.change.Kind(), name, payload)
 	}
 	d.change.ExpireAt(from.change.DeadlineMs())
 }
