@@ -270,6 +270,11 @@ const (
 	HomePartsUnordered
 	CollectedEarly
 	LocalRowsByVersion
+
+	FormatUnasked
+	FormatSaidOnce
+	FormatForgotten
+	FormatMembersUnasked
 	mutationEnd
 )
 
