@@ -50,7 +50,7 @@ func (w *World) upgradeNext() {
 	n := older[w.rng.IntN(len(older))]
 	w.upgrade(n)
 	w.schedule(w.rng.Int64N(int64(60*time.Millisecond)), func() { w.restart(n) })
-	w.schedule(1+w.rng.Int64N(int64(500*time.Millisecond)), w.upgradeNext)
+	w.schedule(1+w.rng.Int64N(int64(1500*time.Millisecond))/int64(1+w.rng.IntN(4)), w.upgradeNext)
 }
 
 // upgradeRest upgrades what is of the earlier version.
@@ -90,6 +90,8 @@ func (w *World) canRead(n *node, m *causal.Message) bool {
 	switch {
 	case m.From.Part == topology.Sidecar:
 		return true
+	case m.Kind == causal.KindFormatQuery:
+		return w.settings.Seed%2 == 1 // in the other runs it does not even know of formats
 	case m.Fields().Record.Value.Merges(), bodyMerges(m.Body()):
 		w.noteUnreadable(n, "in a "+m.Kind.String())
 		return false

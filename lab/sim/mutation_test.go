@@ -33,6 +33,8 @@ var scripted = map[causal.Mutation]string{
 	causal.LateAckCounts:       "backfill.txt",
 	causal.DonorMoves:          "backfill.txt",
 	causal.BackfillLostDeleted: "tallies.txt",
+	causal.FormatSaidOnce:      "formats.txt",
+	causal.FormatForgotten:     "formats.txt",
 	causal.IncarnationReused:   "backfill.txt",
 	causal.RestartUnsynced:     "lost_puts.txt",
 	causal.ServeUnheard:        "old_copies.txt",
