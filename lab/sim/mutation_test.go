@@ -148,7 +148,7 @@ func checkScripted(t *testing.T, file string, f causal.Mutation) {
 	output, _, _ = strings.Cut(output, "\n\n")
 	isCaught := func(violation string) bool { return strings.Contains(output, violation) }
 	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data",
-		"show withdrawn: use1/0", ": locked"}, isCaught) {
+		"show withdrawn: use1/0", ": locked", ": format of value"}, isCaught) {
 		t.Errorf("no scenario of %s detects %s", file, f)
 	}
 }

@@ -203,8 +203,9 @@ func (f *formats) lacking(err causal.ErrCode) topology.Node {
 // UsableFormat returns up to which format values are accepted.
 func (c *Coordinator) UsableFormat() causal.Format { return c.log.durable.Format }
 
-// FormatLacking returns the part that keeps the formats of this version from being usable, and whether it has said
-// that it does not read them. ok is false if they are usable.
-func (c *Coordinator) FormatLacking() (part topology.Node, heard, ok bool) {
-	return c.formats.least.Lacking, c.formats.least.Heard, c.formats.isAsking()
+// FormatLacking returns a part that keeps the formats of this version from being usable; false: they are, or it is too
+// early to tell.
+func (c *Coordinator) FormatLacking() (part topology.Node, is bool) {
+	f := &c.formats
+	return f.least.Lacking, f.isAsking() && f.least.Reads < f.cfg.Types.Reads() && (f.least.Heard || f.isLate)
 }
