@@ -186,7 +186,8 @@ func (w *World) processesOf(id topology.Node) []topology.Node {
 
 // add creates a node without starting it.
 func (w *World) add(id topology.Node) *node {
-	n := &node{id: id, number: len(w.order), topo: w.topo, isOlder: w.settings.Older && id.HasGroup()}
+	n := &node{id: id, number: len(w.order), topo: w.topo}
+	n.isOlder = w.settings.Older && id.HasGroup() && w.now == 0 // what is added later is of the later version
 	if !w.settings.NoRandomness {
 		n.skewMs = int64(w.rng.IntN(400)) - 200
 		n.drift = (w.rng.Float64() - 0.5) * 0.01
