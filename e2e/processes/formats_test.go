@@ -50,7 +50,7 @@ func (h *hashes) check(t *testing.T, left []string) {
 	eventually(t, "an error that names "+left[0], func() error {
 		if err := h.write(t); err == nil || !strings.Contains(err.Error(), "finish the upgrade") ||
 			!strings.Contains(err.Error(), part) {
-			return fmt.Errorf("got %v", err)
+			return fmt.Errorf("got %q", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -75,7 +75,7 @@ func (h *hashes) checkUnreadable(t *testing.T, sidecar string) {
 	c := h.d.clientOf(sidecar)
 	eventually(t, "an error for the hash at "+sidecar, func() error {
 		if err := c.Get(t.Context(), "hash").Err(); err == nil || !strings.Contains(err.Error(), "upgrade") {
-			return fmt.Errorf("got %v", err)
+			return fmt.Errorf("got %q", fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -54,7 +54,7 @@ func TestAValueIsRefusedUntilAllPartsAreKnownToReadIt(t *testing.T) {
 	}
 	h.says(leaderB, causal.FormatReply{Lacking: shardsB, Heard: true})
 	if got := h.putsHash(3); got.Err != causal.ErrFormat || got.Lacking != shardsB {
-		t.Errorf("while a shard of the other data center is of an earlier version: %v, lacking %v", got.Err, got.Lacking)
+		t.Errorf("while a shard elsewhere is of an earlier version: %v, lacking %v", got.Err, got.Lacking)
 	}
 	h.says(leaderB, reads)
 	if got := h.putsHash(4); got.Err != causal.OK {
