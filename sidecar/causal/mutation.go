@@ -49,6 +49,7 @@ const (
 	TwoRings
 	LateReply
 	PipelineUnchecked
+	RequestKept
 	LiftByEarlierPut
 	OwnUnchecked
 	ResendElsewhere

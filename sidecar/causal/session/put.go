@@ -177,7 +177,7 @@ func (s *Sidecar) sendPut(now causal.Now, c *call) {
 
 func (s *Sidecar) transmitPut(now causal.Now, c *call) {
 	c.retryAt = now.Mono + s.answerWait(c.target)
-	c.requestID = s.requests.add(c, 0)
+	s.ask(c)
 	s.sendCopy(c)
 }
 
