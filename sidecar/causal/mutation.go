@@ -271,6 +271,11 @@ const (
 	HomePartsUnordered
 	CollectedEarly
 	LocalRowsByVersion
+
+	FormatUnasked
+	FormatSaidOnce
+	FormatForgotten
+	FormatMembersUnasked
 	mutationEnd
 )
 

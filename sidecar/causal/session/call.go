@@ -52,6 +52,8 @@ type call struct {
 	put   putState
 	locks *lockedCommit // of a commit of several homes
 
+	lacking topology.Node // the part that does not read the value, as a coordinator has said
+
 	// Of scans.
 	scan    ScanPosition // where the request in flight is
 	ownKeys []string     // of own writes, if the scan begins
@@ -228,6 +230,9 @@ func (s *Sidecar) fail(c *call, err causal.ErrCode) {
 	r := Result{Err: err}
 	if err == causal.ErrLocked {
 		r.Locked = c.lockedKey()
+	}
+	if err == causal.ErrFormat {
+		r.Lacking = c.lacking
 	}
 	s.finish(c, r)
 }

@@ -247,6 +247,7 @@ func (s *Sidecar) dependencies(ss *session) []causal.Dep {
 // handlePutReply takes the coordinator's answer.
 func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	s.coordinators.answered(c.target)
+	c.lacking = r.Lacking
 	if r.Repeated && c.put.copies > 0 {
 		s.coordinators.allowance(c.target).grow(2 * copyBytes(c))
 	}
