@@ -141,13 +141,14 @@ var importRules = []importRule{
 	},
 	{
 		folder:   "sidecar/front/resp",
-		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/operation", "sidecar/value"},
+		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/geo", "sidecar/operation", "sidecar/value"},
 		reason: "a front knows the session that it is given and the values in it, and neither the sidecar that has " +
 			"made it nor other fronts",
 	},
 	pureRule("sidecar/causal"),
-	pureRule("sidecar/value"),
+	pureRule("sidecar/value", "sidecar/operation"),
 	pureRule("sidecar/operation"),
+	pureRule("sidecar/geo"),
 	{folder: "sidecar/value/laws", onlyOurs: []string{"sidecar/causal", "topology", "sidecar/value"},
 		reason: "tests of types, wherever these are, check the laws with it"},
 	pureRule("sidecar/causal/keystate", "sidecar/value"),

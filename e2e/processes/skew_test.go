@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +62,18 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileAnEarlierVersionIsUpgraded(t *t
 				d.checkViolations()
 			}
 			l.more(t, 200)
+			hashes := d.hashesVia("a-sidecar-2")
+			for _, name := range d.olderParts() {
+				hashes.check(t, d.olderParts())
+				d.stop(name)
+				d.procs[name].program = ""
+				d.restart(name)
+			}
+			hashes.check(t, nil)
+			for _, sidecar := range []string{"a-sidecar", "a-sidecar-2", "c-sidecar"} {
+				hashes.checkFound(t, sidecar)
+			}
+			hashes.checkUnreadable(t, "b-sidecar")
 			l.judge(t)
 		})
 	}
@@ -83,16 +96,22 @@ func upgrade(t *testing.T, earlier string, order []string) {
 			c.Register = &contract.Register{Etcd: &contract.EtcdRegister{Endpoints: []string{etcd.Endpoint}}}
 		}
 	}
+	d.addSidecar("a")
 	for _, p := range d.procs {
 		p.program = earlier
 	}
+	d.procs["a-sidecar-2"].program = ""
 	d.startAll()
 	d.awaitWholeGroup(t, "a", "middleman")
 	d.awaitWholeGroup(t, "a", "coordinator")
 	var done atomic.Uint64
+	endTraffic := func() {}
+	defer func() { endTraffic() }()
 	for _, dc := range []string{"b", "c"} {
-		defer d.traffic(dc, &done)()
+		end, before := d.traffic(dc, &done), endTraffic
+		endTraffic = sync.OnceFunc(func() { end(); before() })
 	}
+	hashes := d.hashesVia("a-sidecar-2")
 	writer := d.startWriter("b")
 	d.awaitProgress(&done)
 	for _, part := range order {
@@ -105,16 +124,20 @@ func upgrade(t *testing.T, earlier string, order []string) {
 			d.stop(name)
 			p.program = ""
 			d.restart(name)
-			if d.procs["a-"+part+"-2"] != nil && name[0] == 'a' {
+			if (part == "middleman" || part == "coordinator") && name[0] == 'a' {
 				d.awaitWholeGroup(t, "a", part)
 			}
 			d.awaitProgress(&done)
+			hashes.check(t, d.olderParts())
 			d.checkViolations()
 			t.Logf("%s was upgraded in %v", name, time.Since(began))
 			if t.Failed() {
 				return
 			}
 		}
+	}
+	for _, dc := range []string{"b", "c"} {
+		hashes.checkUnreadable(t, dc+"-sidecar")
 	}
 	acknowledged := writer.stop()
 	for _, dc := range []string{"a", "b", "c"} {
@@ -124,4 +147,14 @@ func upgrade(t *testing.T, earlier string, order []string) {
 		})
 	}
 	awaitComplete(t, d.client("a"))
+	endTraffic()
+	for _, dc := range []string{"a", "b", "c"} {
+		name := dc + "-sidecar"
+		if p := d.procs[name]; p.program != "" {
+			d.stop(name)
+			p.program = ""
+			d.restart(name)
+		}
+		hashes.checkFound(t, name)
+	}
 }

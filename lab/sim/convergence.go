@@ -27,6 +27,7 @@ func (wl *workload) convergeAndCheck(c *faultInjector) []string {
 	}
 	wl.issuing = false
 	c.heal()
+	w.upgradeRest()
 	wl.scaler.stop()
 	if wl.scaler.divided != nil {
 		wl.resolveDivision()

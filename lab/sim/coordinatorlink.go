@@ -14,9 +14,11 @@ import (
 // order. A link is down when the process that served has ceased to, or when it has lost, delayed or reordered a put or
 // an answer. It comes up when one serves and both ends reach each other.
 type coordinatorLinks struct {
-	w     *World
-	rng   *rand.Rand // of its own, so that the other schedules of a seed do not depend on it
-	links map[pair]*coordinatorLink
+	w   *World
+	rng *rand.Rand // of its own, so that the other schedules of a seed do not depend on it
+	// readerRNG draws when sidecars learn of links to shards and caches.
+	readerRNG *rand.Rand
+	links     map[pair]*coordinatorLink
 	// lost are the requests of which a put or an answer was lost though the link has stayed up.
 	lost map[lostRequest]bool
 }
@@ -37,8 +39,8 @@ type coordinatorLink struct {
 
 func (ls *coordinatorLinks) init(w *World) {
 	*ls = coordinatorLinks{w: w, rng: rand.New(rand.NewPCG(w.settings.Seed, 0x6c62272e07bb0142)),
-		links: map[pair]*coordinatorLink{},
-		lost:  map[lostRequest]bool{}}
+		readerRNG: rand.New(rand.NewPCG(w.settings.Seed, 0x27d4eb2f165667c5)), links: map[pair]*coordinatorLink{},
+		lost: map[lostRequest]bool{}}
 }
 
 // delay draws how late a sidecar learns of something.
@@ -93,6 +95,7 @@ func (ls *coordinatorLinks) met(m *causal.Message) {
 	if m.Kind == causal.KindPutReply {
 		sidecar, coordinator = coordinator, sidecar
 	} else if !m.Kind.IsPut() {
+		ls.metReader(m)
 		return
 	}
 	l := ls.link(ls.w.nodes[sidecar], coordinator)

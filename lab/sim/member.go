@@ -72,7 +72,7 @@ func (w *World) coordinatorConfig(n *node) coordinator.Config {
 	cfg := coordinator.DefaultConfig(n.topo, n.id.Group())
 	cfg.Home = w.settings.Level == causal.Local
 	cfg.Broken, cfg.Comparison.DepsByID = w.settings.Broken, w.settings.DepsByID
-	cfg.Signer, cfg.Types = signer{n.id.DC}, w.types
+	cfg.Signer, cfg.Types = signer{n.id.DC}, w.typesOf(n)
 	if !w.settings.ProductionPace {
 		cfg.PublishEvery, cfg.IdleEvery = 20*time.Millisecond, 100*time.Millisecond
 	}

@@ -33,6 +33,8 @@ var scripted = map[causal.Mutation]string{
 	causal.LateAckCounts:       "backfill.txt",
 	causal.DonorMoves:          "backfill.txt",
 	causal.BackfillLostDeleted: "tallies.txt",
+	causal.FormatSaidOnce:      "formats.txt",
+	causal.FormatForgotten:     "formats.txt",
 	causal.IncarnationReused:   "backfill.txt",
 	causal.RestartUnsynced:     "lost_puts.txt",
 	causal.ServeUnheard:        "old_copies.txt",
@@ -146,7 +148,7 @@ func checkScripted(t *testing.T, file string, f causal.Mutation) {
 	output, _, _ = strings.Cut(output, "\n\n")
 	isCaught := func(violation string) bool { return strings.Contains(output, violation) }
 	if !found || !slices.ContainsFunc([]string{"VIOLATED", "the rings differ", "nobody has the data",
-		"show withdrawn: use1/0", ": locked"}, isCaught) {
+		"show withdrawn: use1/0", ": locked", ": format of value"}, isCaught) {
 		t.Errorf("no scenario of %s detects %s", file, f)
 	}
 }

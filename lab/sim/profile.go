@@ -145,6 +145,9 @@ var profiles = []Profile{
 	{"home-rows", "the deployments of homes, some of them with near copies, with values that merge", homeRows, nil},
 	{"home-changes", "the deployments of homes, some of them with near copies, while the number of homes changes",
 		homeChanges, nil},
+	{"formats",
+		"coordinators and shards of a version that cannot read some of the values are upgraded one after the other, " +
+			"while clients write such values, and nodes crash", formats, nil},
 	{"groups",
 		"one log on several members: they come, go, crash and lose their volumes, and the register of their " +
 			"configuration fails", nil, runGroup},

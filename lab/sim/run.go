@@ -50,7 +50,7 @@ func runWith(p Profile, seed uint64, broken causal.Mutations, checker *history.C
 	o.History, o.Ops, o.Faults, o.Members, o.Steps, o.Messages = wl.history, len(wl.history), w.faults, w.members,
 		w.steps, w.net.sent
 	o.Report = checker.Check(w.withoutLost(wl.history), history.Options{MaxViolations: 3})
-	o.Violations = slices.Concat(o.Violations, w.refused, w.claims.found, w.checkDataCenters(wl.history))
+	o.Violations = slices.Concat(o.Violations, w.refused, w.unreadable, w.claims.found, w.checkDataCenters(wl.history))
 	for _, v := range o.Report.Violations {
 		o.Violations = append(o.Violations, v.String())
 	}
@@ -71,6 +71,9 @@ func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl.addClients(rng, pl)
 	c := newFaultInjector(w, pl.faultEvery, pl.faults)
 	c.start()
+	if pl.set.Older {
+		w.schedule(w.rng.Int64N(int64(pl.length)/4), w.upgradeNext)
+	}
 	wl.scaler = newScaler(w, c, pl.scaleEvery, pl.scaled)
 	for _, p := range wl.processes {
 		p.start()

@@ -16,7 +16,7 @@ import (
 //
 //	ring east use1 usw1      a ring and its data centers
 //	rtt use1 euw1 80         round trip in milliseconds; the default is 20
-//	set lease=1s keep=3s snapshot snapshot=50ms left-out=1 static no-cache near shards=2 shard-members=3 coordinator-members=2 buffer=1000 own-bytes=100 retain=100 copies=1
+//	set lease=1s keep=3s snapshot snapshot=50ms left-out=1 older static no-cache near shards=2 shard-members=3 coordinator-members=2 buffer=1000 own-bytes=100 retain=100 copies=1
 //	key x use1 euw1/1        x is a key that use1 owns in its ring, and shard 1 of euw1 owns in its ring
 //	key x use1+              x is a key that an additional shard of use1 would own
 //	session alice use1       a session with a sidecar of its own
@@ -82,6 +82,8 @@ func (s *scenario) set(args []string) (string, error) {
 			if value != "" { // the step of the cuts
 				s.settings.SnapshotEvery, err = time.ParseDuration(value)
 			}
+		case "older":
+			s.settings.Older = true
 		case "left-out":
 			s.settings.LeftOut, err = strconv.Atoi(value)
 		case "home":

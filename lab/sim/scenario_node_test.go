@@ -12,6 +12,8 @@ import (
 //
 //	crash NODE...                 stops nodes; their disks lose what they had not acknowledged
 //	restart NODE...
+//	upgrade NODE...               restarts nodes with the later version, after "set older"
+//	downgrade NODE...             the same with the earlier version
 //	clock NODE MS                 moves a wall clock forward
 //	forge NODE KEY VALUE DURATION a middleman receives a put that is dated that much ahead of its clock, which nobody has sent
 //	fail-write NODE               its storage reports the next write as failed, though it can be read; it is not durable
@@ -29,6 +31,19 @@ func init() {
 	}
 	verbs["restart"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { s.world.restart(n) })
+	}
+	verbs["upgrade"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) {
+			s.world.upgrade(n)
+			s.world.restart(n)
+		})
+	}
+	verbs["downgrade"] = func(s *scenario, args []string) (string, error) {
+		return s.each(args, func(n *node) {
+			s.world.crash(n)
+			n.isOlder = true
+			s.world.restart(n)
+		})
 	}
 	verbs["fail-write"] = func(s *scenario, args []string) (string, error) {
 		return s.each(args, func(n *node) { n.disk.failNext++ })

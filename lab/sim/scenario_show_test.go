@@ -189,6 +189,9 @@ func (s *scenario) check([]string) (string, error) {
 	for _, v := range violations {
 		kinds = append(kinds, string(v.Kind))
 	}
+	if len(s.world.unreadable) > 0 {
+		kinds = append(kinds, "unreadable value")
+	}
 	if report.OK() && len(kinds) == 0 {
 		return "causal+", nil
 	}

@@ -95,7 +95,7 @@ func (w *World) shardConfig(n *node) process.Config {
 
 func (w *World) middlemanConfig(n *node) middleman.Config {
 	cfg := middleman.DefaultConfig(n.topo, n.id.Group())
-	cfg.Types = w.types
+	cfg.Types = w.typesOf(n)
 	cfg.Broken = w.settings.Broken
 	cfg.BackfillPage, cfg.SalvageBytes = 3, 60
 	if w.settings.Lease > 0 {

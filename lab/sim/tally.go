@@ -21,14 +21,22 @@ import (
 type tally struct {
 	// doubles makes increments that both sides have count twice, for the fault DeltaDoubled.
 	doubles bool
+	// format is that of tallies; 0: there are no parts of an earlier version.
+	format causal.Format
 }
+
+// Reads implements value.Formatted.
+func (y tally) Reads() causal.Format { return y.format }
+
+// FormatOf implements value.Formatted.
+func (y tally) FormatOf(causal.Value) causal.Format { return y.format }
 
 // tallyType is the number of the type.
 const tallyType causal.TypeID = 255
 
-// tallyTypes are registers and tallies.
-func tallyTypes(broken causal.Mutations) *value.Types {
-	types, err := (*value.Types)(nil).With(tallyType, tally{doubles: broken.Has(causal.DeltaDoubled)})
+// tallyTypes are registers, and tallies of a format.
+func tallyTypes(format causal.Format, broken causal.Mutations) *value.Types {
+	types, err := (*value.Types)(nil).With(tallyType, tally{broken.Has(causal.DeltaDoubled), format})
 	if err != nil {
 		panic(err) // it is the only one
 	}

@@ -52,6 +52,7 @@ type node struct {
 	disk      *disk              // of a coordinator or middleman
 	onResults func([]session.Result)
 	slowUntil int64
+	isOlder   bool // it knows registers only
 	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the
 	// register.
 	claims          []claim
@@ -96,8 +97,9 @@ type Settings struct {
 	// 0: the defaults.
 	RetainBytes, MaxFrameBytes int
 	Broken                     causal.Mutations
-	// Tallies makes the type of tallies known.
-	Tallies bool
+	// Tallies makes the type of tallies known. With Older, coordinators and middlemen are of a version that does not
+	// know it at first, and sidecars of the later one.
+	Tallies, Older bool
 	// FaultsPerMillion is roughly how many of a million messages meet each kind of link fault, and how many of a
 	// million storage requests fail.
 	FaultsPerMillion int
@@ -145,6 +147,8 @@ type World struct {
 	delivered func(*causal.Message)
 	// refused says what was sent by parts that follow the protocol, and would have cost them the link.
 	refused []string
+	// unreadable says which values have come to parts that cannot read them.
+	unreadable []string
 }
 
 // startMs is the wall clock at virtual time 0, in milliseconds since the epoch.
@@ -157,7 +161,7 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{},
 		swaps: map[topology.Node]int{}}
 	if set.Tallies {
-		w.types = tallyTypes(set.Broken)
+		w.types = tallyTypes(formatOfTallies(&set), set.Broken)
 	}
 	w.net.init(w)
 	w.claims = newClaims(w)
@@ -183,6 +187,7 @@ func (w *World) processesOf(id topology.Node) []topology.Node {
 // add creates a node without starting it.
 func (w *World) add(id topology.Node) *node {
 	n := &node{id: id, number: len(w.order), topo: w.topo}
+	n.isOlder = w.settings.Older && id.HasGroup() && w.now == 0 // what is added later is of the later version
 	if !w.settings.NoRandomness {
 		n.skewMs = int64(w.rng.IntN(400)) - 200
 		n.drift = (w.rng.Float64() - 0.5) * 0.01
@@ -334,7 +339,7 @@ func (w *World) deliver(d *delivery) {
 	case n.life != d.life:
 		return
 	}
-	if n.m != nil {
+	if n.m != nil && (!n.isOlder || w.canRead(n, &d.msg)) {
 		w.validate(&d.msg)
 		if w.delivered != nil {
 			w.delivered(&d.msg)

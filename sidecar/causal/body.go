@@ -125,6 +125,9 @@ var bodies = [NumKinds]struct {
 	KindHomes:      {1, func() Body { return &Homes{} }},
 
 	KindHomeVerdict: {1, func() Body { return &HomeVerdict{} }},
+
+	KindFormatQuery: {1, func() Body { return &FormatQuery{} }},
+	KindFormatReply: {1, func() Body { return &FormatReply{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

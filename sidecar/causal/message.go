@@ -99,6 +99,9 @@ const (
 
 	KindHomeVerdict // coordinator -> another one of its data center: about a commit of several homes
 
+	KindFormatQuery // leader -> parts of its data center, and leaders; coordinator -> its leader; member -> its group
+	KindFormatReply // and back
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -112,7 +115,7 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
-	"home-commit", "home-change", "home-vote", "homes", "home-verdict"}
+	"home-commit", "home-change", "home-vote", "homes", "home-verdict", "format-query", "format-reply"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -145,12 +148,13 @@ const (
 	ErrType                // the type of a value is not known here; nothing was done
 	ErrConflict            // the key was written since it was read; nothing was done
 	ErrLocked              // a commit of several homes keeps the key; nothing was done
+	ErrFormat              // not all parts are known to read values of this format; nothing was done
 )
 
 var errNames = [...]string{"ok", "busy", "clock", "cut too old", "not found", "storage", "unavailable",
 	"outcome unknown",
 	"stale", "starting", "moved", "data lost", "too large", "unknown type of value", "conflict",
-	"locked"}
+	"locked", "format of value not usable yet"}
 
 func (e ErrCode) String() string {
 	if int(e) < len(errNames) {

@@ -68,20 +68,22 @@ type PutReply struct {
 	Value Value
 	Past  HLC
 	Deps  []Dep
+	// Lacking, with ErrFormat, is a part that is not known to read the value.
+	Lacking topology.Node
 }
 
 // Message returns r as a message.
 func (r PutReply) Message(from, to topology.Node) Message {
 	return Message{Kind: KindPutReply, From: from, To: to,
 		fields: Fields{ID: r.ID, Session: r.Session, Record: Record{Version: r.Version, Value: r.Value}, Err: r.Err,
-			Clean: r.Repeated, Foreign: r.Past, Deps: r.Deps}}
+			Clean: r.Repeated, Foreign: r.Past, Deps: r.Deps, Hash: packNode(r.Lacking)}}
 }
 
 // PutReply returns the content of a message of KindPutReply.
 func (m *Message) PutReply() PutReply {
 	return PutReply{ID: m.fields.ID, Session: m.fields.Session, Version: m.fields.Record.Version, Err: m.fields.Err,
 		Repeated: m.fields.Clean, Value: m.fields.Record.Value, Past: m.fields.Foreign,
-		Deps: m.fields.Deps}
+		Deps: m.fields.Deps, Lacking: unpackNode(m.fields.Hash)}
 }
 
 // Complete tells a sidecar that writes of one of its sessions are in every ring and that no cache holds an older value.

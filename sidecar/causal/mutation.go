@@ -49,6 +49,7 @@ const (
 	TwoRings
 	LateReply
 	PipelineUnchecked
+	RequestKept
 	LiftByEarlierPut
 	OwnUnchecked
 	ResendElsewhere
@@ -270,6 +271,11 @@ const (
 	HomePartsUnordered
 	CollectedEarly
 	LocalRowsByVersion
+
+	FormatUnasked
+	FormatSaidOnce
+	FormatForgotten
+	FormatMembersUnasked
 	mutationEnd
 )
 

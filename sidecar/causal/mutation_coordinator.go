@@ -167,4 +167,10 @@ var coordinatorMutations = []MutationInfo{
 		"a restart forgets which commits were decided", "HOL-7", "homes"},
 	{HomeGivesKept, "home-gives-kept", "home",
 		"a home gives slots up while it keeps keys of theirs for commits of several homes", "HOL-10", "home-changes"},
+	{FormatUnasked, "format-unasked", "coordinator",
+		"values are accepted though not all parts are known to read them", "FMT-1", "formats"},
+	{FormatSaidOnce, "format-said-once", "coordinator",
+		"what a part has said that it reads counts for ever", "FMT-2", "formats"},
+	{FormatForgotten, "format-forgotten", "coordinator",
+		"a restart forgets which values are usable", "FMT-4", "formats"},
 }

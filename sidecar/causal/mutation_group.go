@@ -79,4 +79,6 @@ var groupMutations = []MutationInfo{
 		"a member writes to a damaged volume, which the next start takes for whole", "GRP-14", "members"},
 	{GiveUpUncleared, "give-up-uncleared", "group",
 		"a shard is given up, and its storage keeps what it has", "SGR-19", "lost-shards"},
+	{FormatMembersUnasked, "format-members-unasked", "group",
+		"a part says what the member that serves reads", "FMT-3", "formats"},
 }

@@ -74,8 +74,8 @@ type TypeID uint8
 // Register is the type whose last version wins: the value that the write with the greatest version has written.
 const Register TypeID = 0
 
-// Collection is the type of hashes, sets and sorted sets: of each element the last version wins, and adds win over
-// removals (package value).
+// Collection is the type of hashes, sets, sorted sets and lists: of each element the last version wins, and adds win
+// over removals (package value).
 const Collection TypeID = 1
 
 // Operation is the type of what a put carries that asks its coordinator to execute an operation on the value of the key

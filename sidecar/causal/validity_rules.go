@@ -85,7 +85,7 @@ var rules = [NumKinds]kindRules{
 		Record: readable, HLC: anything, Deps: dependencies,
 		VersionOnly: anything, Local: anything, Foreign: anything, ReadFrom: anything},
 	KindPutReply: {ID: anything, Session: anything, Record: writtenOrNone, Err: knownErr, Clean: anything,
-		Foreign: anything, Deps: dependencies},
+		Foreign: anything, Deps: dependencies, Hash: anything},
 	KindComplete: {Session: anything, Versions: versions},
 	KindPutAfter: {Key: anything, Record: written, Deps: dependencies, Hash: depCount, Seq: laneCount, ID: metLaneCount,
 		HLC: anything, Cut: anything,

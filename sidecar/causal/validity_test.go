@@ -50,6 +50,9 @@ var contents = map[Kind]func(*Message) any{
 	KindHomeCommit: readAs((*Message).HomeCommit), KindHomeChange: readAs((*Message).HomeChange),
 	KindHomeVote: readAs((*Message).HomeVote), KindHomes: readAs((*Message).Homes),
 	KindHomeVerdict: readAs((*Message).HomeVerdict),
+	KindFormatQuery: func(*Message) any {
+		return nil
+	}, KindFormatReply: readAs((*Message).FormatReply),
 }
 
 func readAs[C any](read func(*Message) C) func(*Message) any {
@@ -163,7 +166,7 @@ func bounds() map[rule][]try {
 		laneCount:      all(number(Valid, 0, 1), number(Invalid, 2, 3, 4, end)), // of 3, 2 are met
 		metLaneCount:   all(number(Valid, 0, 2), number(Invalid, 3, end)),
 		knownStatus:    all(number(Valid, 0, 1), number(Later, 2, 255)),
-		knownErr:       all(number(Valid, 0, uint64(ErrLocked)), number(Later, uint64(ErrLocked)+1, 255)),
+		knownErr:       all(number(Valid, 0, uint64(ErrFormat)), number(Later, uint64(ErrFormat)+1, 255)),
 		knownAdoption:  all(number(Valid, 0, uint64(AdoptionComplete)), number(Later, uint64(AdoptionComplete)+1, 255)),
 
 		written: all(version(Valid, w(1, 1), w(NoLimit, top)), version(Invalid, badWrites...),

@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/topology"
 )
 
 // clientSession is the session of one client connection. It implements front.Session.
@@ -83,7 +85,25 @@ func (c *clientSession) recordOutcome(r session.Result, what string) error {
 			"the key %.100q has been in use for too long by a command of several keys, whose coordinators do not all "+
 				"answer, or by many of them; the %s was not done, try again", r.Locked, what)
 	}
+	if r.Err == causal.ErrFormat {
+		return front.Errorf(front.Refused,
+			"not all parts of the store know values of this type yet: %s has not said that it does; nothing was "+
+				"written; finish the upgrade of all parts (docs/upgrades.md)", c.sidecar.partName(r.Lacking))
+	}
 	return clientError(r.Err, what)
+}
+
+// partName names a part for people.
+func (s *Sidecar) partName(n topology.Node) string {
+	t := s.topo.Load()
+	if n.Part == topology.PartNone || int(n.DC) >= len(t.DCs) {
+		return "one of them"
+	}
+	name := fmt.Sprintf("%s %d of data center %s", n.Part, n.Index, t.DCs[n.DC].Name)
+	if n.Member != 0 {
+		name = fmt.Sprintf("member %d of %s", n.Member, name)
+	}
+	return name
 }
 
 // clientError returns the error of an operation that has failed.

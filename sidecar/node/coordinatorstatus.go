@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
 	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/topology"
@@ -20,6 +21,16 @@ func (c *Coordinator) Inspect(f func(*coordinator.Coordinator)) {
 func (c *Coordinator) Membership() (is coordinator.Membership) {
 	c.Inspect(func(m *coordinator.Coordinator) { is = m.Membership() })
 	return is
+}
+
+// Formats returns up to which format values are accepted; and unless those of this version are, a part that is not
+// known to read them.
+func (c *Coordinator) Formats() (usable causal.Format, lacking topology.Node, isLacking bool) {
+	c.Inspect(func(m *coordinator.Coordinator) {
+		usable = m.UsableFormat()
+		lacking, isLacking = m.FormatLacking()
+	})
+	return usable, lacking, isLacking
 }
 
 // DataLost returns the parts that know of writes which the log does not hold; none unless the log was lost.

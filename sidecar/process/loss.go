@@ -71,17 +71,19 @@ func describeSalvage(t *topology.Topology, s node.Salvage) string {
 // its progress is logged at most.
 const progressInterval, logInterval = time.Second, 10 * time.Second
 
-// logProgress logs how far a lost log is given up, until the part is closed.
+// logProgress logs how far a lost log is given up, and which values become usable, until the part is closed.
 func (c *coordinatorPart) logProgress() {
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
 	was, said, saidAt := coordinator.Serving, "", time.Time{}
+	formats := formatLog{}
 	for {
 		select {
 		case <-c.closed:
 			return
 		case <-tick.C:
 		}
+		formats.note(c)
 		is := c.c.Membership()
 		switch {
 		case is == coordinator.LogLost && was != is:

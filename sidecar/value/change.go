@@ -16,6 +16,9 @@ type Change struct {
 	length  int // of the shown kind
 	kind    Kind
 	bytes   int
+
+	items  []Item // of a list, unless it has changed otherwise since they were asked for
+	pushed uint32 // how many positions were made
 }
 
 // ChangeOf begins to change the collection in a record that was read, with its version. Of anything else it is empty.
@@ -23,6 +26,7 @@ func ChangeOf(r causal.Record) *Change {
 	c := &Change{changed: map[element]row{}, bytes: len(r.Value.Data)}
 	if r.Value.Type == causal.Collection {
 		c.base = decodeRows(r)
+		c.base.overwrite(causal.Version{}) // what is overwritten counts for nothing, if somebody has made it up
 		c.kind = c.base.shown()
 	}
 	for i := range c.base.list {
@@ -117,6 +121,7 @@ func (c *Change) set(r row, bytes int) (isNew bool) {
 		c.kind = r.kind
 		c.ExpireAt(0)
 	}
+	c.items = nil
 	old, had := c.Get(r.name)
 	c.changed[r.element] = r
 	if c.bytes += bytes - len(old); !had {
@@ -139,6 +144,7 @@ func (c *Change) Remove(name string) bool {
 	if !had {
 		return false
 	}
+	c.items = nil
 	e := element{c.kind, name}
 	delete(c.changed, e)
 	if r := c.base.find(e); r != nil && r.isAlive() {
@@ -150,7 +156,7 @@ func (c *Change) Remove(name string) bool {
 }
 
 func (c *Change) remove(r *row) {
-	c.changed[r.element] = row{element: r.element, at: r.newest(), dead: true, by: self}
+	c.changed[r.element] = row{element: r.element, at: r.seen(), dead: true, by: self}
 }
 
 // Clear removes all elements.
@@ -169,7 +175,7 @@ func (c *Change) Clear() {
 			c.remove(r)
 		}
 	}
-	c.length, c.expires = 0, nil
+	c.length, c.expires, c.items = 0, nil, nil
 }
 
 // DeadlineMs returns when the collection expires, in milliseconds since the epoch; 0: never.

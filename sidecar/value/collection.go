@@ -8,8 +8,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// collection is the type of hashes, sets and sorted sets (PROTOCOL HOV). A collection is rows of maxima: a row for each
-// element, which is alive since a version, or removed up to one; deadlines; and the newest register that has
+// collection is the type of hashes, sets, sorted sets and lists (PROTOCOL HOV). A collection is rows of maxima: a row
+// for each element, which is alive since a version, or removed up to one; deadlines; and the newest register that has
 // overwritten the key. Rows become one with others of their element by the greater version, so a value is the same in
 // whichever order its writes came.
 //
@@ -90,8 +90,8 @@ func (collection) Versions(r causal.Record) iter.Seq[causal.Version] {
 
 // Check implements Checked.
 func (collection) Check(v causal.Value) bool {
-	_, ok := parseRows(causal.Record{Value: v})
-	return ok
+	h, ok := parseRows(causal.Record{Value: v})
+	return ok && KindOf(v) == h.shown()
 }
 
 // HasDead implements Collecting.

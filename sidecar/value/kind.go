@@ -11,7 +11,8 @@ const (
 	Hash
 	Set
 	SortedSet
-	lastKind = SortedSet
+	List
+	lastKind = List
 )
 
 // KindOf returns what clients see of a value: of a register, and of a collection without elements, None.

@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/topology"
@@ -19,12 +20,16 @@ import (
 //	             version of its removal, and if it has sums varint number, then each: varint line, version of the write
 //	             that has begun it, version of the write that has set it, varint lengths and texts of start and total
 //
+// A row of a list has a position (position.go) instead of a name, and no version of the write that has added it, which
+// the position has; the byte has 4 if LSET has given it another text, and the version of that follows.
+//
 // A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
 // what it writes, so a coordinator that gives it a version need not encode it again.
 
 const (
 	noVersion, ownVersion, otherVersion = 0, 1, 2
-	deadRow, summedRow, kindShift       = 1, 2, 4
+	deadRow, summedRow, setRow          = 1, 2, 4
+	kindShift                           = 4
 )
 
 // record returns the record of a collection, of which v is the newest write; self: it has no version yet.
@@ -62,8 +67,12 @@ func (r *row) append(b []byte, v causal.Version) []byte {
 	if len(r.sums) > 0 {
 		head |= summedRow
 	}
-	b = appendText(append(b, head), r.name)
-	b = appendVersion(b, r.at, v)
+	if r.kind == List {
+		b = r.appendPosition(b, head, v)
+	} else {
+		b = appendText(append(b, head), r.name)
+		b = appendVersion(b, r.at, v)
+	}
 	if r.dead {
 		b = appendVersion(b, r.by, v)
 	} else {
@@ -112,11 +121,11 @@ func decodeRows(r causal.Record) rows {
 
 // parseRows decodes a collection. ok is false if it is none. The version of a record without one is self.
 func parseRows(r causal.Record) (h rows, ok bool) {
-	d := rowReader{causal.NewFieldReader(r.Value.Data), string(r.Value.Data), r.Version}
+	d := rowReader{FieldReader: causal.NewFieldReader(r.Value.Data), text: string(r.Value.Data), own: r.Version}
 	if d.own.IsZero() {
 		d.own = self
 	}
-	shown := Kind(d.byte())
+	d.byte() // shown
 	h.overwritten = d.version()
 	h.collected = causal.HLC(d.Uvarint())
 	for n := d.Uvarint(); n > 0 && !d.Failed(); n-- {
@@ -126,7 +135,7 @@ func parseRows(r causal.Record) (h rows, ok bool) {
 	for d.Left() > 0 && !d.Failed() {
 		h.list = append(h.list, d.row())
 	}
-	return h, !d.Failed() && isAscending(h.list) && shown == h.shown()
+	return h, !d.Failed() && h.sortPositions()
 }
 
 func isAscending(list []row) bool {
@@ -143,8 +152,9 @@ const typicalRow = 32
 
 type rowReader struct {
 	causal.FieldReader
-	text string // all that is read: what rows have of it is a part of that
-	own  causal.Version
+	text  string // all that is read: what rows have of it is a part of that
+	own   causal.Version
+	names strings.Builder // of positions
 }
 
 // string returns the next text, with its length before it.
@@ -157,10 +167,19 @@ func (d *rowReader) string() string {
 func (d *rowReader) row() (r row) {
 	head := d.byte()
 	r.kind, r.dead = Kind(head>>kindShift), head&deadRow != 0
-	if head&(1<<kindShift-1)&^(deadRow|summedRow) != 0 || r.kind == None || r.kind > lastKind {
+	if head&(1<<kindShift-1)&^(deadRow|summedRow|setRow) != 0 || r.kind == None || r.kind > lastKind {
 		d.Fail()
 	}
-	r.name, r.at = d.string(), d.version()
+	if r.kind == List {
+		r.name, r.at = d.position()
+	} else {
+		r.name, r.at = d.string(), d.version()
+	}
+	if head&setRow != 0 {
+		if r.at = d.version(); r.kind != List || r.dead {
+			d.Fail()
+		}
+	}
 	if r.dead {
 		r.by = d.version()
 	} else {

@@ -20,7 +20,7 @@ type rows struct {
 	list      []row // in ascending order of their elements
 }
 
-// element is what a row is about: a field of a hash, or a member of a set or of a sorted set.
+// element is what a row is about: a field of a hash, a member of a set or of a sorted set, or a position in a list.
 type element struct {
 	kind Kind
 	name string
@@ -36,7 +36,7 @@ func (e element) compare(o element) int {
 // row is what is known of one element.
 type row struct {
 	element
-	payload string // of a field of a hash its value, of a member of a sorted set its score
+	payload string // of a field of a hash its value, of a member of a sorted set its score, of a position its text
 	// at is the write that has added the element; of a dead one, the newest such write that its remover has seen.
 	at   causal.Version
 	dead bool
@@ -52,11 +52,13 @@ var self = causal.Version{HLC: ^causal.HLC(0), Origin: ^topology.Origin(0)}
 // wins reports whether r is what is left of two rows of an element. Of two that follow the same write, the removal is;
 // of two removals that have seen the same, the later one.
 func (r *row) wins(o *row) bool {
-	switch c := r.at.Compare(o.at); {
+	switch c := r.since().Compare(o.since()); {
 	case c != 0:
 		return c > 0
 	case r.dead != o.dead:
 		return r.dead
+	case r.at != o.at: // of an element of a list
+		return o.at.Less(r.at)
 	}
 	return o.by.Less(r.by)
 }
@@ -141,7 +143,7 @@ func (h *rows) overwrite(v causal.Version) {
 	h.overwritten = maxVersion(h.overwritten, v)
 	left := h.list[:0]
 	for _, r := range h.list {
-		if r.isBare() || !h.overwritten.Less(r.at) || h.isCollected(&r) {
+		if r.isBare() || !h.overwritten.Less(r.since()) || h.isCollected(&r) {
 			r = row{element: r.element, dead: true, sums: joinSums(r.sums, nil, h.overwritten)}
 		}
 		if !r.isBare() || len(r.sums) > 0 {

@@ -72,8 +72,12 @@ func (r *row) isAlive() bool { return !r.dead || len(r.sums) > 0 }
 func (r *row) isBare() bool { return r.dead && r.at.IsZero() }
 
 // newest returns the newest write of the row that has added the element, or to it.
-func (r *row) newest() causal.Version {
-	v := r.at
+func (r *row) newest() causal.Version { return r.newestFrom(r.at) }
+
+// seen returns what a removal of the element names.
+func (r *row) seen() causal.Version { return r.newestFrom(r.since()) }
+
+func (r *row) newestFrom(v causal.Version) causal.Version {
 	for i := range r.sums {
 		v = maxVersion(v, r.sums[i].at)
 	}

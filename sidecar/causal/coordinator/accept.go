@@ -24,7 +24,7 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	v, err := c.nextVersion(now, from, &p, overtaken)
 	if err = c.refuseInOrder(tail, &p, err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
-		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
+		c.refusePut(from, p.ID, err)
 		return
 	}
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
@@ -32,6 +32,11 @@ func (c *Coordinator) handlePut(now causal.Now, from topology.Node, p causal.Put
 	tail.noteAccepted(p.Seq, v.HLC, nil)
 	c.home.noteCompared(now, p.Key)
 	c.log.append(LogRecord{Write: logged})
+}
+
+// refusePut answers a put, or a part of a commit, with an error. Of a part that is to be kept, it may be OK.
+func (c *Coordinator) refusePut(to topology.Node, id uint64, err causal.ErrCode) {
+	c.Send(causal.PutReply{ID: id, Err: err, Lacking: c.formats.lacking(err)}.Message(c.cfg.Self, to))
 }
 
 // refuseInOrder returns whether a put is refused. After one that another coordinator may take, those are refused too
@@ -134,6 +139,9 @@ func (c *Coordinator) nextVersion(now causal.Now, from topology.Node, p *causal.
 		return causal.Version{}, causal.ErrType
 	case c.log.full || c.bytes+sizeOf(p.Key, p.Value, len(p.Deps)) > c.cfg.MaxBytes, !c.HasRoom(from, p):
 		return causal.Version{}, causal.ErrBusy
+	}
+	if err := c.formats.refuses(&p.Value); err != causal.OK {
+		return causal.Version{}, err
 	}
 	if err := c.checkAtHome(p); err != causal.OK {
 		return causal.Version{}, err

@@ -88,7 +88,7 @@ func (c *Coordinator) NextTick(now causal.Now) int64 {
 	}
 	next := min(c.nextPublication(now), c.maps.NextPoll(), c.nextCeiling(now))
 	next = min(next, c.locks.nextTick(now), c.homeChange.nextTick(), c.member.nextTick(now), c.exclusion.nextTick(),
-		c.exclusion.foreign.nextTick())
+		c.exclusion.foreign.nextTick(), c.formats.nextTick())
 	if c.leader != nil {
 		c.tellLeaderOfActivity(now)
 		next = min(next, c.leader.nextTick(), c.adopter.nextAt)

@@ -35,7 +35,7 @@ func (c *Coordinator) handleCommit(now causal.Now, from topology.Node, m causal.
 	v, err := c.nextVersions(now, from, &m, puts, conditions, overtaken, size, lock)
 	if err = c.refuseInOrder(tail, &puts[0], err); err != causal.OK {
 		c.homeChange.tellRefused(from, err)
-		c.Send(causal.PutReply{ID: m.ID, Err: err}.Message(c.cfg.Self, from))
+		c.refusePut(from, m.ID, err)
 		return
 	}
 	c.undurable.add(from, c.log.nextIndex, size)
@@ -151,8 +151,12 @@ func (c *Coordinator) refusesContent(m *causal.HomeCommit) causal.ErrCode {
 		}
 	}
 	for i := range m.Keys {
-		if !c.cfg.Types.Accepts(&m.Keys[i].Record.Value) {
+		v := &m.Keys[i].Record.Value
+		if !c.cfg.Types.Accepts(v) {
 			return causal.ErrType
+		}
+		if err := c.formats.refuses(v); err != causal.OK {
+			return err
 		}
 	}
 	return causal.OK

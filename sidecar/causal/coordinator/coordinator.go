@@ -48,8 +48,10 @@ type Config struct {
 	Home bool
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
-	// Types are the types of values that are known here; nil: registers only.
-	Types *value.Types
+	// Types are the types of values that are known here; nil: registers only. MembersRead returns what the members of
+	// the coordinator's group read, of which Lacking reads least; nil: it has no others.
+	Types       *value.Types
+	MembersRead func(causal.Now) causal.FormatReply
 	// Signer signs and verifies what leaders pass on of other data centers; nil: there are no identities, and all of it
 	// is believed.
 	Signer Signer
@@ -107,6 +109,7 @@ type Coordinator struct {
 	answers    pastAnswers
 	homeChange homeChange
 	locks      homeLocks
+	formats    formats
 
 	stats       Stats
 	refusesPuts bool    // the process is about to stop
@@ -142,6 +145,7 @@ func New(cfg Config, now causal.Now, replay []Logged, nextIndex uint64) *Coordin
 	}
 	c.host(now)
 	c.restore(now, replay)
+	c.formats.restore()
 	c.homeChange.restore(now)
 	c.applyExclusions(now)
 	if cfg.Broken.Has(causal.ReuseOrigin) && c.leader != nil {
@@ -159,6 +163,7 @@ func (c *Coordinator) host(now causal.Now) {
 	c.homeChange = homeChange{shared: s, host: c, log: log, home: &c.home, answers: map[topology.Node]causal.HomeVote{}}
 	c.home.change = &c.homeChange
 	c.locks = newHomeLocks(s, c, log, &c.home)
+	c.formats = formats{shared: s, host: c, log: log, lanes: &c.laneTable, said: map[topology.Node]saidFormat{}}
 	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
 	c.terms = termKeeper{shared: s, host: c, log: log}
 	c.past = pastInquiry{shared: s}
@@ -214,6 +219,10 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.homeChange.takeVote(now, m.From, m.HomeVote())
 	case causal.KindHomeVerdict:
 		c.locks.takeVerdict(now, m.From, m.HomeVerdict())
+	case causal.KindFormatQuery:
+		c.formats.answer(now, m.From)
+	case causal.KindFormatReply:
+		c.formats.take(now, m.From, m.FormatReply())
 	case causal.KindAdoptHeld, causal.KindAdoptState:
 		c.adopter.step(now, m)
 	case causal.KindDepStatus:
@@ -236,6 +245,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.advanceMembership(now)
 	c.homeChange.tick(now)
 	c.locks.tick(now)
+	c.formats.tick(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()
 	c.publishHeld(now)

@@ -35,6 +35,8 @@ type lockHost interface {
 	refusesLock(now causal.Now, from topology.Node, part *causal.HomeCommit) causal.ErrCode
 	// putDecided puts a part that was decided, behind a write. If it cannot, that is asked again later.
 	putDecided(now causal.Now, l *homeLock, behind causal.Dep)
+	// refusePut answers a put, or a part of a commit, with an error.
+	refusePut(to topology.Node, id uint64, err causal.ErrCode)
 }
 
 // homeLock is a part of a commit for which keys are kept, or are waited for.
@@ -96,8 +98,9 @@ func (h *homeLocks) step(now causal.Now, from topology.Node, part causal.HomeCom
 	}
 }
 
+// answer says whether the keys of a part are kept.
 func (h *homeLocks) answer(to topology.Node, request uint64, err causal.ErrCode) {
-	h.Send(causal.PutReply{ID: request, Err: err}.Message(h.cfg.Self, to))
+	h.host.refusePut(to, request, err)
 }
 
 // lock takes the part of a commit. One that is known is asked for again.

@@ -23,6 +23,10 @@ func (r *lockRig) putDecided(_ causal.Now, _ *homeLock, behind causal.Dep) {
 	r.put = append(r.put, behind)
 }
 
+func (r *lockRig) refusePut(to topology.Node, id uint64, err causal.ErrCode) {
+	r.Send(causal.PutReply{ID: id, Err: err}.Message(r.cfg.Self, to))
+}
+
 func newLockRig(t *testing.T) *lockRig {
 	t.Helper()
 	h := newHomeHarness(t)

@@ -14,6 +14,7 @@ func newRowsHarness(t *testing.T, mutations ...causal.Mutation) *harness {
 	h := newHomeHarness(t, mutations...)
 	h.cfg.Types = value.Shipped()
 	h.restart(h.now)
+	h.c.log.pending.Format = value.NewestFormat
 	h.haveHomes(1)
 	return h
 }

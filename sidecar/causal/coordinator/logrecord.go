@@ -100,6 +100,8 @@ type State struct {
 	// Decisions are those on commits of several homes that not all of these have confirmed. The list is never changed
 	// in place.
 	Decisions []LoggedDecision
+	// Format is up to which format all parts of the deployment are known to read values (PROTOCOL FMT).
+	Format causal.Format
 }
 
 // Homes says which coordinators of a data center are homes: the first Count (PROTOCOL HOC).
@@ -130,9 +132,10 @@ const (
 	recordLockedPart // recordCommit, after the commit of which it is a part
 )
 
-// Added to the kind of a checkpoint: recordOfLeases if it has Leases, recordOfHomes if it has Homes, and
-// recordOfDecisions if it has Decisions.
+// Added to the kind of a checkpoint: recordOfFormat if it has a Format, recordOfLeases if it has Leases, recordOfHomes
+// if it has Homes, and recordOfDecisions if it has Decisions.
 const (
+	recordOfFormat    byte = 1 << 7
 	recordOfLeases    byte = 1 << 6
 	recordOfHomes     byte = 1 << 5
 	recordOfDecisions byte = 1 << 4
@@ -155,7 +158,8 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 		hasHomes := c.Homes != (Homes{})
 		dst = append(dst, logFormat,
 			kind|byte(boolBit(c.Leases))*recordOfLeases|byte(boolBit(hasHomes))*recordOfHomes|
-				byte(boolBit(len(c.Decisions) > 0))*recordOfDecisions)
+				byte(boolBit(len(c.Decisions) > 0))*recordOfDecisions|
+				byte(boolBit(c.Format != 0))*recordOfFormat)
 		dst = binary.AppendUvarint(appendHLC(dst, c.Complete), uint64(len(c.Answers)))
 		for _, a := range c.Answers {
 			dst = appendHLC(appendPutName(dst, a.Sidecar, a.Session, a.Seq), a.HLC)
@@ -193,6 +197,9 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 			for _, n := range [...]uint64{c.Homes.Number, c.Homes.Count, c.Homes.Next, uint64(c.Homes.UpTo)} {
 				dst = binary.AppendUvarint(dst, n)
 			}
+		}
+		if c.Format != 0 {
+			dst = binary.AppendUvarint(dst, uint64(c.Format))
 		}
 		return appendDecisions(dst, c.Decisions)
 	}

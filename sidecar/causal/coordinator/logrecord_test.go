@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -30,6 +31,7 @@ func drawRecord(t *rapid.T) LogRecord {
 		c.Ceiling, c.Forgotten, c.Term = hlc.Draw(t, "ceiling"), hlc.Draw(t, "forgotten"),
 			MembershipTerm(rapid.Uint64().Draw(t, "term"))
 		c.Leases = rapid.Bool().Draw(t, "leases")
+		c.Format = causal.Format(rapid.IntRange(0, int(value.NewestFormat)).Draw(t, "format"))
 		c.LostUpTo = causal.HLC(rapid.Uint64Range(0, 3).Draw(t, "lost"))
 		for i := range c.Terms {
 			c.Terms[i] = MembershipTerm(rapid.Uint8().Draw(t, "terms"))
@@ -125,8 +127,15 @@ func TestALogOfAnotherFormatIsRefusedWithWhatToDo(t *testing.T) {
 	}
 }
 
+func TestALogOfAStoreWithLaterValuesIsRefusedWithWhatToDo(t *testing.T) {
+	r := LogRecord{Checkpoint: &Checkpoint{State: State{Format: value.NewestFormat + 1}}}
+	if _, err := ParseLogRecord(r.AppendTo(nil)); err == nil || !strings.Contains(err.Error(), "start the version") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestARecordOfALaterVersionIsRefusedWithWhatToDo(t *testing.T) {
-	_, err := ParseLogRecord([]byte{logFormat, 200, 0, 0})
+	_, err := ParseLogRecord([]byte{logFormat, 15, 0, 0})
 	if err == nil || !strings.Contains(err.Error(), "a later version has written it") ||
 		!strings.Contains(err.Error(), "start that version") {
 		t.Errorf("got %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -23,7 +24,7 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 	}
 	d := recordReader{causal.NewFieldReader(b[2:])}
 	var r LogRecord
-	kind := b[1] &^ (recordOfLeases | recordOfHomes | recordOfDecisions)
+	kind := b[1] &^ (recordOfLeases | recordOfHomes | recordOfDecisions | recordOfFormat)
 	switch kind {
 	case recordWrite:
 		r.Write = d.write()
@@ -57,6 +58,11 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 			r.Checkpoint.Homes = Homes{Number: d.Uvarint(), Count: d.Uvarint(), Next: d.Uvarint(),
 				UpTo: causal.HLC(d.Uvarint())}
 		}
+		if b[1]&recordOfFormat != 0 {
+			if r.Checkpoint.Format = causal.Format(d.Uvarint()); r.Checkpoint.Format > value.NewestFormat {
+				return LogRecord{}, errLaterFormat(r.Checkpoint.Format)
+			}
+		}
 		if b[1]&recordOfDecisions != 0 {
 			r.Checkpoint.Decisions = d.decisions()
 		}
@@ -75,6 +81,11 @@ func ParseLogRecord(b []byte) (LogRecord, error) {
 		return LogRecord{}, errLogRecord
 	}
 	return r, nil
+}
+
+func errLaterFormat(f causal.Format) error {
+	return fmt.Errorf("the store may have values of format %d, and this version reads formats up to %d: start the "+
+		"version that wrote this log, or one after it", f, value.NewestFormat)
 }
 
 // recordReader reads the fields of a record.

@@ -46,7 +46,7 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	if err = c.refuseInOrder(tail, &p, err); err != causal.OK {
 		c.home.stats.Unexecuted++
 		c.homeChange.tellRefused(from, err)
-		c.Send(causal.PutReply{ID: p.ID, Err: err}.Message(c.cfg.Self, from))
+		c.refusePut(from, p.ID, err)
 		return
 	}
 	if !writes {

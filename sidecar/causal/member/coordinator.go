@@ -77,6 +77,7 @@ func New(cfg Config, image *group.Image, now causal.Now) *Coordinator {
 	c := &Coordinator{cfg: cfg}
 	c.groupMember = groupMember{self: cfg.Coordinator.Self.WithMember(cfg.Member), topo: cfg.Coordinator.Topology,
 		now: now, settle: c.settleMachine}
+	c.formats = newMemberFormats(cfg.Coordinator.Types.Reads(), cfg.Coordinator.Broken)
 	o := group.DefaultOptions(group.ID{Name: nameOf(c.self), Volume: cfg.Volume})
 	o.Damaged, o.Register, o.Broken = cfg.Damaged, cfg.Register, cfg.Coordinator.Broken
 	o.MaxLogBytes = cfg.MaxLogBytes + reserveBytes
@@ -102,6 +103,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 	switch {
 	case m.Kind == causal.KindGroup:
 		c.stepGroup(now, m)
+	case c.IsAboutFormats(m):
+		c.stepFormats(now, m)
 	case c.isAsMember(m):
 		c.stepAsMember(now, m)
 	case c.serves(now):
@@ -119,6 +122,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.group.Tick(now)
 	c.settle(now)
 	c.askWhetherLeft(now)
+	c.askFormats(now)
 	if c.serves(now) {
 		// not while it completes what was found of a log that was given up
 		c.group.SetWhole(c.machine.Membership() == coordinator.Serving)
@@ -260,6 +264,7 @@ func (c *Coordinator) lead(now causal.Now, e *group.Event) {
 		r.Data = nil // the record has a copy
 	}
 	cfg := c.cfg.Coordinator
+	cfg.MembersRead = c.membersRead
 	cfg.Topology, cfg.Incarnation, cfg.Leadership = c.topo, c.incarnation(now), c.group.Leadership(now)
 	c.machine, c.machineTopo = coordinator.New(cfg, now, replay, c.records.next), c.topo
 	if c.deposed != nil {

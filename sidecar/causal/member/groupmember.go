@@ -18,6 +18,7 @@ type groupMember struct {
 	// settle carries what the group says to its user, and back.
 	settle func(causal.Now)
 
+	formats  memberFormats
 	reset    bool
 	events   []group.Event
 	messages []group.Message
@@ -90,6 +91,8 @@ func (g *groupMember) takeGroup(dst []causal.Message) []causal.Message {
 		}
 	}
 	clear(g.messages)
+	dst = append(dst, g.formats.messages...)
+	g.formats.messages = causal.Recycle(g.formats.messages)
 	return dst
 }
 

@@ -128,7 +128,7 @@ func (r *rig) flushOne(p *process) (busy bool) {
 // deliver takes a message where it is to go: to another member, or to the only shard, which the rig plays.
 func (r *rig) deliver(from *process, m *causal.Message) {
 	switch m.Kind {
-	case causal.KindGroup:
+	case causal.KindGroup, causal.KindFormatQuery, causal.KindFormatReply:
 		to := r.members[m.To.Member-1]
 		if to.c != nil && !to.paused && !to.cut && !from.cut {
 			to.c.Step(r.now, m)

@@ -24,7 +24,9 @@ type StorageConfig struct {
 	// MaxLogBytes bounds the log; 0: MaxLogBytesInMemory. RetainBytes of applied changes are kept for members that were
 	// away; 0: 32 MiB.
 	MaxLogBytes, RetainBytes int
-	Broken                   causal.Mutations
+	// Reads is up to which format this member reads values.
+	Reads  causal.Format
+	Broken causal.Mutations
 	// Tune changes the options of the group; nil: the defaults.
 	Tune func(*group.Options)
 }
@@ -106,6 +108,7 @@ func NewStorage(cfg StorageConfig, image *group.Image, now causal.Now) *Storage 
 	cfg.RetainBytes = min(cfg.RetainBytes, cfg.MaxLogBytes/2)
 	s := &Storage{cfg: cfg, marker: cfg.Found, responds: true, progressAt: now.Mono, tickedAt: now.Mono}
 	s.groupMember = groupMember{self: cfg.Self, topo: cfg.Topology, now: now, settle: s.settleStorage}
+	s.formats = newMemberFormats(cfg.Reads, cfg.Broken)
 	o := group.DefaultOptions(group.ID{Name: nameOf(cfg.Self), Volume: cfg.Volume})
 	o.Broken, o.External, o.MaxLogBytes = cfg.Broken, true, cfg.MaxLogBytes
 	// The mark of this volume for a group that it was to create is no data: if the group was created, the log or the
@@ -163,11 +166,13 @@ func continues(found *Applied, volume uint64, image *group.Image) bool {
 // serves.
 func (s *Storage) Step(now causal.Now, m *causal.Message) {
 	s.now = now
-	switch m.Kind {
-	case causal.KindGroup:
+	switch {
+	case m.Kind == causal.KindGroup:
 		s.stepGroup(now, m)
-	case causal.KindCopy:
+	case m.Kind == causal.KindCopy:
 		s.stepCopy(now, m)
+	case s.IsAboutFormats(m):
+		s.stepFormats(now, m)
 	}
 	s.settle(now)
 }
@@ -179,6 +184,7 @@ func (s *Storage) Tick(now causal.Now) {
 		s.progressAt = now.Mono // this process had stopped, not the storage
 	}
 	s.tickedAt = now.Mono
+	s.askFormats(now)
 	s.group.Tick(now)
 	s.settle(now)
 }
@@ -201,6 +207,12 @@ func (s *Storage) LinkUp(now causal.Now, n topology.Node) {
 		s.copyLinkUp(n)
 	}
 	s.settle(now)
+}
+
+// MembersRead returns what the members of the group read, of which Lacking reads least.
+func (s *Storage) MembersRead(now causal.Now) causal.FormatReply {
+	s.hasInput = true
+	return s.membersRead(now)
 }
 
 // NoteFullDisk says that the disk of the log has no room for the entries on their way, which are tried again.

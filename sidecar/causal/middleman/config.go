@@ -65,9 +65,11 @@ type Config struct {
 	SalvageBytes int
 	// OwnerOf returns the identity behind a node, as for causal.Quota; nil: there are none.
 	OwnerOf func(topology.Node) string
-	// Types are the types of values that are known here; nil: registers only.
-	Types  *value.Types
-	Broken causal.Mutations
+	// Types are the types of values that are known here; nil: registers only. MembersRead returns what the members of
+	// the shard's group read, of which Lacking reads least; nil: it has no others.
+	Types       *value.Types
+	MembersRead func(causal.Now) causal.FormatReply
+	Broken      causal.Mutations
 }
 
 // DefaultLease is the default of Config.Lease.

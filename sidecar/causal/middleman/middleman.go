@@ -161,6 +161,8 @@ func (m *Middleman) Step(now causal.Now, msg *causal.Message) {
 		if m.backfill != nil {
 			m.backfill.handleReply(now, msg)
 		}
+	case causal.KindFormatQuery:
+		m.Send(m.cfg.formats(now).Message(m.cfg.Self, msg.From))
 	case causal.KindPing:
 		m.Send(causal.Pong{ID: msg.Ping().ID, Map: m.slotMap()}.Message(m.cfg.Self, msg.From))
 	}

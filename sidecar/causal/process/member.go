@@ -69,7 +69,10 @@ type Member struct {
 // NewMember starts a member on a disk that holds image.
 func NewMember(cfg MemberConfig, image *group.Image, now causal.Now) *Member {
 	first := uint64(cfg.Life) << 32
-	return &Member{Storage: member.NewStorage(cfg.Storage, image, now), cfg: cfg, now: now, topo: cfg.Storage.Topology,
+	cfg.Storage.Reads = cfg.Shard.Middleman.Types.Reads()
+	storage := member.NewStorage(cfg.Storage, image, now)
+	cfg.Shard.Middleman.MembersRead = storage.MembersRead
+	return &Member{Storage: storage, cfg: cfg, now: now, topo: cfg.Storage.Topology,
 		proposals: map[uint64]uint64{}, ids: first, generation: first,
 		health: storageHealth{pingAt: now.Mono + int64(pingInterval)}}
 }
@@ -128,7 +131,7 @@ func (m *Member) isWhole(now causal.Now) bool { return m.acts(now) && m.shard.Is
 func (m *Member) Step(now causal.Now, msg *causal.Message) {
 	m.now = now
 	switch {
-	case msg.Kind == causal.KindGroup || msg.Kind == causal.KindCopy:
+	case msg.Kind == causal.KindGroup || msg.Kind == causal.KindCopy || m.IsAboutFormats(msg):
 		m.Storage.Step(now, msg)
 	case m.acts(now):
 		m.shard.Step(now, msg)

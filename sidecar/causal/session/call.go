@@ -10,6 +10,7 @@ import (
 // call is an operation that was started.
 type call struct {
 	op      Op
+	use     uint64 // counts the operations that it was used for
 	level   level
 	session *session
 	opCount uint64 // the session's when the operation was started
@@ -23,10 +24,10 @@ type call struct {
 	// The request that is in flight, of kinds with one request at a time.
 	slot      topology.Slot
 	target    topology.Node
-	requestID uint64
-	retryAt   int64 // monotonic: when another way is tried (gets, MGETs, resumptions)
-	wait      int64 // how long the target may take to answer (gets, MGETs)
-	lost      bool  // the target will not answer (gets)
+	requestID uint64 // see Sidecar.ask
+	retryAt   int64  // monotonic: when another way is tried (gets, MGETs, resumptions)
+	wait      int64  // how long the target may take to answer (gets, MGETs)
+	lost      bool   // the target will not answer (gets)
 
 	// Of gets. own is also the put that OpWait waits for.
 	own       *ownWrite        // is returned if nothing greater is found
@@ -51,6 +52,8 @@ type call struct {
 	put   putState
 	locks *lockedCommit // of a commit of several homes
 
+	lacking topology.Node // the part that does not read the value, as a coordinator has said
+
 	// Of scans.
 	scan    ScanPosition // where the request in flight is
 	ownKeys []string     // of own writes, if the scan begins
@@ -63,8 +66,12 @@ type call struct {
 // request is what a reply is matched to.
 type request struct {
 	call *call
-	key  int // index in Op.Keys, for MGETs
+	use  uint64 // of the call: it may have been used for another operation since
+	key  int    // index in Op.Keys, for MGETs
 }
+
+// isAwaited reports whether the operation that has sent a request still waits for something.
+func (r *request) isAwaited() bool { return r.use == r.call.use && !r.call.finished }
 
 // requestTable holds the requests that wait for their reply, by id.
 type requestTable struct {
@@ -76,9 +83,20 @@ type requestTable struct {
 // add returns the id for a request of a call, for one of its keys.
 func (t *requestTable) add(c *call, key int) uint64 {
 	t.lastID++
-	t.byID[t.lastID] = request{c, key}
+	t.byID[t.lastID] = request{c, c.use, key}
 	t.peak = max(t.peak, len(t.byID))
 	return t.lastID
+}
+
+// ask returns the id for the request of a call of a kind that has one in flight at a time. What was asked before is
+// given up: its answer, or that of a link that is up again, may be on its way, and would be taken for one to whatever
+// the call is used for when it arrives.
+func (s *Sidecar) ask(c *call) uint64 {
+	if !s.cfg.Broken.Has(causal.RequestKept) {
+		s.requests.drop(c.requestID)
+	}
+	c.requestID = s.requests.add(c, 0)
+	return c.requestID
 }
 
 // take removes a request and returns it.
@@ -115,7 +133,7 @@ func (s *Sidecar) newCall(now causal.Now, op Op, ss *session) *call {
 		c = &call{}
 	}
 	ss.opCount++
-	*c = call{op: op, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, startedAt: now.Mono,
+	*c = call{op: op, use: c.use + 1, level: s.levelOf(op.Level), session: ss, opCount: ss.opCount, startedAt: now.Mono,
 		deadline: now.Mono + int64(timeout)}
 	if op.Kind != OpPut && op.Kind != OpGet && op.Kind != OpWait && (!c.level.asksHome() || op.Kind != OpMGet &&
 		op.Kind != OpScan) {
@@ -212,6 +230,9 @@ func (s *Sidecar) fail(c *call, err causal.ErrCode) {
 	r := Result{Err: err}
 	if err == causal.ErrLocked {
 		r.Locked = c.lockedKey()
+	}
+	if err == causal.ErrFormat {
+		r.Lacking = c.lacking
 	}
 	s.finish(c, r)
 }

@@ -189,7 +189,7 @@ func (s *Sidecar) Unsent(now causal.Now, put *causal.Message) {
 	}
 	r, ok := s.requests.byID[id]
 	switch {
-	case !ok || r.call.finished, r.key == lockRequest: // it is asked again
+	case !ok || !r.isAwaited(), r.key == lockRequest: // it is asked again
 		return
 	case r.call.put.copies > 0: // an earlier copy is on its way, or its answer
 		s.coordinators.allowance(put.To).spend(now, s.answerWait(put.To))

@@ -24,6 +24,13 @@ func (s *Sidecar) CheckCounts() (counts causal.Counts) {
 	}
 	counts.Compare("bytes of MGETs", s.mgetBytes, mgets)
 	counts.Compare("bytes of pipelined gets", s.aheadBytes, ahead)
+	stray := 0
+	for _, r := range s.requests.byID {
+		if !r.isAwaited() {
+			stray++
+		}
+	}
+	counts.Compare("requests whose answers nobody awaits", stray, 0)
 	for id, ss := range s.sessions {
 		own := map[*ownWrite]bool{}
 		for _, w := range ss.own.incomplete {

@@ -79,8 +79,7 @@ func (s *Sidecar) serveOwnWrite(now causal.Now, c *call, w *ownWrite) {
 	if w.evicted {
 		c.own, c.target = w, w.coordinator
 		c.retryAt = now.Mono + int64(s.routes.Timeout(w.coordinator.DC))
-		c.requestID = s.requests.add(c, 0)
-		s.Send(causal.LogGet{ID: c.requestID, Version: w.version}.Message(s.cfg.Self, c.target))
+		s.Send(causal.LogGet{ID: s.ask(c), Version: w.version}.Message(s.cfg.Self, c.target))
 		return
 	}
 	s.finishOwnRead(c, causal.Record{Version: w.version, Value: w.value})
@@ -123,9 +122,8 @@ func (s *Sidecar) sendGet(now causal.Now, c *call) {
 func (s *Sidecar) requestGet(now causal.Now, c *call, wait time.Duration) {
 	c.near, c.lost = false, false
 	c.wait, c.retryAt = int64(wait), now.Mono+int64(wait)
-	c.requestID = s.requests.add(c, 0)
 	g, near := c.level.get(s, now, c)
-	g.ID, g.Key = c.requestID, c.op.Key
+	g.ID, g.Key = s.ask(c), c.op.Key
 	if c.pipeline != nil {
 		c.covers = c.level.covers(s, now)
 	}

@@ -75,7 +75,6 @@ func (h *homeRead) isFoundWithAll() bool {
 // lookAfterHome reads elsewhere, again, what the home's answer follows.
 func (s *Sidecar) lookAfterHome(now causal.Now, c *call) {
 	c.home.rows.after = true
-	s.requests.drop(c.requestID)
 	s.lookAgain(now, c)
 }
 

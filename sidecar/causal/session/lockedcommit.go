@@ -147,7 +147,7 @@ func (l *lockedCommit) others() (homes []causal.CommitHome) {
 // handleLockReply takes whether a home keeps the keys of its part.
 func (s *Sidecar) handleLockReply(now causal.Now, c *call, r causal.PutReply) {
 	l := c.locks
-	l.request, l.retryAt = 0, causal.Never
+	l.request, l.retryAt, c.lacking = 0, causal.Never, r.Lacking
 	switch r.Err {
 	case causal.OK:
 		if l.locked++; l.locked < len(l.locks) {

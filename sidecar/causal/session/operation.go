@@ -88,8 +88,10 @@ type Result struct {
 	//   - ErrNotFound (OpResume): the token is not valid here; Sidecar.CheckToken says why.
 	//   - ErrNotFound (OpScan): the scan cannot continue, because shards were added or removed, a storage, shard or
 	//     home has restarted, or has forgotten the place of the cursor.
-	Err    causal.ErrCode
-	Locked string
+	//   - ErrFormat: not all parts are known to read such values; Lacking is one. Nothing was written.
+	Err     causal.ErrCode
+	Locked  string
+	Lacking topology.Node
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value, but for what an
 	// operation has written. A missing key has a Tombstone for a value.
 	Record causal.Record

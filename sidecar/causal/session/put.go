@@ -177,7 +177,7 @@ func (s *Sidecar) sendPut(now causal.Now, c *call) {
 
 func (s *Sidecar) transmitPut(now causal.Now, c *call) {
 	c.retryAt = now.Mono + s.answerWait(c.target)
-	c.requestID = s.requests.add(c, 0)
+	s.ask(c)
 	s.sendCopy(c)
 }
 
@@ -247,6 +247,7 @@ func (s *Sidecar) dependencies(ss *session) []causal.Dep {
 // handlePutReply takes the coordinator's answer.
 func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 	s.coordinators.answered(c.target)
+	c.lacking = r.Lacking
 	if r.Repeated && c.put.copies > 0 {
 		s.coordinators.allowance(c.target).grow(2 * copyBytes(c))
 	}

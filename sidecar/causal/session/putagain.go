@@ -39,9 +39,8 @@ func (s *Sidecar) resendPuts(now causal.Now, node topology.Node) {
 }
 
 func (s *Sidecar) resendPut(now causal.Now, c *call) {
-	s.requests.drop(c.requestID) // what an earlier leadership has answered no longer counts
 	c.put.resent, c.put.waiting, c.put.copies = true, false, 0
-	s.transmitPut(now, c)
+	s.transmitPut(now, c) // what an earlier leadership has answered no longer counts
 }
 
 // tickPut gives up a put that has waited for too long, or sends it again when that is due.

@@ -22,10 +22,8 @@ func (s *Sidecar) readAgain(now causal.Now, shard topology.Node) {
 			c.retryAt = now.Mono // all rings are asked
 		case c.target != shard || c.replied: // replied: it waits for something else than an answer
 		case c.op.Kind == OpGet:
-			s.requests.drop(c.requestID)
 			s.requestGet(now, c, s.routes.Timeout(shard.DC))
 		case c.op.Kind == OpScan:
-			s.requests.drop(c.requestID)
 			s.sendScan(now, c)
 		}
 	}

@@ -82,3 +82,38 @@ func TestAnMGetAtACutAsksAnotherShardWhenTheLinkToOneEnds(t *testing.T) {
 		t.Errorf("asked %+v", m)
 	}
 }
+
+// TestTheAnswerToAGetThatWasSentAgainAnswersNoPut has a get that is sent again since the link to the shard is up again,
+// and once more since the home knows more. What arrives later for the second one finds the put that has taken the place
+// of the get. PROTOCOL SES-6.
+func TestTheAnswerToAGetThatWasSentAgainAnswersNoPut(t *testing.T) {
+	showsFault(t, causal.RequestKept, func(r *rig) string {
+		r.completeUpTo(at(1000))
+		r.s.Take(nil)
+		get := r.startGet("x")
+		home, first := r.asked()
+		found := causal.GetReply{Record: record(homeVersion(400)), Status: causal.Stable, Ring: near}
+		r.replyGet(first, found)
+		r.s.LinkUp(r.now, first.To, causal.Leadership{Epoch: 2, Life: 1})
+		second := *r.request(causal.KindGet)
+		r.replyHome(home, causal.HomeReply{From: at(1100)})
+		third := *r.request(causal.KindGet)
+		r.completeUpTo(at(1200))
+		for range 3 {
+			if _, done := r.result(get); done {
+				break
+			}
+			r.replyGet(&third, found)
+			if again := r.sent(causal.KindGet); len(again) > 0 {
+				third = *again[0]
+			}
+		}
+		r.mustResult(get)
+		put := r.startPut("y", "1")
+		r.replyGet(&second, found)
+		if res, done := r.result(put); done {
+			return "the put was acknowledged: " + res.Record.Version.String()
+		}
+		return ""
+	}, localReads, oneHome, noCache)
+}

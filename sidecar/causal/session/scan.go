@@ -53,8 +53,7 @@ func (s *Sidecar) homesToScan(c *call) []topology.Node {
 // requestScan asks the target of a scan.
 func (s *Sidecar) requestScan(c *call, request causal.Scan) {
 	p := &c.scan
-	c.requestID = s.requests.add(c, 0)
-	request.ID, request.Limit, request.After = c.requestID, uint64(c.op.Limit), p.After
+	request.ID, request.Limit, request.After = s.ask(c), uint64(c.op.Limit), p.After
 	if p.After == "" {
 		request.Place = p.Place
 	}

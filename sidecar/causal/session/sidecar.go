@@ -165,7 +165,7 @@ func (s *Sidecar) handleReply(now causal.Now, m *causal.Message) {
 		s.noteHome(m.From, m.HomeReply())
 	}
 	switch {
-	case r.call.finished:
+	case !r.isAwaited() && (!s.cfg.Broken.Has(causal.RequestKept) || r.call.finished):
 	case r.key == lockRequest:
 		s.handleLockReply(now, r.call, m.PutReply())
 	case m.Kind == causal.KindHomeReply && r.call.op.Kind == OpGet && r.key == homeKeyRequest:

@@ -90,7 +90,7 @@ func TestRedisCLIWorksUnmodified(t *testing.T) {
 		}{
 			{"OK", []string{"SET", "k", "v"}}, {"\"v\"", []string{"GET", "k"}}, {"(nil)", []string{"GET", "missing"}},
 			{"(integer) 1", []string{"EXISTS", "k"}},
-			{"(error) ERR LPUSH is not supported", []string{"LPUSH", "l", "x"}},
+			{"(error) ERR BLPOP is not supported", []string{"BLPOP", "l", "0"}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), bound)
 			out, err := exec.CommandContext(ctx, program,

@@ -11,14 +11,16 @@ import (
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
-// Commands of hashes, sets and sorted sets. Those that read get the whole value, and those that write put what they
-// change.
+// Commands of hashes, sets, sorted sets and lists. Those that read get the whole value, and those that write put what
+// they change.
 
-// edit is a command that changes a collection of a kind. apply reports whether it has changed something; it may be
-// called again, if others have written the key meanwhile, and changes nothing if it fails.
+// edit is a command that changes a collection of a kind, or a string. It may be called again, if others have written
+// the key meanwhile, and changes nothing if it fails. apply reports whether it has changed something. text returns what
+// becomes of a string, and nil if it stays as it is; it does not change the old one.
 type edit struct {
 	kind  value.Kind
 	apply func(ch *value.Change) (writes bool, err error)
+	text  func(old []byte) (next []byte, err error) // instead of kind and apply
 }
 
 // change executes a command that changes a collection, as update does. added is how many bytes it may add, at most.
@@ -95,17 +97,26 @@ func (c *connection) store(to *draft, kind value.Kind, elements iter.Seq2[string
 		return err
 	}
 	for name, payload := range elements {
-		ch.Add(kind, name, payload)
+		addElement(ch, kind, name, payload)
 	}
 	return nil
+}
+
+// addElement adds an element of another collection: one of a list becomes the last one.
+func addElement(ch *value.Change, kind value.Kind, name, payload string) {
+	if kind == value.List {
+		ch.Push(false, payload)
+		return
+	}
+	ch.Add(kind, name, payload)
 }
 
 // scanElements executes HSCAN or SSCAN. A cursor is a place in the order of the hashes of the elements' names, so what
 // is there during the whole scan is returned. A small collection is returned at once.
 func (c *connection) scanElements(args [][]byte, kind value.Kind, write func(name, payload string), each int) error {
-	cursor, err := strconv.ParseUint(string(args[2]), 10, 64)
+	cursor, err := parseCursor(args[2])
 	if err != nil {
-		return errInvalidCursor
+		return err
 	}
 	h, err := c.collectionAt(args[1], kind)
 	if err != nil {
@@ -131,7 +142,7 @@ func (c *connection) scanElements(args [][]byte, kind value.Kind, write func(nam
 	return nil
 }
 
-// smallCollection is how many elements a scan returns at once.
+// smallCollection is how many elements a scan returns at once, whatever the cursor is, as Redis does.
 const smallCollection = 128
 
 type scannedElement struct {
@@ -144,11 +155,11 @@ func pageOf(h *value.Collection, cursor uint64, count int) (page []scannedElemen
 	for name, payload := range h.All() {
 		f := fnv.New64a()
 		_, _ = f.Write([]byte(name))
-		if place := f.Sum64(); place >= cursor {
+		if place := f.Sum64(); place >= cursor || h.Len() <= smallCollection {
 			page = append(page, scannedElement{place, name, payload})
 		}
 	}
-	if cursor == 0 && len(page) <= smallCollection {
+	if h.Len() <= smallCollection {
 		return page, 0
 	}
 	slices.SortFunc(page, func(a, b scannedElement) int {

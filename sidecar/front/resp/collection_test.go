@@ -13,6 +13,7 @@ import (
 func TestWhatIsAddedAndRemovedTogetherOverwritesNothing(t *testing.T) {
 	for name, commands := range map[string][][]string{
 		"pipeline": {{"HSET", "k", "f", "1"}, {"HDEL", "k", "f"}},
+		"list":     {{"RPUSH", "k", "a", "b"}, {"LPUSH", "k", "c"}, {"LTRIM", "k", "1", "1"}, {"LPOP", "k"}},
 		"EXEC":     {{"MULTI"}, {"SADD", "k", "f"}, {"SREM", "k", "f"}, {"EXEC"}},
 		"expired":  {{"MULTI"}, {"SADD", "k", "f"}, {"EXPIRE", "k", "0"}, {"EXEC"}},
 		"moved":    {{"MULTI"}, {"SADD", "k", "f"}, {"SMOVE", "k", "l", "f"}, {"RENAME", "l", "k"}, {"DEL", "k"}, {"EXEC"}},

@@ -28,17 +28,19 @@ type keyRange struct {
 	first, last, step int
 	// counted is the argument that has the number of the keys, or of further keys, which follow it; 0: none.
 	counted int
+	// store is from where on a key may follow the word STORE, or STOREDIST; 0: none does.
+	store int
 }
 
 var (
 	noKey   = keyRange{}
-	oneKey  = keyRange{1, 1, 1, 0}
-	allKeys = keyRange{1, -1, 1, 0}
-	twoKeys = keyRange{1, 2, 1, 0}
-	pairs   = keyRange{1, -1, 2, 0}
+	oneKey  = keyRange{first: 1, last: 1, step: 1}
+	allKeys = keyRange{first: 1, last: -1, step: 1}
+	twoKeys = keyRange{first: 1, last: 2, step: 1}
+	pairs   = keyRange{first: 1, last: -1, step: 2}
 
-	countedKeysOnly = keyRange{0, 0, 0, 1}
-	oneAndCounted   = keyRange{1, 1, 1, 2}
+	countedKeysOnly = keyRange{counted: 1}
+	oneAndCounted   = keyRange{first: 1, last: 1, step: 1, counted: 2}
 )
 
 // trait is a property of a command that the connection loop depends on.
@@ -162,6 +164,11 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 	}
 	for i := k.first; i > 0 && i <= last && i < len(args); i += k.step {
 		if !f(i) {
+			return
+		}
+	}
+	for i := k.store; i > 0 && i+1 < len(args); i++ {
+		if (equalFold(args[i], "store") || equalFold(args[i], "storedist")) && !f(i+1) {
 			return
 		}
 	}

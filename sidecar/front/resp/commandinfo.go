@@ -148,6 +148,15 @@ func (cmd *command) keySpecs() Array {
 	specs := Array{}
 	accesses := strings.Split(cmd.access, ";")
 	for i, access := range accesses {
+		if k.store > 0 && i > 0 {
+			specs = append(specs, Map{
+				"flags", wordSet(access),
+				"begin_search", Map{"type", "keyword", "spec", Map{"keyword", [...]string{"STORE", "STOREDIST"}[i-1],
+					"startfrom", k.store}},
+				"find_keys", Map{"type", "range", "spec", Map{"lastkey", 0, "keystep", 1, "limit", 0}},
+			})
+			continue
+		}
 		if k.counted > 0 && i == len(accesses)-1 {
 			specs = append(specs, Map{
 				"flags", wordSet(access),

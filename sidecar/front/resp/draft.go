@@ -80,8 +80,11 @@ func (d *draft) collection(kind value.Kind, nowMs int64) (*value.Change, error) 
 	return d.change, nil
 }
 
-// edit executes a command on the collection that the key is.
+// edit executes a command on the collection, or the string, that the key is.
 func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
+	if e.text != nil {
+		return d.editText(e, nowMs)
+	}
 	ch, err := d.collection(e.kind, nowMs)
 	if err == nil {
 		o.Exists = d.isCollection()
@@ -93,6 +96,23 @@ func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
 	}
 	d.written = true
 	o.Next = d.put()
+	return o
+}
+
+// editText executes a command on the string that the key is; a missing key is an empty one. It keeps the expire time.
+func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
+	if d.isCollection() {
+		return operation.Outcome{Exists: true, Err: errWrongType}
+	}
+	old := causal.Value{}
+	if o.Exists = d.exists(nowMs); o.Exists {
+		old = d.value
+	}
+	next, err := e.text(old.Data)
+	if o.Err = err; err == nil && next != nil {
+		o.Next, o.Writes = causal.Value{Data: next, ExpireAtMs: old.ExpireAtMs}, true
+		d.set(o.Next)
+	}
 	return o
 }
 
@@ -157,7 +177,7 @@ func (d *draft) replace(from *draft) {
 	d.change = value.ChangeOf(d.base)
 	d.change.Clear()
 	for name, payload := range from.change.All() {
-		d.change.Add(from.change.Kind(), name, payload)
+		addElement(d.change, from.change.Kind(), name, payload)
 	}
 	d.change.ExpireAt(from.change.DeadlineMs())
 }

@@ -120,6 +120,11 @@ func (t *transaction) keys(database int) []string {
 			keys = append(keys, storageKey(q.databaseOf(i, database), string(q.args[i])))
 			return true
 		})
+		if q.cmd.name == "move" {
+			if to, err := parseDatabase(q.args[2]); err == nil {
+				keys = append(keys, storageKey(to, string(q.args[1])))
+			}
+		}
 	}
 	return keys
 }

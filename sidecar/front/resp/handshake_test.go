@@ -70,14 +70,14 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 	p := dial(t, address)
 	for want, args := range map[string][]string{
 		"index is out of range":        {"SELECT", "16"},
-		"MOVE is not supported":        {"MOVE", "k", "1"},
+		"OBJECT IDLETIME is not supp":  {"OBJECT", "IDLETIME", "k"},
 		"SWAPDB is not supported":      {"swapdb", "0", "1"},
 		"RANDOMKEY is not supported":   {"RANDOMKEY"},
 		"there are no scripts":         {"EVAL", "return 1", "0"},
 		"TRACKING is not supported":    {"CLIENT", "TRACKING", "ON"},
 		"CONFIG SET is not supported":  {"CONFIG", "SET", "maxmemory", "1"},
 		"CLIENT KILL is not supported": {"CLIENT", "KILL", "x"},
-		"LPUSH is not supported":       {"LPUSH", "l", "x"},
+		"BLPOP is not supported":       {"BLPOP", "l", "0"},
 		"SUBSCRIBE is not supported":   {"SUBSCRIBE", "x"},
 		"unknown command 'client|id'":  {"client|id"},
 		"unknown subcommand 'nosuch'.": {"CAUSAL", "nosuch"},

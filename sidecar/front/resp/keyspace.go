@@ -150,6 +150,8 @@ func nameOfType(v causal.Value) string {
 		return "set"
 	case value.SortedSet:
 		return "zset"
+	case value.List:
+		return "list"
 	}
 	return "string"
 }

@@ -12,32 +12,22 @@ type refusal struct {
 // command from a typo. A test compares both tables with a real server.
 func refusalTable() []refusal {
 	return []refusal{
+		{"blmove blmpop blpop brpop brpoplpush",
+			"no command waits for elements; ask again after a while with LMOVE, LMPOP, LPOP or RPOP"},
 		{
-			"blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem " +
-				"lset ltrim rpop rpoplpush rpush rpushx",
-			"there are no lists; keep one as a serialized string, or each element under a key of its own"},
-		{
-			"bzmpop bzpopmax bzpopmin zmpop",
-			"no command waits for members, or looks for the first of several sorted sets; use ZPOPMIN"},
+			"bzmpop bzpopmax bzpopmin",
+			"no command waits for members; use ZPOPMIN or ZMPOP"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
-		{
-			"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch " +
-				"geosearchstore",
-			"there are no geospatial indexes"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
-		{"bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
-			"there are no bitmaps; GETRANGE and SETRANGE read and write bytes"},
-		{"lcs sort sort_ro", "read the values, and compute in the client"},
+		{"sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
 			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},
 		{"eval eval_ro script", "there are no scripts; use MULTI and WATCH, or do it in the client"},
 		{"function", "there are no functions; use MULTI and WATCH, or do it in the client"},
 
 		{"randomkey", "use SCAN"},
-		{"touch object",
-			"nothing is evicted, so the last use of a key is not recorded; EXISTS and TYPE tell whether it exists"},
-		{"move", "COPY it to the other database, and delete it here"},
+		{"object|idletime", "nothing is evicted, so the last use of a key is not recorded"},
 		{"swapdb", "the database is part of the name under which a key is stored"},
 		{"dump migrate restore restore-asking", "copy with SCAN, GET, PEXPIRETIME, and SET with PXAT"},
 

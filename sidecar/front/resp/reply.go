@@ -3,7 +3,7 @@ package resp
 import "fmt"
 
 // Reply is a reply as a Go value, for commands where speed does not matter. It is a string or []byte (both sent as bulk
-// strings), SimpleString, int, int64, or an Array, Map or Set of Replies.
+// strings), SimpleString, int, int64, nil for null, or an Array, Map or Set of Replies.
 type Reply any
 
 // SimpleString is a status such as OK. It must not contain line breaks.
@@ -21,6 +21,8 @@ type Map []Reply
 // writeReply writes a Reply of any type.
 func (w *writer) writeReply(v Reply) {
 	switch v := v.(type) {
+	case nil:
+		w.writeNull()
 	case string:
 		w.writeBulkString(v)
 	case []byte:

@@ -63,11 +63,31 @@ func parseScanOptions(args [][]byte, ofKeys bool) (o scanOptions, err error) {
 	return o, nil
 }
 
+// parseCursor parses a cursor as C does: it may have a sign, and the empty text is 0.
+func parseCursor(arg []byte) (uint64, error) {
+	text := cString(arg, len(arg))
+	if text == "" {
+		return 0, nil
+	}
+	digits, isNegative := strings.CutPrefix(text, "-")
+	if !isNegative {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return 0, errInvalidCursor
+	}
+	if isNegative {
+		n = -n
+	}
+	return n, nil
+}
+
 // SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
 func scan(c *connection, args [][]byte) error {
-	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
+	cursor, err := parseCursor(args[1])
 	if err != nil {
-		return errInvalidCursor
+		return err
 	}
 	o, err := parseScanOptions(args[2:], true)
 	if err != nil {

@@ -94,8 +94,7 @@ func setRange(c *connection, args [][]byte) error {
 		Limit: c.server.options.Limits.MaxValueBytes}
 	return c.update(args[1], len(o.Data), o, func(r *operation.Outcome) error {
 		if errors.Is(r.Err, operation.ErrTooLong) {
-			return Errorf("ERR", "the resulting value would end at byte %d, after the limit of %d bytes",
-				uint64(offset)+uint64(len(o.Data)), o.Limit)
+			return errEndsBeyond(uint64(offset)+uint64(len(o.Data)), o.Limit)
 		}
 		return c.replyLength(r)
 	})

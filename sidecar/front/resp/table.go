@@ -5,8 +5,8 @@ import "slices"
 // commandTable lists every command. Names, arities, flags, keys and ACL categories are those of Redis 7.0, because
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
-	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), keyCommands(),
-		connectionCommands(), transactionCommands(), serverCommands())
+	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), geoCommands(),
+		listCommands(), bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
@@ -30,6 +30,8 @@ func stringCommands() []*command {
 			"Get a substring of the string stored at a key"),
 		row("substr", 4, "readonly", oneKey, readSlow, "RO access", "1.0.0", 0, getRange,
 			"Get a substring of the string stored at a key"),
+		row("lcs", -3, "readonly", twoKeys, readSlow, "RO access", "7.0.0", 0, lcs,
+			"Find the longest common subsequence of two strings"),
 		row("strlen", 2, "readonly fast", oneKey, readFast, "RO", "2.2.0", 0, strlen,
 			"Get the length of the value stored in a key"),
 
@@ -83,7 +85,20 @@ func keyCommands() []*command {
 		readFast  = "@keyspace @read @fast"
 		writeFast = "@keyspace @write @fast"
 	)
+	secondKey := keyRange{first: 2, last: 2, step: 1}
+	object := row("object", -2, "", noKey, "@slow", "", "2.2.3", 0, nil, "A container for commands about values")
+	object.subs = []*command{
+		row("object|encoding", 3, "readonly", secondKey, "@keyspace @read @slow", "RO", "2.2.3", 0, objectEncoding,
+			"Return how Redis would represent the value of a key when it is new"),
+		row("object|freq", 3, "readonly", secondKey, "@keyspace @read @slow", "RO", "4.0.0", 0, objectFreq,
+			"Return an error: uses of keys are not counted"),
+		row("object|refcount", 3, "readonly", secondKey, "@keyspace @read @slow", "RO", "2.2.3", 0, objectRefCount,
+			"Return how often Redis would use the value of a key when it is new"),
+		row("object|help", 2, "loading stale", noKey, "@keyspace @slow", "", "6.2.0", 0, objectHelp,
+			"Show helpful text about the subcommands"),
+	}
 	return []*command{
+		object,
 		row("del", -2, "write", allKeys, "@keyspace @write @slow", "RM delete", "1.0.0", pipelinedWrite, del,
 			"Delete keys"),
 		row("unlink", -2, "write fast", allKeys, writeFast, "RM delete", "4.0.0", pipelinedWrite, del,
@@ -94,8 +109,12 @@ func keyCommands() []*command {
 			"Rename a key, only if the new key does not exist"),
 		row("copy", -3, "write denyoom", twoKeys, "@keyspace @write @slow", "RO access;OW update", "6.2.0", 0, copyKey,
 			"Copy the value and the expire time of a key to another one"),
+		row("move", 3, "write fast", oneKey, writeFast, "RW access update", "1.0.0", 0, move,
+			"Move a key to another database"),
 		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", 0, exists,
 			"Count the given keys that exist"),
+		row("touch", -2, "readonly fast", allKeys, readFast, "RO", "3.2.1", 0, exists,
+			"Count the given keys that exist; their last use is not recorded"),
 		row("type", 2, "readonly fast", oneKey, readFast, "RO", "1.0.0", 0, typeOf,
 			"Determine the type stored at a key"),
 

@@ -164,6 +164,8 @@ func sortedSetCommands() []*command {
 			"Store a range of members from sorted set into another key"),
 		row("zpopmin", -2, "write fast", oneKey, writeFast, "RW access delete", "5.0.0", pipelinedWrite, zpopMin,
 			"Remove and return members with the lowest scores in a sorted set"),
+		row("zmpop", -4, "write movablekeys", countedKeysOnly, writeSlow, "RW access delete", "7.0.0", 0, zmpop,
+			"Remove and return members with scores in a sorted set"),
 		row("zpopmax", -2, "write fast", oneKey, writeFast, "RW access delete", "5.0.0", pipelinedWrite, zpopMax,
 			"Remove and return members with the highest scores in a sorted set"),
 		row("zremrangebyrank", 4, "write", oneKey, writeSlow, "RW delete", "2.0.0", pipelinedWrite, zremRangeByRank,

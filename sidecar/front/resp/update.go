@@ -25,7 +25,7 @@ const (
 type update struct {
 	name      string // under which the key is stored
 	operation operation.Operation
-	edit      *edit // of a collection, instead of the operation
+	edit      *edit // instead of the operation
 	outcome   operation.Outcome
 	reply     replier // called once what the command has written is durable
 	err       error   // of the store
@@ -297,7 +297,8 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.err = k.err; u.err != nil {
 		return true
 	}
-	if k.write >= 0 && k.write != len(r.writes)-1 && (u.edit != nil || k.draft.change != nil) {
+	isOfCollection := u.edit != nil && u.edit.text == nil || k.draft.change != nil
+	if k.write >= 0 && k.write != len(r.writes)-1 && isOfCollection {
 		return false // what is put of a collection is put at once: it is relative to what was read
 	}
 	if u.edit != nil {

@@ -128,6 +128,19 @@ func (w *writer) writeDouble(f float64) {
 	w.buf = append(w.buf, '\r', '\n')
 }
 
+// writeDecimal writes a number without an exponent: in RESP2 as a bulk string.
+func (w *writer) writeDecimal(f float64) {
+	text := strconv.FormatFloat(f, 'f', 17, 64)
+	if text = strings.TrimSuffix(strings.TrimRight(text, "0"), "."); text == "-0" {
+		text = "0"
+	}
+	if w.proto == 2 {
+		w.writeBulkString(text)
+		return
+	}
+	w.buf = append(append(append(w.buf, ','), text...), "\r\n"...)
+}
+
 func (w *writer) writeBulk(b []byte) {
 	w.writeHeader('$', int64(len(b)))
 	if len(b) >= noCopyBytes && !w.held {

@@ -100,17 +100,19 @@ var expected = map[string]string{
 	"coordinator>sidecar": "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1 " +
 		"home-reply=012 scan-reply=012 homes=012",
 	"coordinator>coordinator": "vectors=125 term=2a term-answer=2 home-vote=2 term-reply=19 term-query=1 " +
-		"home-change=1 home-verdict=012 signed-vectors=5 group=7",
+		"home-change=1 home-verdict=012 signed-vectors=5 group=7 format-query=1257 format-reply=1257",
 	"coordinator>middleman": "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 " +
-		"past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456",
+		"past-reply=0123456 salvage=0123456 vectors=1 adopt-query=156 adopt-put=156 adopt-step=156 dep-check=0123456 " +
+		"format-query=1",
 	"coordinator>cache": "latencies=1 vectors=1",
 
 	"middleman>sidecar": "get-reply=0123456 dep-status=0123456 count-reply=0123456 scan-reply=0123456 pong=0123456",
 	"middleman>coordinator": "put-ack=0123456 lane-hello=0123456 pong=0123456 past-query=0123456 past-reply=0123456 " +
-		"salvaged=0123456 adopt-held=25 adopt-state=25 dep-status=0123456",
+		"salvaged=0123456 adopt-held=25 adopt-state=25 dep-status=0123456 format-reply=2",
 	"middleman>middleman": "dep-check=0123456 dep-status=0123456 frontier=0123 dep-probe=0123 dep-missing=0123 " +
 		"ping=0123 pong=0123 pull=0123 pulled=0123 group=7 copy=7 get=0123456 get-reply=0123456 scan=0123456 " +
-		"scan-reply=0123456 count=0123456 count-reply=0123456 past-query=0123456 past-reply=0123456",
+		"scan-reply=0123456 count=0123456 count-reply=0123456 past-query=0123456 past-reply=0123456 " +
+		"format-query=7 format-reply=7",
 	"middleman>cache": "fill-reply=0123456 lease-grant=0123456 invalidate=0123456 stream-reset=0123456 pong=0123456",
 
 	"cache>sidecar":   "get-reply=012 pong=012 lease-grant=012 invalidate=012 stream-reset=012",
