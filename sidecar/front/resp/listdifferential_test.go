@@ -124,6 +124,11 @@ func randomListCommand(r *rand.Rand) []string {
 
 const listScript = `
 RPUSH l a b c
+OBJECT ENCODING l
+OBJECT REFCOUNT l
+MOVE l 3
+MOVE l 3
+RPUSH l a b c
 LPUSH l z y
 LPUSH l
 LRANGE l 0 -1

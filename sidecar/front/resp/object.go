@@ -80,6 +80,8 @@ func encodingOf(v causal.Value) string {
 		return encodingOfElements(v, maxListpackSorted, "skiplist")
 	case kind == value.Set:
 		return encodingOfSet(v)
+	case kind == value.List:
+		return "quicklist"
 	case isInteger:
 		return "int"
 	case len(v.Data) <= maxEmbedded:
