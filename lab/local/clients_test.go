@@ -290,10 +290,10 @@ with here.pipeline(transaction=False) as p:
 assert got[::2] == list(range(1, 501)) and got[-1] == 72, got[-20:]
 assert here.get("py:n") == "500" and here.execute_command("CAUSAL", "WAIT", "all", 4000) == 1 and there.get("py:n") == "500"
 try:
-    there.lpush("py:list", 1)
-    raise SystemExit("LPUSH is not supported, but was answered")
+    there.xadd("py:stream", {"f": 1})
+    raise SystemExit("XADD is not supported, but was answered")
 except redis.ResponseError as e:
-    assert "LPUSH is not supported" in str(e), e
+    assert "XADD is not supported" in str(e), e
 lock = here.lock("py:lock", timeout=60)
 assert lock.acquire(blocking=False)
 try:

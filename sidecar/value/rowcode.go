@@ -17,9 +17,9 @@ import (
 //	             newest one that it replaces
 //	rows         to the end, each: byte kind * 16 + 1 if it is dead + 2 if it has sums, varint length and name,
 //	             version of the write that has added it, then of one that is alive varint length and payload, of a
-//	             dead one the version of its removal, and if it has sums varint number, then each: varint line, version
-//	             of the write that has begun it, version of the write that has set it, varint lengths and texts of start
-//	             and total
+//	             dead one the version of its removal, and if it has sums varint number, then each: varint line,
+//	             version of the write that has begun it, version of the write that has set it, varint lengths and
+//	             texts of start and total
 //
 // A row of a list has a position (position.go) instead of a name, and no version of the write that has added it, which
 // the position has; the byte has 4 if LSET has given it another text, and the version of that follows.
