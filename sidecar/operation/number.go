@@ -126,6 +126,10 @@ type Decimal struct{ rat big.Rat }
 
 // ParseDecimal parses what INCRBY and INCRBYFLOAT add to, but for infinities.
 func ParseDecimal(text string) (d Decimal, ok bool) {
+	if n, isInt := ParseInt([]byte(text)); isInt {
+		d.rat.SetInt64(n)
+		return d, true
+	}
 	f, ok := parseFloat([]byte(text))
 	switch {
 	case !ok || f.IsInf():
