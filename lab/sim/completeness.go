@@ -7,13 +7,16 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
+	"github.com/causalstore/causalstore/sidecar/causal/group"
+	"github.com/causalstore/causalstore/sidecar/causal/member"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/topology"
 )
 
 // claims compares what coordinators say of their writes with what there is, whether or not a client sees it:
 //
-//   - what a coordinator says that a ring has acknowledged is durable in a storage of that ring;
+//   - what a coordinator says that a ring has acknowledged is durable in a storage of that ring, or in the log of a
+//     member of a shard;
 //   - while a write is said to be complete, no cache and no near copy answers with an older one.
 //
 // It knows the writes of registers by what coordinators send, until they are said to be complete. Nothing is compared
@@ -138,7 +141,8 @@ func (c *claims) claim(from topology.Node, r topology.RingID, o topology.Origin,
 }
 
 // isIn reports whether a storage of a ring has a write durably, or a newer one of its key, or has dropped the tombstone
-// of that.
+// of that. Of a shard with several members the log of one is enough: the one whose storage had it may be gone, and the
+// next one that serves makes the change.
 func (c *claims) isIn(r topology.RingID, w claimed) bool {
 	return slices.ContainsFunc(c.w.order, func(n *node) bool {
 		if n.id.Part != topology.Middleman || c.w.topo.RingOf(n.id.DC) != r {
@@ -149,8 +153,25 @@ func (c *claims) isIn(r topology.RingID, w claimed) bool {
 			content = n.disk.before
 		}
 		rec, ok := content.records[w.key]
-		return ok && !rec.Version.Less(w.version) || !ok && content.Horizon >= w.version.HLC
+		return ok && !rec.Version.Less(w.version) || !ok && content.Horizon >= w.version.HLC || isInLog(n.disk, w)
 	})
+}
+
+// isInLog reports whether the log of a member of a shard has a write, or a newer one of its key.
+func isInLog(d *disk, w claimed) bool {
+	for i, b := range d.log {
+		e, err := group.ParseEntry(d.firstIndex+uint64(i), b)
+		if err != nil || e.Kind != group.EntryRecord || e.Record.Start {
+			continue
+		}
+		change, err := member.ParseChange(e.Record.Data)
+		if err == nil && slices.ContainsFunc(change.Writes, func(o member.Write) bool {
+			return o.Key == w.key && !o.Delete && !o.Record.Version.Less(w.version)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkCopies reports copies of a key that answer with less than a write which is said to be complete.
