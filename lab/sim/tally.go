@@ -135,10 +135,10 @@ func (tally) Collect(r causal.Record, horizon causal.HLC) (causal.Record, bool) 
 	return t.record(), true
 }
 
-// After implements value.Type.
-func (tally) After(r causal.Record, v causal.Version) (causal.Record, bool) {
+// Overwrite implements value.Type.
+func (tally) Overwrite(r, register causal.Record) (causal.Record, bool) {
 	t := decodeTally(r)
-	if t.overwrite(v); len(t.increments) == 0 {
+	if t.overwrite(register.Version); len(t.increments) == 0 {
 		return causal.Record{}, false
 	}
 	return t.record(), true

@@ -50,7 +50,7 @@ func TestJoiningRegistersAllocatesNothing(t *testing.T) {
 type nothing struct{}
 
 func (nothing) Join(a, _ causal.Record) causal.Record                         { return a }
-func (nothing) After(r causal.Record, _ causal.Version) (causal.Record, bool) { return r, true }
+func (nothing) Overwrite(r, _ causal.Record) (causal.Record, bool) { return r, true }
 func (nothing) Writes(r causal.Record) iter.Seq[causal.Record] {
 	return func(func(causal.Record) bool) {}
 }
