@@ -77,16 +77,21 @@ func WrittenText(put causal.Value) causal.Value {
 
 // Executing is a type on whose values operations can be executed.
 type Executing interface {
+	// IsExecutable reports whether operations can be executed on a value.
+	IsExecutable(v causal.Value) bool
 	// Execute executes an operation on a value, which may be a register, for clients of a line. Next of the outcome is
-	// what is to be put. It returns false if it cannot be executed on the value.
-	Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) (outcome operation.Outcome, ok bool)
+	// what is to be put.
+	Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) operation.Outcome
+}
+
+// IsExecutable implements Executing: operations are for strings.
+func (collection) IsExecutable(v causal.Value) bool {
+	kind := KindOf(v)
+	return kind == Text || kind == None
 }
 
 // Execute implements Executing.
-func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) (operation.Outcome, bool) {
-	if kind := KindOf(on.Value); kind != Text && kind != None {
-		return operation.Outcome{}, false
-	}
+func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) operation.Outcome {
 	c := ChangeOf(on)
 	if !operation.Exists(on.Value, nowMs) {
 		c.Clear()
@@ -95,7 +100,7 @@ func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64,
 	if r.Writes && (on.Value.Merges() || o.Adds()) && c.Do(o, &r, line) {
 		r.Next = c.Value()
 	}
-	return r, true
+	return r
 }
 
 // Text returns the string that a change has made so far; a missing one is a tombstone.
@@ -123,15 +128,29 @@ func (c *Change) Do(o *operation.Operation, r *operation.Outcome, line Line) boo
 	return true
 }
 
-// Execute executes an operation on a value, as Executing says. Without such a type it can be on registers.
-func (ts *Types) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) (operation.Outcome, bool) {
-	if ts != nil && ts.merging != nil {
-		if executing, ok := ts.merging.(Executing); ok && (on.Value.Merges() || line != 0) {
-			return executing.Execute(o, on, nowMs, line)
-		}
+// executing returns the type of merging values, if operations can be executed on them.
+func (ts *Types) executing() (e Executing, ok bool) {
+	if ts == nil {
+		return nil, false
 	}
-	if on.Value.Merges() {
-		return operation.Outcome{}, false
+	e, ok = ts.merging.(Executing)
+	return e, ok
+}
+
+// IsExecutable reports whether operations can be executed on a value.
+func (ts *Types) IsExecutable(v *causal.Value) bool {
+	if !v.Merges() {
+		return true
 	}
-	return o.Apply(on.Value, nowMs), true
+	e, ok := ts.executing()
+	return ok && ts.Knows(v.Type) && e.IsExecutable(*v)
+}
+
+// Execute executes an operation on a value on which it can be, for clients of a line; 0: of none. Next of the outcome is
+// what is to be put.
+func (ts *Types) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) operation.Outcome {
+	if e, ok := ts.executing(); ok && (on.Value.Merges() || line != 0) {
+		return e.Execute(o, on, nowMs, line)
+	}
+	return o.Apply(on.Value, nowMs)
 }

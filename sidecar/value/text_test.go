@@ -18,9 +18,9 @@ func setText(text string) causal.Value { return causal.Value{Data: []byte(text)}
 // execute returns what an operation puts on a value.
 func execute(t *testing.T, on causal.Record, o operation.Operation, line value.Line) causal.Value {
 	t.Helper()
-	r, ok := value.Shipped().Execute(&o, on, 0, line)
-	if !ok || r.Err != nil || !r.Writes {
-		t.Fatalf("%+v on %+v: %+v, %v", o, on, r, ok)
+	r := value.Shipped().Execute(&o, on, 0, line)
+	if r.Err != nil || !r.Writes {
+		t.Fatalf("%+v on %+v: %+v", o, on, r)
 	}
 	return r.Next
 }
@@ -111,7 +111,9 @@ func TestIncrementsOfAStringAddUp(t *testing.T) {
 }
 
 func TestASetWinsOverIncrementsThatItHasNotSeen(t *testing.T) {
-	set := func(text string) operation.Operation { return operation.Operation{Kind: operation.Set, Data: []byte(text)} }
+	set := func(text string) operation.Operation {
+		return operation.Operation{Kind: operation.Set, Data: []byte(text)}
+	}
 	for _, x := range []struct {
 		name string
 		do   func(c *counter) []causal.Record

@@ -15,6 +15,14 @@ type homeParts struct {
 	from causal.HLC
 	// isNews says that a write was shown while others of the key were under way.
 	isNews bool
+	// whole is up to which HLC the top has everything of the key. All that was accepted or shown is in it anyway.
+	whole causal.HLC
+}
+
+// whole is a value that merges with everything of its key up to an HLC.
+type whole struct {
+	rec  causal.Record
+	upTo causal.HLC
 }
 
 // partsOf returns what is known of the merging value of a key, and makes it known.
@@ -23,6 +31,22 @@ func (k *homeKey) partsOf() *homeParts {
 		k.parts = &homeParts{}
 	}
 	return k.parts
+}
+
+// takesMerging reports whether values that merge are accepted: all parts are known to read them.
+func (h *home) takesMerging() bool { return h.cfg.Types.Reads() <= h.log.durable.Format }
+
+// wholeUpTo returns up to which HLC the top of a key has everything of it, if it merges.
+func (k *homeKey) wholeUpTo() causal.HLC {
+	if k.parts == nil {
+		return 0
+	}
+	return k.parts.whole
+}
+
+// isPartial reports whether nobody has joined what was accepted of a key.
+func (k *homeKey) isPartial() bool {
+	return k.under != nil && k.under.made == nil && k.under.rec.Value.Merges()
 }
 
 // merges reports whether a value that merges has a part in a key: it is kept, or accepted.
@@ -55,14 +79,21 @@ func (h *home) precedeMerging(p *causal.Put) {
 // some of that.
 func (h *home) publishMerging(k *homeKey, w *write) {
 	top, past := w.rec, w.foreignPast
+	if w.made != nil {
+		top = w.made.rec
+	}
 	if !k.top.Version.IsZero() && !h.cfg.Broken.Has(causal.HomeKeepsLastPart) {
-		top = h.cfg.Types.Join(k.top, w.rec)
+		top = h.cfg.Types.Join(k.top, top)
 	}
 	if top.Value.Merges() {
 		past = max(past, k.past)
 	}
 	h.setTop(k, top, past)
-	k.w = w
+	if w.made != nil && top.Value.Merges() {
+		p := k.partsOf()
+		p.whole = max(p.whole, w.made.upTo)
+	}
+	k.w, w.made = w, nil
 }
 
 // setTop makes a value what the home has of a key.

@@ -40,7 +40,7 @@ func (times) Join(a, b causal.Record) causal.Record {
 
 func (times) Overwrite(r, register causal.Record) (causal.Record, bool) {
 	upTo, hlcs := timesOf(r)
-	upTo = max(upTo, byte(v.HLC))
+	upTo = max(upTo, byte(register.Version.HLC))
 	if hlcs = slices.DeleteFunc(hlcs, func(h byte) bool { return h <= upTo }); len(hlcs) == 0 {
 		return causal.Record{}, false
 	}
