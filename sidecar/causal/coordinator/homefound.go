@@ -30,13 +30,10 @@ func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.Err
 	return causal.OK
 }
 
-// baseWithFound is base for an operation that comes with what its session has found elsewhere. least is what that has
-// to include of the key, unless the base is newer.
-func (h *home) baseWithFound(k *homeKey, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
-	b, isAccepted := h.acceptedBase(k)
-	if f.Value.Merges() || isAccepted && b.rec.Value.Merges() {
-		return h.joinedBase(b, isAccepted, p, f, least)
-	}
+// baseWithFound is base for an operation that comes with what its session has found elsewhere, beside what was accepted.
+// least is what that has to include of the key, unless the base is newer.
+func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put, f *operation.Found,
+	least causal.HLC) (base, bool) {
 	isNewest := !isAccepted || b.rec.Version.Less(f.Version) || h.cfg.Broken.Has(causal.HomePrefersFound)
 	if isNewest {
 		b = base{rec: causal.Record{Version: f.Version, Value: f.Value}, past: f.Version.HLC, isFound: true}
@@ -126,8 +123,11 @@ func (h *home) acceptedBase(k *homeKey) (base, bool) {
 		}
 		return b, true
 	case k.under.made != nil:
-		made := k.under.made
-		return base{rec: made.rec, w: k.under, past: max(k.past, k.under.foreignPast), upTo: made.upTo}, true
+		b := base{rec: k.under.made.rec, w: k.under, past: max(k.past, k.under.foreignPast), upTo: k.under.made.upTo}
+		if k.parts != nil && k.parts.isNews { // it was told since
+			b.rec = h.cfg.Types.Join(b.rec, k.top)
+		}
+		return b, true
 	}
 	return base{rec: k.under.rec, w: k.under, past: k.under.foreignPast, upTo: k.under.rec.Version.HLC}, true
 }

@@ -142,22 +142,37 @@ func (h *home) base(now causal.Now, p *causal.Put, found *operation.Found) (base
 	if k != nil && (k.isOvertaken(now) || k.isPartial()) {
 		return base{}, false
 	}
-	least := h.least(k)
+	b, ok := h.acceptedBase(k)
+	merges := ok && b.rec.Value.Merges() || found != nil && found.Value.Merges()
+	least := h.leastOfBase(k, merges)
 	if found == nil {
 		least = max(least, p.From, p.Foreign) // else its session has read at no less
 	}
 	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
 		least = 0
 	}
-	if found != nil {
-		return h.baseWithFound(k, p, found, least)
-	}
-	b, ok := h.acceptedBase(k)
-	if !ok || !b.includes(least) || !h.cfg.Types.IsExecutable(&b.rec.Value) ||
-		now.Mono-k.comparedAt > int64(maxUncompared) {
+	switch {
+	case found != nil && merges:
+		return h.joinedBase(b, ok, p, found, least)
+	case found != nil:
+		return h.baseWithFound(k, b, ok, p, found, least)
+	case !ok, !b.includes(least), !h.cfg.Types.IsExecutable(&b.rec.Value),
+		now.Mono-k.comparedAt > int64(maxUncompared):
 		return base{}, false
 	}
 	return b, h.knowsPast(p, &b)
+}
+
+// leastOfBase returns what a base of a key has to include, or to be newer than. All that was told of a value that merges
+// is in the top, but for registers, which are told by their versions.
+func (h *home) leastOfBase(k *homeKey, merges bool) causal.HLC {
+	switch {
+	case !merges:
+		return h.least(k)
+	case k == nil:
+		return h.from
+	}
+	return max(h.from, k.shown.HLC)
 }
 
 // includes reports whether a base that was accepted includes everything of its key up to an HLC, or is newer.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -92,12 +93,14 @@ func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 	return ok && s.cfg.Topology.Owner(ring, c.slot).DC == s.cfg.Self.DC
 }
 
-// isFoundComplete reports whether all that was found is complete.
-func isFoundComplete(found *causal.GetReply) bool {
-	if found.Record.Value.Merges() {
-		return len(found.Unstable) == 0
+// isFoundComplete reports whether all that was found is complete, but for what the home knows.
+func (s *Sidecar) isFoundComplete(c *call, found *causal.GetReply) bool {
+	if !found.Record.Value.Merges() {
+		return found.Status == causal.Stable
 	}
-	return found.Status == causal.Stable
+	return !slices.ContainsFunc(found.Unstable, func(v causal.Version) bool {
+		return !s.isOfHome(causal.Dep{Version: v, Slot: c.slot})
+	})
 }
 
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
@@ -109,7 +112,7 @@ func isFoundComplete(found *causal.GetReply) bool {
 func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {
 	rec := r.Record
 	f := operation.Found{Value: rec.Value}
-	isSeen := isFoundComplete(r) || !rec.Value.Merges() && c.session.past.hasRead(c.op.Key, &rec)
+	isSeen := s.isFoundComplete(c, r) || !rec.Value.Merges() && c.session.past.hasRead(c.op.Key, &rec)
 	isOwnKnown := c.own == nil || c.own.value.Merges() // the home joins it with what was found
 	if !isSeen || !isOwnKnown || !f.CanBeSent() || !s.cfg.Types.IsExecutable(&rec.Value) {
 		if isSeen || !s.isOfHome(causal.Dep{Version: rec.Version, Slot: c.slot}) {
