@@ -55,7 +55,7 @@ func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put,
 func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
 	found := causal.Record{Version: f.Version, Value: f.Value}
 	isLost := h.hasLost(&found, &b)
-	if isAccepted {
+	if isAccepted && !h.cfg.Broken.Has(causal.HomePrefersFound) {
 		b.rec = h.cfg.Types.Join(b.rec, found)
 	} else {
 		b.rec = found

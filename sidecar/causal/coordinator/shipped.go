@@ -70,6 +70,9 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	if w.rec.Value.Merges() {
 		w.made = &whole{c.cfg.Types.Join(b.rec, w.rec), b.upTo}
 	}
+	if w.made != nil && c.cfg.Broken.Has(causal.HomeFoundApart) {
+		w.made.rec = w.rec
+	}
 	tail.noteAccepted(p.Seq, v.HLC, outcomeOf(w))
 	c.log.append(LogRecord{Write: logged})
 	if c.cfg.Broken.Has(causal.HomeAnswersEarly) {
@@ -148,7 +151,7 @@ func (h *home) base(now causal.Now, p *causal.Put, found *operation.Found) (base
 	if found == nil {
 		least = max(least, p.From, p.Foreign) // else its session has read at no less
 	}
-	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
+	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) || merges && h.cfg.Broken.Has(causal.HomePartWhole) {
 		least = 0
 	}
 	switch {
