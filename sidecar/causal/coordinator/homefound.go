@@ -114,7 +114,7 @@ func (h *home) showFound(key string, b *base) {
 // that was accepted and shown.
 func (h *home) acceptedBase(k *homeKey) (base, bool) {
 	switch {
-	case k == nil || k.accepted.IsZero():
+	case k == nil || k.isForgotten(): // a top may be what was shown only
 		return base{}, false
 	case k.under == nil || h.cfg.Broken.Has(causal.HomeExecutesOnPublished):
 		b := base{rec: k.top, w: k.w, past: k.past, upTo: k.top.Version.HLC}

@@ -15,8 +15,9 @@ type homeParts struct {
 	from causal.HLC
 	// isNews says that a write was shown while others of the key were under way.
 	isNews bool
-	// whole is up to which HLC the top has everything of the key. All that was accepted or shown is in it anyway.
-	whole causal.HLC
+	// whole is up to which HLC the top has everything of the key. All that was accepted or shown is in it anyway, but
+	// for registers, which are told by their versions: lacks is that of the newest one.
+	whole, lacks causal.HLC
 }
 
 // whole is a value that merges with everything of its key up to an HLC.
@@ -102,7 +103,10 @@ func (h *home) setTop(k *homeKey, top causal.Record, past causal.HLC) {
 	k.top, k.past = top, past
 	if !top.Value.Merges() {
 		k.parts = nil
+		return
 	}
+	p := k.partsOf()
+	p.lacks = max(p.lacks, k.shown.HLC)
 }
 
 // showPart notes that a client is about to be shown complete writes of other origins that become one with others, or,
@@ -130,6 +134,9 @@ func (h *home) showPart(k *homeKey, part causal.Record) {
 		return
 	}
 	p := k.partsOf()
+	if !part.Value.Merges() {
+		p.lacks = max(p.lacks, part.Version.HLC)
+	}
 	p.isNews = p.isNews || !k.isQuiet() || k.readers > 0
 	if !h.cfg.Broken.Has(causal.HomePartsUnmarked) {
 		p.from = max(before+1, part.Version.HLC)
@@ -171,8 +178,8 @@ func (h *home) includesParts(k *homeKey, p *causal.Put) bool {
 // forgetParts forgets what is known beside a top that is forgotten. What conditions had to include they have to
 // include on.
 func (h *home) forgetParts(k *homeKey) {
-	if k.parts != nil && k.parts.from > h.from {
-		h.raiseFrom(k.parts.from)
+	if p := k.parts; p != nil && max(p.from, p.lacks) > h.from {
+		h.raiseFrom(max(p.from, p.lacks))
 	}
 	k.parts = nil
 }

@@ -174,8 +174,10 @@ func (h *home) leastOfBase(k *homeKey, merges bool) causal.HLC {
 		return h.least(k)
 	case k == nil:
 		return h.from
+	case k.parts == nil:
+		return max(h.from, k.shown.HLC)
 	}
-	return max(h.from, k.shown.HLC)
+	return max(h.from, k.shown.HLC, k.parts.lacks)
 }
 
 // includes reports whether a base that was accepted includes everything of its key up to an HLC, or is newer.
