@@ -317,7 +317,7 @@ func preview(v causal.Value) (text string, deleted bool) {
 	if !value.Exists(v) {
 		return "", true
 	}
-	if v.Merges() {
+	if v = value.TextOf(v); v.Merges() {
 		return previewCollection(v), false
 	}
 	b, more := v.Data, ""

@@ -30,7 +30,7 @@ func sumsEach(t *testing.T) int {
 	return n
 }
 
-// Clients in three data centers increment a field of a hash and the score of a member, while data centers are cut off
+// Clients in three data centers increment a field of a hash, a string and the score of a member, while data centers are cut off
 // from each other now and then. Afterwards everybody reads the sums.
 func TestIncrementsInThreeDataCentersAddUp(t *testing.T) {
 	each := sumsEach(t)
@@ -45,6 +45,7 @@ func TestIncrementsInThreeDataCentersAddUp(t *testing.T) {
 		all.Go(func() {
 			for n := range each {
 				increment(t, conns[i], "HINCRBY", "hash", "hits", 1)
+				increment(t, conns[i], "INCR", "string")
 				if n%2 == 0 {
 					increment(t, conns[i], "ZINCRBY", "zset", "0.5", "member")
 				}
@@ -66,12 +67,13 @@ func TestIncrementsInThreeDataCentersAddUp(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	want := [2]string{strconv.Itoa(3 * each), strconv.FormatFloat(1.5*float64((each+1)/2), 'f', -1, 64)}
+	want := [3]string{strconv.Itoa(3 * each), strconv.Itoa(3 * each), strconv.FormatFloat(1.5*float64((each+1)/2), 'f', -1, 64)}
 	for i, c := range conns {
-		var got [2]string
+		var got [3]string
 		for range 600 {
 			got[0], _ = c.HGet(ctx, "hash", "hits").Result()
-			got[1] = fmt.Sprint(c.ZScore(ctx, "zset", "member").Val())
+			got[1], _ = c.Get(ctx, "string").Result()
+			got[2] = fmt.Sprint(c.ZScore(ctx, "zset", "member").Val())
 			if got == want {
 				break
 			}

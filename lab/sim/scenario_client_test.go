@@ -16,6 +16,7 @@ import (
 // The commands of a session:
 //
 //	alice add x 1            increments the tally x; the increment is called 1
+//	alice append x 1         the same, executed at the home of x, if that can
 //	alice put x 1            alice del x              alice get x              alice mget x y
 //	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
@@ -50,6 +51,8 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 		p.getPipelinedAt(op.Level, op.Keys)
 	case "count":
 		p.startUpdate(op.Key, operation.Operation{Kind: operation.Add, Number: 1})
+	case "append":
+		p.addRow(op.Key, args[1], true)
 	case "commit":
 		p.startCommit(s.commit(args))
 	default:
@@ -73,7 +76,7 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 	switch {
 	case what == "put" && len(args) == 2:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Data: []byte(args[1])}}, nil
-	case what == "add" && len(args) == 2:
+	case (what == "add" || what == "append") && len(args) == 2:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: increment(args[1])}, nil
 	case what == "del" && len(args) == 1:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
@@ -150,6 +153,10 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 	switch what {
 	case "count":
 		return p.load.history[len(p.load.history)-1].Value
+	case "append":
+		if on := p.load.history[len(p.load.history)-1].Reads[0].Parts; len(on) > 0 {
+			return "ok, on " + shownParts(on)
+		}
 	case "commit":
 		return showCommit(args, &p.load.history[len(p.load.history)-1])
 	case "get", "latest", "snapshot":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
@@ -23,6 +24,23 @@ type tally struct {
 	doubles bool
 	// format is that of tallies; 0: there are no parts of an earlier version.
 	format causal.Format
+	// executedOn has on which increments each one was executed last that a home has executed, by its name.
+	executedOn map[string][]history.Part
+}
+
+// IsExecutable implements value.Executing.
+func (tally) IsExecutable(causal.Value) bool { return true }
+
+// Execute implements value.Executing: an append adds an increment to a tally.
+func (y tally) Execute(o *operation.Operation, on causal.Record, nowMs int64, _ value.Line) operation.Outcome {
+	if o.Kind != operation.Append {
+		return o.Apply(on.Value, nowMs)
+	}
+	y.executedOn[string(o.Data)] = nil
+	if on.Value.Merges() {
+		y.executedOn[string(o.Data)] = decodeTally(on).increments
+	}
+	return operation.Outcome{Next: increment(string(o.Data)), Writes: true}
 }
 
 // Reads implements value.Formatted.
@@ -34,9 +52,9 @@ func (y tally) FormatOf(causal.Value) causal.Format { return y.format }
 // tallyType is the number of the type.
 const tallyType causal.TypeID = 255
 
-// tallyTypes are registers, and tallies of a format.
-func tallyTypes(format causal.Format, broken causal.Mutations) *value.Types {
-	types, err := (*value.Types)(nil).With(tallyType, tally{broken.Has(causal.DeltaDoubled), format})
+// tallyTypes are registers, and tallies of a format. executedOn is noted what homes execute on.
+func tallyTypes(format causal.Format, broken causal.Mutations, executedOn map[string][]history.Part) *value.Types {
+	types, err := (*value.Types)(nil).With(tallyType, tally{broken.Has(causal.DeltaDoubled), format, executedOn})
 	if err != nil {
 		panic(err) // it is the only one
 	}
@@ -135,10 +153,10 @@ func (tally) Collect(r causal.Record, horizon causal.HLC) (causal.Record, bool) 
 	return t.record(), true
 }
 
-// After implements value.Type.
-func (tally) After(r causal.Record, v causal.Version) (causal.Record, bool) {
+// Overwrite implements value.Type.
+func (tally) Overwrite(r, register causal.Record) (causal.Record, bool) {
 	t := decodeTally(r)
-	if t.overwrite(v); len(t.increments) == 0 {
+	if t.overwrite(register.Version); len(t.increments) == 0 {
 		return causal.Record{}, false
 	}
 	return t.record(), true

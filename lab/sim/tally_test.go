@@ -10,7 +10,7 @@ import (
 )
 
 func TestTalliesKeepTheLaws(t *testing.T) {
-	laws.Check(t, tallyTypes(0, causal.Mutations{}), func(r *rand.Rand, _ causal.Version) causal.Value {
+	laws.Check(t, tallyTypes(0, causal.Mutations{}, nil), func(r *rand.Rand, _ causal.Version) causal.Value {
 		return increment(fmt.Sprint(r.IntN(3)))
 	})
 }

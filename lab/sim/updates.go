@@ -49,7 +49,7 @@ func (p *client) startUpdate(key string, does operation.Operation) {
 // it is, the key is read elsewhere before.
 func (p *client) shipUpdate() {
 	u, w := p.update, p.load.world
-	if u.finding = p.needsFound(); u.finding || !p.scripted && w.rng.IntN(3) == 0 {
+	if u.finding = p.needsFound(u.key); u.finding || !p.scripted && w.rng.IntN(3) == 0 {
 		u.finding = true
 		p.issueStep(session.Op{Kind: session.OpGet, Key: u.key, Elsewhere: true})
 		return
@@ -58,9 +58,9 @@ func (p *client) shipUpdate() {
 }
 
 // needsFound reports whether an operation is better sent with what is found of its key elsewhere.
-func (p *client) needsFound() (needed bool) {
+func (p *client) needsFound(key string) (needed bool) {
 	withMachine(p.load.world, p.sidecar, func(m *session.Sidecar, now causal.Now) {
-		needed = m.NeedsFound(now, p.id, p.update.key)
+		needed = m.NeedsFound(now, p.id, key)
 	})
 	return needed
 }
@@ -118,7 +118,7 @@ func (p *client) continueUpdate(r *session.Result) {
 	case u.finding && r.Err == causal.ErrConflict:
 		p.shipFound(nil)
 		return
-	case u.shipped && r.Err == causal.ErrConflict && u.found == nil && p.needsFound():
+	case u.shipped && r.Err == causal.ErrConflict && u.found == nil && p.needsFound(u.key):
 		p.shipUpdate()
 		return
 	case u.shipped && r.Err == causal.ErrConflict:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/lab/sim/groups"
+	"github.com/causalstore/causalstore/history"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"
@@ -149,6 +150,8 @@ type World struct {
 	refused []string
 	// unreadable says which values have come to parts that cannot read them.
 	unreadable []string
+	// executedOn has on which increments of a tally each one was executed last that a home has executed, by its name.
+	executedOn map[string][]history.Part
 }
 
 // startMs is the wall clock at virtual time 0, in milliseconds since the epoch.
@@ -159,9 +162,9 @@ func NewWorld(t *topology.Topology, set Settings) *World {
 	w := &World{settings: set, topo: t, rng: rand.New(rand.NewPCG(set.Seed, 0x9e3779b97f4a7c15)),
 		nodes:     map[topology.Node]*node{},
 		registers: map[topology.Node]*groups.Store{}, served: map[topology.Node]topology.Node{},
-		swaps: map[topology.Node]int{}}
+		swaps: map[topology.Node]int{}, executedOn: map[string][]history.Part{}}
 	if set.Tallies {
-		w.types = tallyTypes(formatOfTallies(&set), set.Broken)
+		w.types = tallyTypes(formatOfTallies(&set), set.Broken, w.executedOn)
 	}
 	w.net.init(w)
 	w.claims = newClaims(w)

@@ -91,6 +91,8 @@ type HomeReply struct {
 	Withdrawn uint64
 	// Executes says that the home knows operations, and Locks that it takes part in commits of several homes.
 	Executes, Locks bool
+	// Merges says that the home accepts values that merge.
+	Merges bool
 }
 
 // Message returns r as a message.
@@ -141,4 +143,5 @@ func (r *HomeReply) Visit(v BodyVisitor) {
 	v.Flag(BodyField{Number: 60, Name: "commits", rule: anything}, &r.Commits)
 	v.Flag(BodyField{Number: 61, Name: "executes", rule: anything}, &r.Executes)
 	v.Flag(BodyField{Number: 62, Name: "locks", rule: anything}, &r.Locks)
+	v.Flag(BodyField{Number: 63, Name: "merges", rule: anything}, &r.Merges)
 }

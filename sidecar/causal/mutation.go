@@ -268,6 +268,8 @@ const (
 	LocalRowsBefore
 	LocalRowsUnheard
 	HomePartUnnamed
+	HomePartWhole
+	HomeFoundApart
 	HomePartsUnordered
 	CollectedEarly
 	LocalRowsByVersion

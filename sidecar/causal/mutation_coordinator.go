@@ -129,6 +129,12 @@ var coordinatorMutations = []MutationInfo{
 	{HomePartUnnamed, "home-part-unnamed", "home",
 		"the newest version of a value that merges is all that the home says of what is incomplete in it", "HOV-7",
 		"home-rows"},
+	{HomePartWhole, "home-part-whole", "home",
+		"an operation is executed on what the home has of a value that merges as if that were all of it", "HOV-9",
+		"home-rows"},
+	{HomeFoundApart, "home-found-apart", "home",
+		"what an operation was executed on beside what the home had of a value that merges does not become a part of " +
+			"that", "HOV-9", "home-rows"},
 	{CommitReadsUnheld, "commit-reads-unheld", "home",
 		"what is shown from elsewhere does not wait for a commit that has read its key", "HOS-2", "homes"},
 	{CommitReadsUnchecked, "commit-reads-unchecked", "home",

@@ -83,7 +83,7 @@ type Session interface {
 	// center from writing: whoever gets a Conflict reads again.
 	IsExact() bool
 	// Line numbers the sessions that are exact with one another, from 1: those of the data center. It is 0 if this one
-	// is not exact.
+	// is not exact, or as long as values that merge are not accepted.
 	Line() uint64
 	// Isolate is Lock for transactions: others cannot read the keys either.
 	Isolate(keys ...string) (release func())

@@ -43,10 +43,16 @@ func (c *clientSession) IsExact() bool { return c.sidecar.scope == ScopeDataCent
 
 // Line implements front.Session.
 func (c *clientSession) Line() uint64 {
+	s := c.sidecar
 	if !c.IsExact() {
 		return 0
 	}
-	return uint64(c.sidecar.dc) + 1
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.m.PutsMerge() {
+		return 0
+	}
+	return uint64(s.dc) + 1
 }
 
 // level returns the level of a read: what follows from one inside Lock or Isolate is written.

@@ -4,6 +4,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/session"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // maxPutBatch bounds the puts of a connection that are started together.
@@ -92,9 +93,10 @@ func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 		case r.Err != causal.OK:
 			return operation.Outcome{}, true, c.recordOutcome(r, "write")
 		case !r.Unwritten:
-			return operation.Outcome{Next: r.Record.Value, Writes: true}, true, c.recordOutcome(r, "write")
+			next := value.WrittenText(r.Record.Value)
+			return operation.Outcome{Next: next, Writes: true}, true, c.recordOutcome(r, "write")
 		}
-		outcome := unwrittenOutcome(&o, r.Record.Value, c.sidecar.clock().WallMs)
+		outcome := unwrittenOutcome(&o, value.TextOf(r.Record.Value), c.sidecar.clock().WallMs)
 		return outcome, !outcome.Writes, c.recordOutcome(r, "read")
 	}
 }

@@ -16,6 +16,8 @@ const (
 	flagFollows
 	flagJoined
 	flagFound
+	flagFoundMerges // what was found is a value that merges
+	allFlags        = 1<<iota - 1
 )
 
 // Value returns what a put carries to have the operation executed. follows says that it may be executed only if the put
@@ -33,6 +35,9 @@ func (o *Operation) Value(follows bool) causal.Value {
 	}
 	if o.Found != nil {
 		flags |= flagFound
+		if o.Found.Value.Merges() {
+			flags |= flagFoundMerges
+		}
 	}
 	const fixed = 3 + 3*binary.MaxVarintLen64
 	b := append(make([]byte, 0, fixed+len(o.Data)), byte(o.Kind), byte(o.Conditions), flags)
@@ -57,10 +62,10 @@ func Parse(v causal.Value) (o Operation, follows, ok bool) {
 		Joined: flags&flagJoined != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
 	limit := r.Uvarint()
 	if flags&flagFound != 0 {
-		o.Found = readFound(&r)
+		o.Found = readFound(&r, flags&flagFoundMerges != 0)
 	}
 	ok = v.Type == causal.Operation && !r.Failed() && o.Kind > Read && o.Kind <= lastKind && limit <= math.MaxInt32 &&
-		flags&^(flagKeepExpireTime|flagFollows|flagJoined|flagFound) == 0 && o.Conditions&^allConditions == 0
+		flags&^allFlags == 0 && o.Conditions&^allConditions == 0
 	if !ok {
 		return Operation{}, false, false
 	}

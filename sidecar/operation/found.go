@@ -19,25 +19,35 @@ type Found struct {
 	From causal.HLC
 }
 
-// CanBeSent reports whether what was found is sent with an operation.
-func (f *Found) CanBeSent() bool { return len(f.Value.Data) <= MaxFoundBytes && !f.Value.Merges() }
+// CanBeSent reports whether what was found is not too long to be sent with an operation.
+func (f *Found) CanBeSent() bool { return len(f.Value.Data) <= MaxFoundBytes }
 
 // append appends what a put carries of f.
 func (f *Found) append(b []byte) []byte {
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(f.Version.HLC)), uint64(f.Version.Origin))
 	b = binary.AppendVarint(binary.AppendUvarint(b, uint64(f.From)), f.Value.ExpireAtMs)
+	if f.Value.Merges() {
+		b = binary.AppendUvarint(b, uint64(f.Value.Type))
+	}
 	if f.Value.Tombstone {
 		return append(b, 0)
 	}
 	return append(binary.AppendUvarint(b, 1+uint64(len(f.Value.Data))), f.Value.Data...)
 }
 
-// readFound returns what append has appended. It fails the reader if there is something else.
-func readFound(r *causal.FieldReader) *Found {
+// readFound returns what append has appended, of a value that merges or not. It fails the reader if there is something
+// else.
+func readFound(r *causal.FieldReader, merges bool) *Found {
 	f := &Found{Version: causal.Version{HLC: causal.HLC(r.Uvarint())}}
 	origin := r.Uvarint()
 	f.Version.Origin = topology.Origin(origin)
 	f.From, f.Value.ExpireAtMs = causal.HLC(r.Uvarint()), r.Varint()
+	if merges {
+		n := r.Uvarint()
+		if f.Value.Type = causal.TypeID(n); uint64(f.Value.Type) != n || !f.Value.Merges() {
+			r.Fail()
+		}
+	}
 	if length := r.Uvarint(); length > 0 {
 		f.Value.Data = r.Take(length - 1)
 	} else {

@@ -215,6 +215,9 @@ func (o *Operation) allows(oldMs int64) bool {
 	return true
 }
 
+// Adds reports whether the operation adds to a number.
+func (o *Operation) Adds() bool { return o.Kind == Add || o.Kind == AddFloat }
+
 // CanBeShipped reports whether the home of a key may execute the operation. It may, if the reply follows from what the
 // operation has written: then an operation that is sent again is answered as it was before, by what the log has.
 func (o *Operation) CanBeShipped() bool {

@@ -21,14 +21,11 @@ type Change struct {
 	pushed uint32 // how many positions were made
 }
 
-// ChangeOf begins to change the collection in a record that was read, with its version. Of anything else it is empty.
+// ChangeOf begins to change the collection, or the string, in a record that was read, with its version.
 func ChangeOf(r causal.Record) *Change {
-	c := &Change{changed: map[element]row{}, bytes: len(r.Value.Data)}
-	if r.Value.Type == causal.Collection {
-		c.base = decodeRows(r)
-		c.base.overwrite(causal.Version{}) // what is overwritten counts for nothing, if somebody has made it up
-		c.kind = c.base.shown()
-	}
+	c := &Change{changed: map[element]row{}, bytes: len(r.Value.Data), base: rowsOf(r)}
+	c.base.overwrite(causal.Version{}) // what is overwritten counts for nothing, if somebody has made it up
+	c.kind = c.base.shown()
 	for i := range c.base.list {
 		switch row := &c.base.list[i]; {
 		case !row.isAlive():
@@ -36,6 +33,7 @@ func ChangeOf(r causal.Record) *Change {
 			c.length++
 		default: // hidden: the next write removes it
 			c.remove(row)
+			c.bytes -= len(row.payload)
 		}
 	}
 	return c

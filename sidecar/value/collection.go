@@ -39,13 +39,14 @@ func (collection) Join(a, b causal.Record) causal.Record {
 	return h.record(maxVersion(a.Version, b.Version))
 }
 
-// After implements Type.
-func (collection) After(r causal.Record, v causal.Version) (causal.Record, bool) {
-	if !v.Less(r.Version) {
+// Overwrite implements Type. The register is the text of the key: it counts beside what data centers have added to it,
+// and shows unless another element is newer.
+func (collection) Overwrite(r, register causal.Record) (causal.Record, bool) {
+	if !register.Version.Less(r.Version) {
 		return causal.Record{}, false
 	}
-	h := decodeRows(r)
-	h.overwrite(v)
+	h, text := decodeRows(r), rowsOfRegister(register)
+	h.join(&text)
 	return h.record(r.Version), true
 }
 

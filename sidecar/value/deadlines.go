@@ -6,8 +6,8 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// deadlines say when a collection expires. Each write that has set a deadline, or that has made the collection, has a
-// cell; one goes when another one has seen it. So a deadline that was set for a collection that was deleted meanwhile
+// deadlines say when a key expires. Each write that has set a deadline, or that has made the collection or is the
+// register, has a cell; one goes when another one has seen it. So a deadline that was set for a collection that was deleted meanwhile
 // does not end the one that was made after it. Of those that have not seen each other the longest counts.
 type deadlines []deadline // in ascending order of at
 
@@ -25,12 +25,14 @@ func (d deadlines) join(o deadlines) deadlines {
 	return slices.CompactFunc(all, func(a, b deadline) bool { return a.at == b.at }).after(causal.Version{})
 }
 
-// after returns the cells that are left when a register at v has overwritten the key.
+// after returns the cells that are left when a register at v has overwritten the key: that of the register, and newer
+// ones.
 func (d deadlines) after(v causal.Version) deadlines {
+	seen := causal.Version{}
 	for i := range d {
-		v = maxVersion(v, d[i].seen)
+		seen = maxVersion(seen, d[i].seen)
 	}
-	return slices.DeleteFunc(d, func(c deadline) bool { return !v.Less(c.at) })
+	return slices.DeleteFunc(d, func(c deadline) bool { return !seen.Less(c.at) || c.at.Less(v) })
 }
 
 // ms returns when the collection expires, in milliseconds since the epoch; 0: never.

@@ -12,7 +12,9 @@ const (
 	Set
 	SortedSet
 	List
-	lastKind = List
+	// Text is a string to which data centers have added numbers (text.go). It shows as a string.
+	Text
+	lastKind = Text
 )
 
 // KindOf returns what clients see of a value: of a register, and of a collection without elements, None.

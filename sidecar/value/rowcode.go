@@ -33,8 +33,12 @@ const (
 	kindShift                           = 4
 )
 
-// record returns the record of a collection, of which v is the newest write; self: it has no version yet.
+// record returns the record of a collection, of which v is the newest write; self: it has no version yet. That of a
+// register is the register.
 func (h *rows) record(v causal.Version) causal.Record {
+	if h.isRegister(v) {
+		return h.register(v)
+	}
 	size := 64
 	for i := range h.list {
 		size += len(h.list[i].name) + len(h.list[i].payload) + 40 + 60*len(h.list[i].sums)
@@ -171,10 +175,14 @@ func (d *rowReader) row() (r row) {
 	if head&(1<<kindShift-1)&^(deadRow|summedRow|setRow) != 0 || r.kind == None || r.kind > lastKind {
 		d.Fail()
 	}
-	if r.kind == List {
+	switch r.kind {
+	case List:
 		r.name, r.at = d.position()
-	} else {
+	default:
 		r.name, r.at = d.string(), d.version()
+	}
+	if r.kind == Text && r.name != "" {
+		d.Fail()
 	}
 	if head&setRow != 0 {
 		if r.at = d.version(); r.kind != List || r.dead {

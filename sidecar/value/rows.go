@@ -143,7 +143,7 @@ func (h *rows) overwrite(v causal.Version) {
 	h.overwritten = maxVersion(h.overwritten, v)
 	left := h.list[:0]
 	for _, r := range h.list {
-		if r.isBare() || !h.overwritten.Less(r.since()) || h.isCollected(&r) {
+		if r.isBare() || h.isOverwritten(&r) || h.isCollected(&r) {
 			r = row{element: r.element, dead: true, sums: joinSums(r.sums, nil, h.overwritten)}
 		}
 		if !r.isBare() || len(r.sums) > 0 {
@@ -153,6 +153,14 @@ func (h *rows) overwrite(v causal.Version) {
 	clear(h.list[len(left):])
 	h.list = left
 	h.deadlines = h.deadlines.after(h.overwritten)
+}
+
+// isOverwritten reports whether the newest register is newer than a row. The row of the text is the register.
+func (h *rows) isOverwritten(r *row) bool {
+	if r.kind == Text {
+		return r.since().Less(h.overwritten)
+	}
+	return !h.overwritten.Less(r.since())
 }
 
 // isCollected reports whether a row says of its element only that it is removed, as the collection does without it.

@@ -176,7 +176,7 @@ func isSummable(k Kind, sums []sum) bool {
 			if len(s.total) != ScoreBytes || len(s.start) != 0 && len(s.start) != ScoreBytes {
 				return false
 			}
-		case k == Hash:
+		case k == Hash, k == Text:
 			_, isStart := numberOf(s.start)
 			if _, isTotal := numberOf(s.total); !isTotal || !isStart {
 				return false

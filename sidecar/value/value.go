@@ -16,14 +16,15 @@ import (
 // Type is a type of values that merge. Records of the type are what a put has brought, with the version of that, and
 // all that Join and After make of them. The version of a record is that of the newest write in it.
 //
-// Join has to be associative, commutative and idempotent, together with After: package laws checks that. Both leave
+// Join has to be associative, commutative and idempotent, together with Overwrite: package laws checks that. Both leave
 // their arguments as they are; the result may refer to the same memory.
 type Type interface {
 	// Join returns the value of all writes in a and b, which are of the type.
 	Join(a, b causal.Record) causal.Record
-	// After returns what is left of a record when a register has overwritten all that is at or below v. ok is false if
-	// that is nothing. What is left remembers v, so that older writes that are joined to it later are overwritten, too.
-	After(r causal.Record, v causal.Version) (left causal.Record, ok bool)
+	// Overwrite returns what a register leaves of a record: it overwrites all that is older. ok is false if that is
+	// nothing. What is left remembers the register, so that older writes that are joined to it later are overwritten,
+	// too.
+	Overwrite(r, register causal.Record) (left causal.Record, ok bool)
 	// Writes yields the writes that a record consists of, in ascending order of their versions, each as its put has
 	// brought it.
 	Writes(r causal.Record) iter.Seq[causal.Record]
@@ -140,7 +141,7 @@ func (ts *Types) joinMerging(a, b causal.Record) causal.Record {
 
 // overwrite returns what a register leaves of a merging value: the register itself, if that is nothing.
 func (ts *Types) overwrite(merging, register causal.Record) causal.Record {
-	if left, ok := ts.of(merging.Value.Type).After(merging, register.Version); ok {
+	if left, ok := ts.of(merging.Value.Type).Overwrite(merging, register); ok {
 		return left
 	}
 	return register

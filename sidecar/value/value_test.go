@@ -49,8 +49,8 @@ func TestJoiningRegistersAllocatesNothing(t *testing.T) {
 // nothing is a type whose values are never looked at.
 type nothing struct{}
 
-func (nothing) Join(a, _ causal.Record) causal.Record                         { return a }
-func (nothing) After(r causal.Record, _ causal.Version) (causal.Record, bool) { return r, true }
+func (nothing) Join(a, _ causal.Record) causal.Record              { return a }
+func (nothing) Overwrite(r, _ causal.Record) (causal.Record, bool) { return r, true }
 func (nothing) Writes(r causal.Record) iter.Seq[causal.Record] {
 	return func(func(causal.Record) bool) {}
 }

@@ -60,7 +60,7 @@ type acceptedPut struct {
 
 // maxKeptOutcome bounds the values that are kept as the outcomes of operations, in bytes. Greater ones are found as
 // long as they are incomplete, or the newest of their key.
-const maxKeptOutcome = 64
+const maxKeptOutcome = 128
 
 // Outcome is what an operation has written, for a copy of it that is sent again when the write is complete.
 type Outcome struct {

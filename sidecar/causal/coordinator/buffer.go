@@ -37,8 +37,10 @@ type write struct {
 	// foreignPast is the greatest HLC of a write of another origin in its past, for its readers at the home.
 	foreignPast causal.HLC
 	isOutcome   bool // of an operation: whoever has asked for it is told the value
-	size        int  // bytes that it counts for in the write buffer
-	flying      int  // and while it is on its way to a shard, which keeps more of its dependencies
+	// made is what an operation has made of a value that merges; nil: it is of another kind.
+	made   *whole
+	size   int // bytes that it counts for in the write buffer
+	flying int // and while it is on its way to a shard, which keeps more of its dependencies
 
 	// Most lists are short, and are kept here: deps, laneDeps, and the predecessors of this origin in the log record.
 	fewDeps  [1]causal.Dep

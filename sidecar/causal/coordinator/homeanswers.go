@@ -84,7 +84,7 @@ func (h *home) answer(now causal.Now, to topology.Node, r *causal.HomeRead) {
 func (h *home) answerKey(now causal.Now, to topology.Node, id uint64, key string, shown causal.HLC, lease bool) {
 	k := h.keys[key]
 	reply := causal.HomeReply{ID: id, Key: key, From: max(h.least(k), shown), Shown: h.toldOf(k),
-		Settled: h.settledAsTold(), Commits: true, Executes: true, Locks: true}
+		Settled: h.settledAsTold(), Commits: true, Executes: true, Locks: true, Merges: h.takesMerging()}
 	if k == nil || k.top.Version.IsZero() {
 		h.stats.Elsewhere++
 	} else {

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/topology"
@@ -16,6 +18,8 @@ func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.Err
 	case f == nil:
 	case f.Version.Written() && f.Version.Origin > topology.Origin(c.cfg.Topology.Origins()):
 		return causal.ErrType
+	case !c.cfg.Types.Accepts(&f.Value):
+		return causal.ErrType
 	case f.Version.HLC > c.sessionLimit(now):
 		return causal.ErrClock
 	case f.Version.Origin != c.origin && f.Version.HLC > c.log.durable.Ceiling &&
@@ -26,21 +30,57 @@ func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.Err
 	return causal.OK
 }
 
-// baseWithFound is base for an operation that comes with what its session has found elsewhere. least is what that has
-// to include of the key, unless the base is newer.
-func (h *home) baseWithFound(k *homeKey, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
-	b, isAccepted := h.acceptedBase(k)
+// baseWithFound is base for an operation that comes with what its session has found elsewhere, beside what was accepted.
+// least is what that has to include of the key, unless the base is newer.
+func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put, f *operation.Found,
+	least causal.HLC) (base, bool) {
 	isNewest := !isAccepted || b.rec.Version.Less(f.Version) || h.cfg.Broken.Has(causal.HomePrefersFound)
 	if isNewest {
 		b = base{rec: causal.Record{Version: f.Version, Value: f.Value}, past: f.Version.HLC, isFound: true}
 	}
-	b.isCompared = true
+	b.isCompared, b.upTo = true, f.From
+	if b.rec.Version.Written() {
+		b.upTo = max(b.upTo, b.rec.Version.HLC) // it overwrites what is older
+	}
 	if h.cfg.Broken.Has(causal.HomeTrustsFound) {
 		return b, true
 	}
 	isCertain := (f.From >= least || b.rec.Version.Written() && b.rec.Version.HLC > least) &&
 		(!isNewest || h.mayShow(k, p, f))
-	return b, isCertain && !b.rec.Value.Merges() && h.knowsPast(p, &b)
+	return b, isCertain && h.knowsPast(p, &b)
+}
+
+// joinedBase is what was accepted and what was found, joined. What was found becomes a part of the top with the write
+// of the operation, and is shown with that: behind all that is under way, which has not seen it.
+func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
+	found := causal.Record{Version: f.Version, Value: f.Value}
+	isLost := h.hasLost(&found, &b)
+	if isAccepted && !h.cfg.Broken.Has(causal.HomePrefersFound) {
+		b.rec = h.cfg.Types.Join(b.rec, found)
+	} else {
+		b.rec = found
+	}
+	b.past, b.upTo, b.isCompared = max(b.past, f.Version.HLC), max(b.upTo, f.From), true
+	h.clock.Raise(f.Version.HLC) // what is written is above it
+	if h.cfg.Broken.Has(causal.HomeTrustsFound) {
+		return b, true
+	}
+	return b, f.From >= least && !isLost && h.cfg.Types.IsExecutable(&b.rec.Value) && h.knowsPast(p, &b)
+}
+
+// hasLost reports whether a record has a write of the own origin that is neither known to be complete nor in what was
+// accepted: it was lost with an earlier life of the coordinator.
+func (h *home) hasLost(found *causal.Record, accepted *base) bool {
+	lost := h.cfg.Types.Versions(found, func(v causal.Version) bool {
+		return v.Origin == h.origin && v.Written() && v.HLC > h.from
+	})
+	if len(lost) == 0 || !accepted.rec.Value.Merges() {
+		return len(lost) > 0 && accepted.rec.Version.Less(lost[len(lost)-1])
+	}
+	joined := h.cfg.Types.Join(accepted.rec, *found)
+	had := h.cfg.Types.Versions(&accepted.rec, func(v causal.Version) bool { return v.Origin == h.origin })
+	has := h.cfg.Types.Versions(&joined, func(v causal.Version) bool { return v.Origin == h.origin && v.HLC > h.from })
+	return slices.ContainsFunc(has, func(v causal.Version) bool { return !slices.Contains(had, v) })
 }
 
 // mayShow reports whether what a session has found of a key, and is newer than all that was accepted of it, may be
@@ -70,13 +110,24 @@ func (h *home) showFound(key string, b *base) {
 	}
 }
 
-// acceptedBase returns the newest write of a key that was accepted, if the home has it.
+// acceptedBase returns the newest write of a key that was accepted, if the home has it. Of a value that merges it is all
+// that was accepted and shown.
 func (h *home) acceptedBase(k *homeKey) (base, bool) {
 	switch {
-	case k == nil || k.accepted.IsZero():
+	case k == nil || k.isForgotten(): // a top may be what was shown only
 		return base{}, false
-	case k.under != nil && !h.cfg.Broken.Has(causal.HomeExecutesOnPublished):
-		return base{rec: k.under.rec, w: k.under, past: k.under.foreignPast}, true
+	case k.under == nil || h.cfg.Broken.Has(causal.HomeExecutesOnPublished):
+		b := base{rec: k.top, w: k.w, past: k.past, upTo: k.top.Version.HLC}
+		if b.rec.Value.Merges() {
+			b.upTo = k.wholeUpTo()
+		}
+		return b, true
+	case k.under.made != nil:
+		b := base{rec: k.under.made.rec, w: k.under, past: max(k.past, k.under.foreignPast), upTo: k.under.made.upTo}
+		if k.parts != nil && k.parts.isNews { // it was told since
+			b.rec = h.cfg.Types.Join(b.rec, k.top)
+		}
+		return b, true
 	}
-	return base{rec: k.top, w: k.w, past: k.past}, true
+	return base{rec: k.under.rec, w: k.under, past: k.under.foreignPast, upTo: k.under.rec.Version.HLC}, true
 }

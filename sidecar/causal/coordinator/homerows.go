@@ -15,6 +15,15 @@ type homeParts struct {
 	from causal.HLC
 	// isNews says that a write was shown while others of the key were under way.
 	isNews bool
+	// whole is up to which HLC the top has everything of the key. All that was accepted or shown is in it anyway, but
+	// for registers, which are told by their versions: lacks is that of the newest one.
+	whole, lacks causal.HLC
+}
+
+// whole is a value that merges with everything of its key up to an HLC.
+type whole struct {
+	rec  causal.Record
+	upTo causal.HLC
 }
 
 // partsOf returns what is known of the merging value of a key, and makes it known.
@@ -23,6 +32,22 @@ func (k *homeKey) partsOf() *homeParts {
 		k.parts = &homeParts{}
 	}
 	return k.parts
+}
+
+// takesMerging reports whether values that merge are accepted: all parts are known to read them.
+func (h *home) takesMerging() bool { return h.cfg.Types.Reads() <= h.log.durable.Format }
+
+// wholeUpTo returns up to which HLC the top of a key has everything of it, if it merges.
+func (k *homeKey) wholeUpTo() causal.HLC {
+	if k.parts == nil {
+		return 0
+	}
+	return k.parts.whole
+}
+
+// isPartial reports whether nobody has joined what was accepted of a key.
+func (k *homeKey) isPartial() bool {
+	return k.under != nil && k.under.made == nil && k.under.rec.Value.Merges()
 }
 
 // merges reports whether a value that merges has a part in a key: it is kept, or accepted.
@@ -55,14 +80,21 @@ func (h *home) precedeMerging(p *causal.Put) {
 // some of that.
 func (h *home) publishMerging(k *homeKey, w *write) {
 	top, past := w.rec, w.foreignPast
+	if w.made != nil {
+		top = w.made.rec
+	}
 	if !k.top.Version.IsZero() && !h.cfg.Broken.Has(causal.HomeKeepsLastPart) {
-		top = h.cfg.Types.Join(k.top, w.rec)
+		top = h.cfg.Types.Join(k.top, top)
 	}
 	if top.Value.Merges() {
 		past = max(past, k.past)
 	}
 	h.setTop(k, top, past)
-	k.w = w
+	if w.made != nil && top.Value.Merges() {
+		p := k.partsOf()
+		p.whole = max(p.whole, w.made.upTo)
+	}
+	k.w, w.made = w, nil
 }
 
 // setTop makes a value what the home has of a key.
@@ -71,7 +103,10 @@ func (h *home) setTop(k *homeKey, top causal.Record, past causal.HLC) {
 	k.top, k.past = top, past
 	if !top.Value.Merges() {
 		k.parts = nil
+		return
 	}
+	p := k.partsOf()
+	p.lacks = max(p.lacks, k.shown.HLC)
 }
 
 // showPart notes that a client is about to be shown complete writes of other origins that become one with others, or,
@@ -99,6 +134,9 @@ func (h *home) showPart(k *homeKey, part causal.Record) {
 		return
 	}
 	p := k.partsOf()
+	if !part.Value.Merges() {
+		p.lacks = max(p.lacks, part.Version.HLC)
+	}
 	p.isNews = p.isNews || !k.isQuiet() || k.readers > 0
 	if !h.cfg.Broken.Has(causal.HomePartsUnmarked) {
 		p.from = max(before+1, part.Version.HLC)
@@ -140,8 +178,8 @@ func (h *home) includesParts(k *homeKey, p *causal.Put) bool {
 // forgetParts forgets what is known beside a top that is forgotten. What conditions had to include they have to
 // include on.
 func (h *home) forgetParts(k *homeKey) {
-	if k.parts != nil && k.parts.from > h.from {
-		h.raiseFrom(k.parts.from)
+	if p := k.parts; p != nil && max(p.from, p.lacks) > h.from {
+		h.raiseFrom(max(p.from, p.lacks))
 	}
 	k.parts = nil
 }

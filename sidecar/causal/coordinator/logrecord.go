@@ -232,13 +232,27 @@ func (r *LogRecord) AppendTo(dst []byte) []byte {
 	return appendWrite(dst, w)
 }
 
+// What appendOutcomes says of an answer.
+const (
+	noOutcome byte = iota
+	registerOutcome
+	typedOutcome // of a value that is no register: the type follows
+)
+
 // appendOutcomes appends the outcomes that answers have: of each answer whether it has one, and then that.
 func appendOutcomes(dst []byte, answers []Answer) []byte {
 	for i := range answers {
 		o := answers[i].Outcome
-		if dst = append(dst, byte(boolBit(o != nil))); o != nil {
-			dst = appendHLC(appendValue(dst, &o.Value), o.Past)
+		switch {
+		case o == nil:
+			dst = append(dst, noOutcome)
+			continue
+		case o.Value.Merges():
+			dst = append(dst, typedOutcome, byte(o.Value.Type))
+		default:
+			dst = append(dst, registerOutcome)
 		}
+		dst = appendHLC(appendValue(dst, &o.Value), o.Past)
 	}
 	return dst
 }

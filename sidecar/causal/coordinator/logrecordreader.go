@@ -165,9 +165,18 @@ func (d *recordReader) value() (v causal.Value) {
 
 func (d *recordReader) outcomes(answers []Answer) {
 	for i := range answers {
-		if d.byte() != 0 {
-			answers[i].Outcome = &Outcome{Value: d.value(), Past: d.hlc()}
+		has, t := d.byte(), causal.Register
+		switch has {
+		case noOutcome:
+			continue
+		case registerOutcome:
+		case typedOutcome:
+			t = causal.TypeID(d.byte())
+		default:
+			d.Fail()
 		}
+		o := &Outcome{Value: d.value(), Past: d.hlc()}
+		o.Value.Type, answers[i].Outcome = t, o
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 	"github.com/causalstore/causalstore/topology"
 )
 
@@ -29,6 +30,8 @@ type base struct {
 	// isFound says that it is what the session of the operation has found elsewhere, and isCompared that this has read
 	// the key there.
 	isFound, isCompared bool
+	// upTo is up to which HLC a value that merges has everything of the key.
+	upTo causal.HLC
 }
 
 // handleOperation executes an operation, or refuses it. If it writes nothing, it is answered by what it was executed
@@ -64,6 +67,12 @@ func (c *Coordinator) handleOperation(now causal.Now, from topology.Node, p caus
 	c.undurable.add(from, c.log.nextIndex, sizeOf(p.Key, p.Value, len(p.Deps)))
 	w, logged := c.accept(now, from, &p, v, tail)
 	w.isOutcome, tail.executed = true, p.Seq
+	if w.rec.Value.Merges() {
+		w.made = &whole{c.cfg.Types.Join(b.rec, w.rec), b.upTo}
+	}
+	if w.made != nil && c.cfg.Broken.Has(causal.HomeFoundApart) {
+		w.made.rec = w.rec
+	}
 	tail.noteAccepted(p.Seq, v.HLC, outcomeOf(w))
 	c.log.append(LogRecord{Write: logged})
 	if c.cfg.Broken.Has(causal.HomeAnswersEarly) {
@@ -107,13 +116,25 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	if b, ok = c.home.base(now, p, o.Found); !ok {
 		return b, false, causal.ErrConflict
 	}
-	r := o.Apply(b.rec.Value, now.WallMs)
-	if o.Joined && r.Err != nil {
+	r := c.cfg.Types.Execute(&o, b.rec, now.WallMs, c.line())
+	switch {
+	case o.Joined && r.Err != nil:
 		return b, false, causal.ErrConflict
+	case !r.Writes && b.rec.Value.Merges() && b.isCompared:
+		return b, false, causal.ErrConflict // what was found is shown with what is written on it
 	}
 	c.home.showFound(p.Key, &b)
 	p.Value = r.Next
 	return b, r.Writes, causal.OK
+}
+
+// line returns whose increments add up here, one on the other: those of the data center. It is 0 as long as values that
+// merge are not accepted.
+func (c *Coordinator) line() value.Line {
+	if !c.home.takesMerging() {
+		return 0
+	}
+	return value.Line(c.cfg.Self.DC) + 1
 }
 
 // base returns the newest write of a key, if it is certain that it is, and that whoever asks may see it: nothing that
@@ -121,24 +142,50 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 // named by the put. found is what the session of the put has found elsewhere, or nil.
 func (h *home) base(now causal.Now, p *causal.Put, found *operation.Found) (base, bool) {
 	k := h.keys[p.Key]
-	if k != nil && k.isOvertaken(now) {
+	if k != nil && (k.isOvertaken(now) || k.isPartial()) {
 		return base{}, false
 	}
-	least := h.least(k)
+	b, ok := h.acceptedBase(k)
+	merges := ok && b.rec.Value.Merges() || found != nil && found.Value.Merges()
+	least := h.leastOfBase(k, merges)
 	if found == nil {
 		least = max(least, p.From, p.Foreign) // else its session has read at no less
 	}
-	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) {
+	if h.cfg.Broken.Has(causal.HomeExecutesOnForgotten) || merges && h.cfg.Broken.Has(causal.HomePartWhole) {
 		least = 0
 	}
-	if found != nil {
-		return h.baseWithFound(k, p, found, least)
-	}
-	b, ok := h.acceptedBase(k)
-	if !ok || b.rec.Version.HLC <= least || b.rec.Value.Merges() || now.Mono-k.comparedAt > int64(maxUncompared) {
+	switch {
+	case found != nil && merges:
+		return h.joinedBase(b, ok, p, found, least)
+	case found != nil:
+		return h.baseWithFound(k, b, ok, p, found, least)
+	case !ok, !b.includes(least), !h.cfg.Types.IsExecutable(&b.rec.Value),
+		now.Mono-k.comparedAt > int64(maxUncompared):
 		return base{}, false
 	}
 	return b, h.knowsPast(p, &b)
+}
+
+// leastOfBase returns what a base of a key has to include, or to be newer than. All that was told of a value that merges
+// is in the top, but for registers, which are told by their versions.
+func (h *home) leastOfBase(k *homeKey, merges bool) causal.HLC {
+	switch {
+	case !merges:
+		return h.least(k)
+	case k == nil:
+		return h.from
+	case k.parts == nil:
+		return max(h.from, k.shown.HLC)
+	}
+	return max(h.from, k.shown.HLC, k.parts.lacks)
+}
+
+// includes reports whether a base that was accepted includes everything of its key up to an HLC, or is newer.
+func (b *base) includes(least causal.HLC) bool {
+	if b.rec.Value.Merges() {
+		return b.upTo >= least
+	}
+	return b.rec.Version.HLC > least
 }
 
 // knowsPast reports whether all that a base depends on in other data centers is complete, or named by a put.
@@ -184,7 +231,10 @@ func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *caus
 func (h *home) answerUnwritten(to topology.Node, r *causal.HomeRead, on *base) {
 	h.stats.Answered++
 	reply := causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
-		Locks: true, Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}
+		Locks: true, Merges: h.takesMerging(), Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}
+	if on.w != nil && on.w.rec.Version != on.rec.Version {
+		reply.Incomplete = on.w.rec.Version.HLC
+	}
 	h.Send(reply.Message(h.cfg.Self, to))
 }
 
@@ -210,7 +260,7 @@ func (c *Coordinator) answerOutcome(r *causal.PutReply, key string, w *write, ke
 		r.Value, r.Past = kept.Value, kept.Past
 		return
 	}
-	if k := c.home.keys[key]; k != nil && k.top.Version == r.Version {
+	if k := c.home.keys[key]; k != nil && k.top.Version == r.Version && !k.top.Value.Merges() {
 		r.Value, r.Past = k.top.Value, k.past
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // plusOne is a put that asks for a key to be counted up.
@@ -193,7 +194,17 @@ func TestAnOperationThatIsOverwrittenIsAnsweredAgain(t *testing.T) {
 
 // PROTOCOL HOO-2: checkpoints have the outcome when the log has dropped the write.
 func TestTheOutcomeOfAnOperationSurvivesTheRotationOfTheLog(t *testing.T) {
-	h := newHomeHarness(t)
+	assertOutcomeSurvives(t, newHomeHarness(t))
+	h := newRowsHarness(t)
+	h.tick(1500)
+	assertOutcomeSurvives(t, h)
+	if !h.c.home.takesMerging() {
+		t.Error("the home does not accept values that merge")
+	}
+}
+
+func assertOutcomeSurvives(t *testing.T, h *harness) {
+	t.Helper()
 	first := h.write(causal.Put{Seq: 1, Key: "x", Value: valueOf("5")})
 	_, after := h.put(plusOne(2, 2, 1, false))
 	v := answerTo(t, 2, after).Version
@@ -213,7 +224,7 @@ func TestTheOutcomeOfAnOperationSurvivesTheRotationOfTheLog(t *testing.T) {
 		again.Resent, again.Leadership = true, h.cfg.Leadership
 		before, after := h.put(again)
 		r := answerTo(t, 4, append(before, after...))
-		if string(r.Value.Data) != "6" || r.Version != v || !r.Repeated {
+		if string(value.WrittenText(r.Value).Data) != "6" || r.Version != v || !r.Repeated {
 			t.Errorf("it is answered with %+v", r)
 		}
 		h.tick(1500)

@@ -20,7 +20,20 @@ type Key struct {
 	few    [1]causal.Record // of writes, if they are not more
 	// merging: some of writes merges, so that the value at a cut is more than one of them.
 	merging bool
+	// joined are the writes behind the base up to an index, as one: reads go back to about the same cut. Every read would
+	// join all of them else, of a key that is written often.
+	joined joinedWrites
 }
+
+// joinedWrites are writes[1:end], as one; end 0: none.
+type joinedWrites struct {
+	rec causal.Record
+	end int
+}
+
+// The joined writes end up to maxUnjoined before the newest one that was asked for, and move on to minUnjoined before
+// it: the next read may be at a cut that is a little earlier.
+const minUnjoined, maxUnjoined = 8, 24
 
 // IsEmpty reports whether nothing is kept, not even a base.
 func (k *Key) IsEmpty() bool { return len(k.writes) == 0 }
@@ -91,6 +104,9 @@ func (k *Key) insert(types *value.Types, write causal.Record) (kept int, added b
 		return 0, false
 	}
 	k.writes = slices.Insert(k.writes, i, write)
+	if i < k.joined.end {
+		k.joined = joinedWrites{types.Join(k.joined.rec, write), k.joined.end + 1}
+	}
 	k.merging = k.merging || write.Value.Merges()
 	return write.Value.Size(), true
 }
@@ -116,11 +132,32 @@ func (k *Key) upTo(types *value.Types, last int) causal.Record {
 	if last == 0 {
 		return k.writes[0]
 	}
-	rec := k.writes[1] // the base may be large, and the others are small
-	for _, w := range k.writes[2 : last+1] {
+	if last+1-max(k.joined.end, 1) > maxUnjoined {
+		k.joined = joinedWrites{k.joinWrites(types, last+1-minUnjoined), last + 1 - minUnjoined}
+	}
+	return types.Join(k.writes[0], k.joinWrites(types, last+1)) // the base may be large, and the others are small
+}
+
+// joinWrites returns writes[1:end], as one.
+func (k *Key) joinWrites(types *value.Types, end int) causal.Record {
+	from, rec := 2, k.writes[1]
+	if k.joined.end > 1 && k.joined.end <= end {
+		from, rec = k.joined.end, k.joined.rec
+	}
+	for _, w := range k.writes[from:end] {
 		rec = types.Join(rec, w)
 	}
-	return types.Join(k.writes[0], rec)
+	return rec
+}
+
+// First returns the oldest write behind the base for which is holds; the zero Version: there is none.
+func (k *Key) First(is func(causal.Version) bool) causal.Version {
+	for i := 1; i < len(k.writes); i++ {
+		if v := k.writes[i].Version; is(v) {
+			return v
+		}
+	}
+	return causal.Version{}
 }
 
 // Fold makes the value at a cut the base, if there is one that is older: no lower cut will be asked for. It returns how
@@ -143,6 +180,9 @@ func (k *Key) Fold(types *value.Types, cut causal.HLC) (records, bytes int) {
 	}
 	k.writes = slices.Delete(k.writes, 0, last)
 	k.writes[0] = base
+	if k.joined.end -= last; k.joined.end <= 1 {
+		k.joined = joinedWrites{} // else it has writes of the base, too
+	}
 	return last, bytes - base.Value.Size()
 }
 
@@ -153,6 +193,6 @@ func (k *Key) Drop() (records, bytes int) {
 	}
 	records = len(k.writes)
 	k.writes = slices.Delete(k.writes, 0, records)
-	k.merging = false
+	k.merging, k.joined = false, joinedWrites{}
 	return records, bytes
 }

@@ -38,9 +38,9 @@ func (times) Join(a, b causal.Record) causal.Record {
 	return timesAt(upTo, hlcs...)
 }
 
-func (times) After(r causal.Record, v causal.Version) (causal.Record, bool) {
+func (times) Overwrite(r, register causal.Record) (causal.Record, bool) {
 	upTo, hlcs := timesOf(r)
-	upTo = max(upTo, byte(v.HLC))
+	upTo = max(upTo, byte(register.Version.HLC))
 	if hlcs = slices.DeleteFunc(hlcs, func(h byte) bool { return h <= upTo }); len(hlcs) == 0 {
 		return causal.Record{}, false
 	}

@@ -152,6 +152,14 @@ func (h *oldVersions) at(key string, cut causal.HLC) (rec causal.Record, next ca
 	return vs.At(h.types, cut)
 }
 
+// first returns the oldest write of a key that is kept and for which is holds; the zero Version: there is none.
+func (h *oldVersions) first(key string, is func(causal.Version) bool) causal.Version {
+	if vs := h.keys[key]; vs != nil {
+		return vs.First(is)
+	}
+	return causal.Version{}
+}
+
 // forget removes all versions of a key.
 func (h *oldVersions) forget(key string) {
 	if vs := h.keys[key]; vs != nil {

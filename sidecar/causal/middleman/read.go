@@ -191,7 +191,7 @@ func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec
 	if m.cfg.Broken.Has(causal.OlderThanSeen) {
 		from = max(r.cut, r.base)
 	}
-	for v := m.unstableAbove(r, &rec, from); v.HLC > from; {
+	for v := m.firstUnstable(r, &rec, from); v.HLC > from; {
 		older, after, ok := m.versionAt(r.key, current, v.HLC-1)
 		if !ok {
 			break // older ones are not kept: the reader gets the in-flight version
@@ -209,10 +209,27 @@ func (m *Middleman) newestAtSnapshot(r *readRequest, current causal.Record) (rec
 // unstableAbove returns the write of a value that a read passes over first, since it is in-flight and above its base:
 // of a register its version, of a merging value the oldest one. The zero Version: there is none.
 func (m *Middleman) unstableAbove(r *readRequest, rec *causal.Record, from causal.HLC) causal.Version {
-	isPassedOver := func(v causal.Version) bool {
+	return keystate.First(m.cfg.Types, rec, m.isPassedOver(r, from))
+}
+
+// firstUnstable is unstableAbove of a value that has an unstable write. Of one that merges it is the oldest one of the
+// key: the newer ones that are to be seen may hide it, and to find that one version after the other takes long.
+func (m *Middleman) firstUnstable(r *readRequest, rec *causal.Record, from causal.HLC) causal.Version {
+	isPassedOver := m.isPassedOver(r, from)
+	v := keystate.First(m.cfg.Types, rec, isPassedOver)
+	if v.HLC <= from || !rec.Value.Merges() {
+		return v
+	}
+	if first := m.oldVersions.first(r.key, isPassedOver); first.HLC > from && first.Less(v) {
+		return first
+	}
+	return v
+}
+
+func (m *Middleman) isPassedOver(r *readRequest, from causal.HLC) func(causal.Version) bool {
+	return func(v causal.Version) bool {
 		return r.base != 0 && v.HLC > from && m.status(r.key, v) == causal.InFlight
 	}
-	return keystate.First(m.cfg.Types, rec, isPassedOver)
 }
 
 // versionAt returns the newest version of a key at or below an HLC, and the HLC of the version after it. It returns

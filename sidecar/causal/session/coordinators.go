@@ -31,6 +31,7 @@ type coordinatorStates struct {
 	executes     map[topology.Node]bool // it is known to execute operations
 	commits      map[topology.Node]bool // it is known to take puts of several keys
 	locks        map[topology.Node]bool // it is known to take part in commits of several homes
+	merges       map[topology.Node]bool // it is known to accept values that merge
 	inUse        uint64                 // a bit for each coordinator of the own data center in use; 0: unknown
 }
 
@@ -39,7 +40,8 @@ func newCoordinatorStates() coordinatorStates {
 		serving: map[topology.Node]causal.Leadership{}, down: map[topology.Node]bool{},
 		toldHomes:  map[topology.Node]int64{},
 		allowances: map[topology.Node]*copyAllowance{}, executes: map[topology.Node]bool{},
-		commits: map[topology.Node]bool{}, locks: map[topology.Node]bool{}}
+		commits: map[topology.Node]bool{}, locks: map[topology.Node]bool{},
+		merges: map[topology.Node]bool{}}
 }
 
 // forgetRemoved forgets coordinators that the topology in use does not have: if a new topology has one of the same
@@ -48,10 +50,9 @@ func (cs *coordinatorStates) forgetRemoved(inUse *topology.Topology) {
 	removed := func(n topology.Node) bool { return n.Index >= uint64(inUse.DCs[n.DC].Coordinators) }
 	maps.DeleteFunc(cs.suspectUntil, func(n topology.Node, _ int64) bool { return removed(n) })
 	maps.DeleteFunc(cs.owingUntil, func(n topology.Node, _ int64) bool { return removed(n) })
-	for _, knows := range []map[topology.Node]bool{cs.executes, cs.commits, cs.locks} {
+	for _, knows := range []map[topology.Node]bool{cs.executes, cs.commits, cs.locks, cs.merges} {
 		maps.DeleteFunc(knows, func(n topology.Node, _ bool) bool { return removed(n) })
 	}
-	maps.DeleteFunc(cs.locks, func(n topology.Node, _ bool) bool { return removed(n) })
 	maps.DeleteFunc(cs.allowances, func(n topology.Node, _ *copyAllowance) bool { return removed(n) })
 }
 
@@ -134,6 +135,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		delete(s.coordinators.commits, node) // it may be another version
 		delete(s.coordinators.executes, node)
 		delete(s.coordinators.locks, node)
+		delete(s.coordinators.merges, node)
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
 	}

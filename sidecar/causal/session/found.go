@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -92,6 +93,16 @@ func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 	return ok && s.cfg.Topology.Owner(ring, c.slot).DC == s.cfg.Self.DC
 }
 
+// isFoundComplete reports whether all that was found is complete, but for what the home knows.
+func (s *Sidecar) isFoundComplete(c *call, found *causal.GetReply) bool {
+	if !found.Record.Value.Merges() {
+		return found.Status == causal.Stable
+	}
+	return !slices.ContainsFunc(found.Unstable, func(v causal.Version) bool {
+		return !s.isOfHome(causal.Dep{Version: v, Slot: c.slot})
+	})
+}
+
 // takeFoundOnly answers a get Elsewhere. What is in flight is no answer, since only some sessions see it, nor is what
 // an operation is not sent with: the operation is then executed here. But what the home of the key has accepted a
 // moment ago it knows: the operation is sent without.
@@ -101,8 +112,9 @@ func (s *Sidecar) isNear(now causal.Now, c *call) bool {
 func (s *Sidecar) takeFoundOnly(now causal.Now, c *call, r *causal.GetReply) {
 	rec := r.Record
 	f := operation.Found{Value: rec.Value}
-	isSeen := r.Status == causal.Stable || c.session.past.hasRead(c.op.Key, &rec)
-	if !isSeen || c.own != nil || !f.CanBeSent() || rec.Value.Merges() {
+	isSeen := s.isFoundComplete(c, r) || !rec.Value.Merges() && c.session.past.hasRead(c.op.Key, &rec)
+	isOwnKnown := c.own == nil || c.own.value.Merges() // the home joins it with what was found
+	if !isSeen || !isOwnKnown || !f.CanBeSent() || !s.cfg.Types.IsExecutable(&rec.Value) {
 		if isSeen || !s.isOfHome(causal.Dep{Version: rec.Version, Slot: c.slot}) {
 			s.unship(now, c.op.Key)
 		}

@@ -110,7 +110,7 @@ func (h *homeRead) noteLocks(err causal.ErrCode) {
 func (s *Sidecar) noteHome(home topology.Node, r causal.HomeReply) {
 	if r.Err == causal.OK {
 		s.coordinators.commits[home], s.coordinators.executes[home] = r.Commits, r.Executes
-		s.coordinators.locks[home] = r.Locks
+		s.coordinators.locks[home], s.coordinators.merges[home] = r.Locks, r.Merges
 	}
 }
 

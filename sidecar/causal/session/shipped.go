@@ -28,6 +28,16 @@ func (s *Sidecar) mayShip(now causal.Now, ss *session, key string, slot topology
 		s.coordinators.executes[s.homeOf(slot)]
 }
 
+// PutsMerge reports whether the homes of the data center that have answered lately accept values that merge.
+func (s *Sidecar) PutsMerge() bool {
+	for _, merges := range s.coordinators.merges {
+		if !merges {
+			return false
+		}
+	}
+	return len(s.coordinators.merges) > 0
+}
+
 // startOperation reports whether an operation is started: it may be sent, and so might the one that it follows.
 func (s *Sidecar) startOperation(now causal.Now, c *call) bool {
 	p := &c.session.pipeline

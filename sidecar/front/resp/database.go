@@ -8,6 +8,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // databases is the number of databases that SELECT offers, as in Redis by default.
@@ -78,8 +79,10 @@ type databaseSession struct {
 
 func (s databaseSession) stored(key string) string { return storageKey(s.connection.database, key) }
 
+// Get implements front.Session. Strings to which numbers were added are strings, as with MGet.
 func (s databaseSession) Get(ctx context.Context, key string) (causal.Value, error) {
-	return s.Session.Get(ctx, s.stored(key))
+	v, err := s.Session.Get(ctx, s.stored(key))
+	return value.TextOf(v), err
 }
 
 func (s databaseSession) GetRecord(ctx context.Context, key string) (causal.Record, error) {
@@ -87,7 +90,11 @@ func (s databaseSession) GetRecord(ctx context.Context, key string) (causal.Reco
 }
 
 func (s databaseSession) MGet(ctx context.Context, keys []string) ([]causal.Value, error) {
-	return s.Session.MGet(ctx, storageKeys(s.connection.database, keys))
+	values, err := s.Session.MGet(ctx, storageKeys(s.connection.database, keys))
+	for i := range values {
+		values[i] = value.TextOf(values[i])
+	}
+	return values, err
 }
 
 func (s databaseSession) Put(ctx context.Context, key string, v causal.Value) error {

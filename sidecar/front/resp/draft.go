@@ -10,8 +10,10 @@ import (
 type draft struct {
 	base    causal.Record // as it was read
 	value   causal.Value  // of a string, or a tombstone
-	change  *value.Change // of a collection; nil: the key is none
+	change  *value.Change // of a collection, or of a string to which numbers were added; nil: the key is none
 	written bool
+	// isSet says that value is another string than was read.
+	isSet bool
 }
 
 func newDraft(base causal.Record, nowMs int64) *draft {
@@ -35,15 +37,26 @@ func (c *connection) draftOf(name string, read causal.Record) *draft {
 }
 
 // isCollection reports whether the key is a collection with elements.
-func (d *draft) isCollection() bool { return d.change != nil && d.change.Kind() != value.None }
+func (d *draft) isCollection() bool {
+	return d.change != nil && d.change.Kind() != value.None && d.change.Kind() != value.Text
+}
+
+// text returns the string that the key is, if it is no collection.
+func (d *draft) text() causal.Value {
+	if d.change == nil {
+		return d.value
+	}
+	return d.change.Text()
+}
+
+// setText makes the key another string.
+func (d *draft) setText(v causal.Value) { d.value, d.change, d.isSet = v, nil, true }
 
 // current returns the value as commands read it.
 func (d *draft) current() causal.Value {
 	switch {
-	case d.change == nil:
-		return d.value
 	case !d.isCollection():
-		return tombstone
+		return d.text()
 	case d.change.IsEmpty():
 		return d.base.Value
 	}
@@ -52,7 +65,7 @@ func (d *draft) current() causal.Value {
 
 // exists reports whether the key exists.
 func (d *draft) exists(nowMs int64) bool {
-	return d.isCollection() || d.change == nil && operation.Exists(d.value, nowMs)
+	return d.isCollection() || operation.Exists(d.text(), nowMs)
 }
 
 // set replaces the value by a string, or deletes the key.
@@ -62,7 +75,7 @@ func (d *draft) set(v causal.Value) {
 		d.change.Clear()
 	case v.Merges(): // it is what a draft has returned
 	default:
-		d.value, d.change = v, nil
+		d.setText(v)
 	}
 	d.written = true
 }
@@ -70,12 +83,11 @@ func (d *draft) set(v causal.Value) {
 // collection returns the collection of a kind that the key is, to read and change it; a missing key is an empty one.
 func (d *draft) collection(kind value.Kind, nowMs int64) (*value.Change, error) {
 	switch {
-	case d.isCollection() && d.change.Kind() != kind, d.change == nil && operation.Exists(d.value, nowMs):
+	case d.isCollection() && d.change.Kind() != kind, !d.isCollection() && operation.Exists(d.text(), nowMs):
 		return nil, errWrongType
 	case d.change == nil:
-		if d.change = value.ChangeOf(d.base); d.base.Value.Merges() { // a string has been there meanwhile
-			d.change.Clear()
-		}
+		d.change = value.ChangeOf(d.base)
+		d.change.Clear() // of a string that has expired, or of what a string has replaced meanwhile
 	}
 	return d.change, nil
 }
@@ -106,7 +118,7 @@ func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
 	}
 	old := causal.Value{}
 	if o.Exists = d.exists(nowMs); o.Exists {
-		old = d.value
+		old = d.text()
 	}
 	next, err := e.text(old.Data)
 	if o.Err = err; err == nil && next != nil {
@@ -116,18 +128,11 @@ func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
 	return o
 }
 
-// apply executes an operation on the key. Collections have only those that are for every kind of value.
-func (d *draft) apply(o *operation.Operation, nowMs int64) operation.Outcome {
+// apply executes an operation on the key, for clients of a line. Collections have only those that are for every kind of
+// value.
+func (d *draft) apply(o *operation.Operation, nowMs int64, line value.Line) operation.Outcome {
 	if !d.isCollection() {
-		v := d.value
-		if d.change != nil {
-			v = tombstone
-		}
-		r := o.Apply(v, nowMs)
-		if r.Writes {
-			d.value, d.change, d.written = r.Next, nil, true
-		}
-		return r
+		return d.applyToText(o, nowMs, line)
 	}
 	if o.ReturnsOld || !isForEveryKind(o.Kind) {
 		return operation.Outcome{Exists: true, Err: errWrongType}
@@ -138,14 +143,31 @@ func (d *draft) apply(o *operation.Operation, nowMs int64) operation.Outcome {
 	}
 	switch {
 	case o.Kind == operation.Set:
-		d.value, d.change = r.Next, nil
+		d.setText(r.Next)
 	case r.Next.Tombstone:
 		d.change.Clear()
 	default:
 		d.change.ExpireAt(r.Next.ExpireAtMs)
 	}
 	d.written = true
-	r.Next = d.put()
+	return r
+}
+
+// applyToText is apply for a string, or a missing key. What is added to the number that was read adds up with what other
+// lines add to it.
+func (d *draft) applyToText(o *operation.Operation, nowMs int64, line value.Line) operation.Outcome {
+	r := o.Apply(d.text(), nowMs)
+	if !r.Writes {
+		return r
+	}
+	if d.change == nil && !d.isSet && o.Adds() && line != 0 {
+		if d.change = value.ChangeOf(d.base); !r.Exists {
+			d.change.Clear()
+		}
+	}
+	if d.written = true; d.change == nil || !d.change.Do(o, &r, line) {
+		d.setText(r.Next)
+	}
 	return r
 }
 
@@ -171,7 +193,7 @@ func (d *draft) put() causal.Value {
 func (d *draft) replace(from *draft) {
 	d.written = true
 	if !from.isCollection() {
-		d.value, d.change = from.value, nil
+		d.setText(from.text())
 		return
 	}
 	d.change = value.ChangeOf(d.base)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 const (
@@ -105,7 +106,7 @@ func (a *readAhead) take() (causal.Value, error) {
 	if a.next == len(a.keys) {
 		a.drop()
 	}
-	return r.Value, r.Err
+	return value.TextOf(r.Value), r.Err
 }
 
 // isEmpty reports whether nothing is left.

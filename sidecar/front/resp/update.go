@@ -8,6 +8,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/front"
 	"github.com/causalstore/causalstore/sidecar/operation"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // Commands that read a key and then write it, such as INCR, wait for an answer to each. Those that follow one another
@@ -304,7 +305,7 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if u.edit != nil {
 		u.outcome = k.draft.edit(u.edit, c.nowMs())
 	} else {
-		u.outcome = k.draft.apply(&u.operation, c.nowMs())
+		u.outcome = k.draft.apply(&u.operation, c.nowMs(), c.lineOf(&u.operation))
 	}
 	if !u.outcome.Writes {
 		return true
@@ -313,7 +314,7 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	if r.once && k.write >= 0 && !isLast {
 		return false
 	}
-	next := u.outcome.Next
+	next := k.draft.put()
 	r.bytes += next.Size()
 	if r.bytes > c.server.options.Limits.MaxPipelineBytes && len(r.writes) > 0 && !c.hasOverlay() {
 		return false
@@ -326,6 +327,14 @@ func (c *connection) decideInRound(r *updateRound, u *update, read int) bool {
 	r.writes[k.write].value = next
 	u.write = k.write
 	return true
+}
+
+// lineOf returns whose increments those of an operation go on from; 0: nobody's.
+func (c *connection) lineOf(o *operation.Operation) value.Line {
+	if !o.Adds() {
+		return 0
+	}
+	return c.line()
 }
 
 // hasOverlay reports whether what commands make of keys stays until the end of EXEC, which bounds it.
