@@ -244,6 +244,12 @@ const (
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
+	WaitUntold
+	WaitTurnLost
+	WaitTurnKept
+	WaitNewestFirst
+	WaitNotRenewed
+	WaitLooksAhead
 	HomeLeaseIgnored
 	HomeLeaseBusy
 	HomeLeasesForgotten
