@@ -48,6 +48,8 @@ const (
 	waitTurn = time.Second
 	// waitKept is how long a wait is kept of which nothing is heard: three times what a sidecar lets pass.
 	waitKept = 3 * causal.WaitRenewal
+	// maxWaitAgeMs bounds for how long a client claims to have waited: 30 years.
+	maxWaitAgeMs = 1 << 40
 	// waitTick is how often waits are looked at.
 	waitTick = 250 * time.Millisecond
 )
@@ -94,7 +96,7 @@ func (w *homeWaits) note(now causal.Now, from topology.Node, m *causal.HomeWait,
 		if !ok {
 			return false
 		}
-		age := min(m.AgeMs, uint64(now.Mono/int64(time.Millisecond)))
+		age := min(m.AgeMs, maxWaitAgeMs)
 		one = &waiter{from: from, id: m.ID, holder: holder, since: now.Mono - int64(age)*int64(time.Millisecond)}
 		q.news = max(q.news, m.Looked+1)
 		q.insert(one, w.cfg.Broken.Has(causal.WaitNewestFirst))
