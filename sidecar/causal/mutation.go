@@ -249,7 +249,6 @@ const (
 	WaitTurnKept
 	WaitNewestFirst
 	WaitNotRenewed
-	WaitLooksAhead
 	HomeLeaseIgnored
 	HomeLeaseBusy
 	HomeLeasesForgotten

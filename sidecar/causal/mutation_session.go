@@ -118,9 +118,7 @@ var sessionMutations = []MutationInfo{
 	{LocalNearBound, "local-near-bound", "session",
 		"a near copy answers a bound session at level Local", "HON-7", "near-homes"},
 	{WaitNotRenewed, "wait-not-renewed", "session",
-		"a home hears once only that a client waits", "HOW-4", "home-waits"},
-	{WaitLooksAhead, "wait-looks-ahead", "session",
-		"a client that has found nothing says so of what it was told meanwhile, too", "HOW-1", "home-waits"},
+		"a home hears once only that a client waits", "HOW-4", "homes"},
 	{LocksUnordered, "locks-unordered", "session",
 		"the homes of a commit are locked in the order in which it names them", "HOL-1", "homes"},
 }

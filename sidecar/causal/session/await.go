@@ -98,9 +98,6 @@ func (s *Sidecar) Looked(now causal.Now, id uint64, failed bool) {
 
 // noteLooked tells the home of a key what a client has found nothing after: what was told meanwhile may be new.
 func (s *Sidecar) noteLooked(now causal.Now, w *await, k *awaitedKey) {
-	if s.cfg.Broken.Has(causal.WaitLooksAhead) {
-		k.looking = k.news
-	}
 	if k.looking > k.looked {
 		k.looked = k.looking
 		s.tellAwait(now, w, k)

@@ -84,20 +84,6 @@ func TestAClientIsToldWhatItsHomeTells(t *testing.T) {
 	}
 }
 
-// Who has found nothing has not looked after what was told meanwhile.
-func TestWhatIsToldMeanwhileIsLookedAfter(t *testing.T) {
-	showsFault(t, causal.WaitLooksAhead, func(r *rig) string {
-		r.s.Await(r.now, 1, []string{"x"}, true)
-		r.wake(causal.HomeWake{ID: 1, Key: "x", News: 7})
-		r.wake(causal.HomeWake{ID: 1, Key: "x", News: 8})
-		r.turns()
-		if r.s.Looked(r.now, 1, false); r.turns() != "told 1" {
-			return "it does not look again"
-		}
-		return ""
-	}, localReads)
-}
-
 func TestAWaitIsRenewed(t *testing.T) {
 	showsFault(t, causal.WaitNotRenewed, func(r *rig) string {
 		r.s.Await(r.now, 1, []string{"x"}, true)
