@@ -79,7 +79,7 @@ func (wl *workload) awaitViolations() (kinds []string) {
 		kinds = append(kinds, "turn-out-of-order")
 	}
 	for _, p := range wl.awaiting {
-		if p.await != nil && p.isAt(p.sidecar.DC) && wl.hasHad(p.await.key, p.op.DC) {
+		if p.await != nil && p.isAt(p.sidecar.DC) && wl.hasHad(p.await.key, wl.world.topo.DCs[p.sidecar.DC].Name) {
 			return append(kinds, "wait-not-served")
 		}
 	}

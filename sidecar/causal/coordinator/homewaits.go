@@ -205,6 +205,8 @@ func (w *homeWaits) tick(now causal.Now) {
 	for _, key := range slices.Sorted(maps.Keys(w.queues)) {
 		q := w.queues[key]
 		w.removeIf(now, q, func(one *waiter) bool { return now.Mono-one.heardAt >= int64(waitKept) })
-		w.tell(now, q)
+		if slices.ContainsFunc(q.waiters, func(one *waiter) bool { return one.isSilent(now) }) {
+			w.tell(now, q)
+		}
 	}
 }

@@ -95,8 +95,8 @@ var places = []struct {
 var expected = map[string]string{
 	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2 home-read=012 home-commit=012 " +
 		"home-wait=012 scan=012",
-	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
-	"sidecar>cache":       "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
+	"sidecar>middleman": "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
+	"sidecar>cache":     "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
 
 	"coordinator>sidecar": "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1 " +
 		"home-reply=012 home-wake=012 scan-reply=012 homes=012",
