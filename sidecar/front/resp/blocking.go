@@ -35,7 +35,7 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 	seconds, _, ok := parseNumber(string(arg))
 	ms := math.Ceil(seconds * 1000)
 	switch {
-	case !ok || math.IsNaN(seconds):
+	case !ok || len(arg) == 0 || isSpace(arg[0]):
 		return 0, errTimeoutNumber
 	case ms < 0, ms >= math.MaxInt64:
 		return 0, errTimeoutNegative // as Redis says of both
