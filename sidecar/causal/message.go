@@ -118,7 +118,8 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
-	"home-commit", "home-change", "home-vote", "homes", "home-verdict", "format-query", "format-reply", "home-wait", "home-wake"}
+	"home-commit", "home-change", "home-vote", "homes", "home-verdict", "format-query", "format-reply",
+	"home-wait", "home-wake"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -100,7 +100,8 @@ const (
 )
 
 func newHome(s *shared, log *logState, now causal.Now) home {
-	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now), waiters: newHomeWaits(s),
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now),
+		waiters:    newHomeWaits(s),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }

@@ -71,7 +71,8 @@ func New(cfg Config) *Sidecar {
 		stability: causal.NewStability(cfg.Topology),
 		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests: requestTable{byID: map[uint64]request{}}, unshipped: map[string]int64{},
-		awaits: newAwaits(), coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
+		awaits:       newAwaits(),
+		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,
 		HotWindow: cfg.NearHotWindow, Broken: cfg.Broken}, &s.Outbox)

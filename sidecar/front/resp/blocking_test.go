@@ -105,7 +105,8 @@ func TestWhatFollowsACommandThatWaitsIsExecutedAfterIt(t *testing.T) {
 	if got := pusher.do("EXISTS", "before", "after"); got != ":1\r\n" {
 		t.Errorf("while it waits: %q", got)
 	}
-	for until := time.Now().Add(10 * time.Second); !strings.Contains(pusher.do("INFO", "clients"), "blocked_clients:1\r\n"); {
+	waits := func() bool { return strings.Contains(pusher.do("INFO", "clients"), "blocked_clients:1\r\n") }
+	for until := time.Now().Add(10 * time.Second); !waits(); {
 		if time.Now().After(until) {
 			t.Fatal("nobody waits")
 		}
