@@ -95,6 +95,12 @@ var scripted = map[causal.Mutation]string{
 	causal.HomeLeasesForgotten:  "near_homes.txt",
 	causal.LocalNearFromReceipt: "near_homes.txt",
 
+	causal.WaitUntold:      "home_waits.txt",
+	causal.WaitTurnLost:    "home_waits.txt",
+	causal.WaitTurnKept:    "home_waits.txt",
+	causal.WaitNewestFirst: "home_waits.txt",
+	causal.WaitNotRenewed:  "home_waits.txt",
+
 	// they no longer find it: it takes a foreign write that is long in flight
 	causal.LocalCoveredElsewhere: "homes.txt",
 }

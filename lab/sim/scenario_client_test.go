@@ -22,6 +22,7 @@ import (
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
 //	alice commit a b=1 c=-   a commit: reads a, puts b and deletes c, if a is as it was read; x+=1 increments the tally x
 //	alice scan               all keys that may exist, from one ring
+//	alice await x            waits until x has a value: gets it when it is alice's turn
 //	alice token T            bob resume T             alice wait [RING]        waits until its writes are in a ring, or complete
 //
 // The answer to a read includes its status, if it is in-flight, and its source.
@@ -55,6 +56,8 @@ func (s *scenario) operate(p *client, name, what string, args []string, backgrou
 		p.addRow(op.Key, args[1], true)
 	case "commit":
 		p.startCommit(s.commit(args))
+	case "await":
+		p.startAwait(op.Key)
 	default:
 		p.issue(op)
 	}
@@ -90,7 +93,7 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpMGet, Keys: keys}, nil
 	case what == "commit" && len(args) > 0:
 		return session.Op{}, nil
-	case what == "count" && len(args) == 1:
+	case (what == "count" || what == "await") && len(args) == 1:
 		return session.Op{Kind: session.OpGet, Key: keys[0]}, nil
 	case what == "scan" && len(args) == 0:
 		return session.Op{Kind: session.OpScan}, nil
@@ -159,7 +162,7 @@ func (s *scenario) answer(p *client, what string, args []string, r *session.Resu
 		}
 	case "commit":
 		return showCommit(args, &p.load.history[len(p.load.history)-1])
-	case "get", "latest", "snapshot":
+	case "get", "latest", "snapshot", "await":
 		return shownValue(r.Record) + " (" + s.provenance(r.Outcome) + ")"
 	case "mget":
 		var b strings.Builder

@@ -189,6 +189,7 @@ func (s *scenario) check([]string) (string, error) {
 	for _, v := range violations {
 		kinds = append(kinds, string(v.Kind))
 	}
+	kinds = append(kinds, s.workload.awaitViolations()...)
 	if len(s.world.unreadable) > 0 {
 		kinds = append(kinds, "unreadable value")
 	}

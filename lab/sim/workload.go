@@ -28,6 +28,7 @@ type client struct {
 	rows     *rowUpdate     // in progress, or nil
 	update   *update        // in progress, or nil
 	commit   *commit        // the same
+	await    *awaiting      // in progress, or nil
 	// onResult, if not nil, is called with every result.
 	onResult func(*session.Result)
 }
@@ -56,6 +57,8 @@ type workload struct {
 	scaler        *scaler
 	explained     []uint64 // operations of which it is said, or known, why they take long
 	waits         []string // what those wait for that take too long
+	awaiting      []*client
+	outOfTurn     bool // a client was served before one that has waited for longer
 }
 
 // results passes results to the processes that wait for them.
@@ -199,6 +202,10 @@ func (p *client) finish(r *session.Result) {
 	}
 	if p.rows != nil {
 		p.continueRows(r)
+		return
+	}
+	if p.await != nil {
+		p.continueAwait(r)
 		return
 	}
 	p.record(p.op, r)

@@ -52,6 +52,7 @@ type node struct {
 	slowBy    int64              // upper bound of the delay that is added to all it handles until slowUntil, ns
 	disk      *disk              // of a coordinator or middleman
 	onResults func([]session.Result)
+	onTurns   func([]session.Turn)
 	slowUntil int64
 	isOlder   bool // it knows registers only
 	// Of a member of a coordinator's group: in which leaderships it has served, and until when it does not reach the
@@ -385,6 +386,9 @@ func (w *World) flush(n *node) {
 				m.ReleaseAhead(rs[i].Ahead)
 			}
 			n.onResults(rs)
+		}
+		if ts := m.TakeTurns(nil); len(ts) > 0 && n.onTurns != nil {
+			n.onTurns(ts)
 		}
 	}
 }

@@ -128,6 +128,9 @@ var bodies = [NumKinds]struct {
 
 	KindFormatQuery: {1, func() Body { return &FormatQuery{} }},
 	KindFormatReply: {1, func() Body { return &FormatReply{} }},
+
+	KindHomeWait: {1, func() Body { return &HomeWait{} }},
+	KindHomeWake: {1, func() Body { return &HomeWake{} }},
 }
 
 // NewBody returns an empty body for a message of a kind, or nil if the kind has none.

@@ -102,6 +102,9 @@ const (
 	KindFormatQuery // leader -> parts of its data center, and leaders; coordinator -> its leader; member -> its group
 	KindFormatReply // and back
 
+	KindHomeWait // sidecar -> coordinator of its data center
+	KindHomeWake // and back
+
 	// NumKinds is above the kinds that this version knows.
 	NumKinds
 )
@@ -115,7 +118,8 @@ var kindNames = [...]string{"none", "get", "get-reply", "fill", "fill-reply", "p
 	"pull", "pulled", "dep-probe", "dep-missing", "scan", "scan-reply", "signed-vectors", "group", "copy",
 	"salvage", "salvaged", "term-query", "term-answer",
 	"adopt-query", "adopt-held", "adopt-put", "adopt-step", "adopt-state", "home-read", "home-reply",
-	"home-commit", "home-change", "home-vote", "homes", "home-verdict", "format-query", "format-reply"}
+	"home-commit", "home-change", "home-vote", "homes", "home-verdict", "format-query", "format-reply",
+	"home-wait", "home-wake"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

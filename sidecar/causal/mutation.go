@@ -244,6 +244,11 @@ const (
 	CommitReadsUnheld
 	HomeComparesTimes
 	HomeSettlesEarly
+	WaitUntold
+	WaitTurnLost
+	WaitTurnKept
+	WaitNewestFirst
+	WaitNotRenewed
 	HomeLeaseIgnored
 	HomeLeaseBusy
 	HomeLeasesForgotten

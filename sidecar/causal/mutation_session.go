@@ -117,6 +117,8 @@ var sessionMutations = []MutationInfo{
 		"a near copy answers at level Local that is the newest at the cut only", "HON-6", "near-homes"},
 	{LocalNearBound, "local-near-bound", "session",
 		"a near copy answers a bound session at level Local", "HON-7", "near-homes"},
+	{WaitNotRenewed, "wait-not-renewed", "session",
+		"a home hears once only that a client waits", "HOW-4", "homes"},
 	{LocksUnordered, "locks-unordered", "session",
 		"the homes of a commit are locked in the order in which it names them", "HOL-1", "homes"},
 }

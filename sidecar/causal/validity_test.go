@@ -53,6 +53,7 @@ var contents = map[Kind]func(*Message) any{
 	KindFormatQuery: func(*Message) any {
 		return nil
 	}, KindFormatReply: readAs((*Message).FormatReply),
+	KindHomeWait: readAs((*Message).HomeWait), KindHomeWake: readAs((*Message).HomeWake),
 }
 
 func readAs[C any](read func(*Message) C) func(*Message) any {

@@ -88,6 +88,10 @@ type Session interface {
 	// Isolate is Lock for transactions: others cannot read the keys either.
 	Isolate(keys ...string) (release func())
 
+	// Await makes the client wait until there may be something in one of some keys. The caller looks itself, when the
+	// result says so, with the other methods.
+	Await(keys []string) Waiting
+
 	// Scan names about limit keys that may exist. cursor is 0 at first and then next of the call before, until next is
 	// 0. Together the calls name every key that the session knew when the first began, perhaps more than once, and
 	// perhaps others: reads tell which exist.
@@ -117,6 +121,25 @@ type Session interface {
 
 	// Close ends the session. It is called once, after the connection is closed.
 	Close()
+}
+
+// Waiting is the wait of a client for elements. In an exact session, those of the data center who wait for a key have
+// turns, in the order in which they began.
+type Waiting interface {
+	// Turns has an element when the client is to look at the keys. Then Looked is called.
+	Turns() <-chan Turn
+	// Looked says that the client has found nothing, or could not look.
+	Looked(failed bool)
+	// End ends the wait. It is called once.
+	End()
+}
+
+// Turn says that a client that waits is to look.
+type Turn struct {
+	// Told says that something was written, and not only that a while has passed.
+	Told bool
+	// Err is why the client cannot wait any more.
+	Err error
 }
 
 // AllRings is the name that means every ring, and not one of them.

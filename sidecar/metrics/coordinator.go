@@ -65,6 +65,10 @@ var (
 		"Reads for update that waited until no write of their key was under way.")
 	coordinatorHomeWaiting = coordinatorFamily.gauge("home_waiting_reads",
 		"Reads for update that wait until no write of their key is under way.")
+	coordinatorHomeClients = coordinatorFamily.gauge("home_waiting_clients",
+		"Clients that wait for elements of keys of this home; one that waits for several keys counts for each.")
+	coordinatorHomeTurns = coordinatorFamily.counter("home_turns_total",
+		"Times that a client that waits for elements was told that it is its turn.")
 	coordinatorHomeShown = coordinatorFamily.counter("home_shown_total",
 		"Times that the home heard that a client is shown a new write of another data center.")
 	coordinatorHomeConflicts = coordinatorFamily.counter("home_conflicts_total",
@@ -173,6 +177,8 @@ func emitHome(h *coordinator.HomeStats, emit emitFunc) {
 	emit(coordinatorHomeReads, float64(h.Busy), "busy")
 	emit(coordinatorHomeWaits, float64(h.Waited))
 	emit(coordinatorHomeWaiting, float64(h.Waiting))
+	emit(coordinatorHomeClients, float64(h.Clients))
+	emit(coordinatorHomeTurns, float64(h.Woken))
 	emit(coordinatorHomeShown, float64(h.Shown))
 	emit(coordinatorHomeConflicts, float64(h.Conflicts))
 	emit(coordinatorHomeLeases, float64(h.Leases.Leases))

@@ -31,6 +31,10 @@ var (
 		"Times that a read at the home waited and asked again: until a ring had both what the session had seen and "+
 			"what the value depends on (apart), or, of a read for update, until a write of another data center was "+
 			"in every ring (in_flight).", "reason")
+	sidecarWaiting = sidecarFamily.gauge("waiting_clients", "Clients that wait for elements.")
+	sidecarTurns   = sidecarFamily.counter("turns_total",
+		"Times that a client that waits has looked for elements: because a home has told it (told), or because a "+
+			"while has passed (interval).", "cause")
 	sidecarRetried = sidecarFamily.counter("retries_total",
 		"Reads retried elsewhere because a cache or shard did not answer in time.")
 	sidecarPuts   = sidecarFamily.counter("puts_total", "Writes and deletions that were started.")
@@ -82,12 +86,13 @@ func Sidecar(get func() *node.Sidecar) prometheus.Collector {
 			return
 		}
 		var st session.Stats
-		var sessions, bound, incomplete int
+		var sessions, bound, incomplete, waiting int
 		var sv causal.HLC
 		var near nearcopy.Stats
 		var nearEntries, nearBytes int
 		s.Inspect(func(m *session.Sidecar) {
 			st, sv = m.Stats(), m.Stability().MinSV()
+			waiting = m.Awaiting()
 			near = m.NearCopies().Stats()
 			nearEntries, nearBytes = m.NearCopies().Size()
 			m.EachSession(func(_ uint64, status session.Status) {
@@ -111,6 +116,9 @@ func Sidecar(get func() *node.Sidecar) prometheus.Collector {
 		emit(sidecarHomeRereads, float64(st.HomeRereads))
 		emit(sidecarHomeWaits, float64(st.HomeApart), "apart")
 		emit(sidecarHomeWaits, float64(st.HomeInFlight), "in_flight")
+		emit(sidecarWaiting, float64(waiting))
+		emit(sidecarTurns, float64(st.Told), "told")
+		emit(sidecarTurns, float64(st.Looked), "interval")
 		emit(sidecarRetried, float64(st.Retries))
 		emit(sidecarPuts, float64(st.Puts))
 		emit(sidecarMGets, float64(st.MGets))

@@ -55,6 +55,11 @@ type Sidecar struct {
 	results  []session.Result
 	gets     []session.Op // of startGets, under host.mu
 	nextID   atomic.Uint64
+
+	// of clients that wait, under host.mu
+	awaits    map[uint64]*await
+	lastAwait uint64
+	turns     []session.Turn
 }
 
 // podSession is the id of the only session under ScopePod. The ids of other sessions are greater.
@@ -89,7 +94,11 @@ func NewSidecar(o SidecarOptions) *Sidecar {
 	s.topo.Store(o.Config.Topology)
 	s.keyLocks.used = map[string]*keyLock{}
 	s.nextID.Store(podSession)
-	s.collectRequests = func() { s.deliverResults(m) }
+	s.awaits = map[uint64]*await{}
+	s.collectRequests = func() {
+		s.deliverResults(m)
+		s.deliverTurns(m)
+	}
 	return s
 }
 

@@ -187,6 +187,8 @@ func (c *Coordinator) Step(now causal.Now, m *causal.Message) {
 		c.handleCommit(now, m.From, m.HomeCommit())
 	case causal.KindHomeRead:
 		c.handleHomeRead(now, m.From, m.HomeRead())
+	case causal.KindHomeWait:
+		c.handleHomeWait(now, m.From, m.HomeWait())
 	case causal.KindScan:
 		c.handleScan(now, m.From, m.Scan())
 	case causal.KindPutAck:
@@ -245,6 +247,7 @@ func (c *Coordinator) Tick(now causal.Now) {
 	c.advanceMembership(now)
 	c.homeChange.tick(now)
 	c.locks.tick(now)
+	c.home.waiters.tick(now)
 	c.formats.tick(now)
 	c.maps.Poll(now, c.cfg.Self, c.Send)
 	c.releaseRecovered()

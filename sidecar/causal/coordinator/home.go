@@ -39,6 +39,7 @@ type home struct {
 	scanPlaces causal.ScanPlaces
 	change     *homeChange
 	leases     homeLeases
+	waiters    homeWaits
 	stats      HomeStats
 	// unpublished are parts of commits that are published a tick later, for the mutation CommitPublishedApart.
 	unpublished []*write
@@ -100,7 +101,8 @@ const (
 )
 
 func newHome(s *shared, log *logState, now causal.Now) home {
-	return home{shared: s, log: log, enabled: s.cfg.Home, keys: map[string]*homeKey{}, leases: newHomeLeases(s, log, now),
+	return home{shared: s, log: log, enabled: s.cfg.Home, keys: map[string]*homeKey{},
+		leases: newHomeLeases(s, log, now), waiters: newHomeWaits(s),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}
 }
@@ -235,6 +237,7 @@ func (h *home) publishRest() {
 // need not wait any more. It is called when all that becomes visible in one step is published.
 func (h *home) answerQuiet(now causal.Now, w *write) {
 	h.answerQuietKey(now, w.key)
+	h.waiters.published(now, w.key, w.rec.Version.HLC)
 	for _, key := range w.reads {
 		h.answerQuietKey(now, key)
 	}

@@ -14,6 +14,9 @@ type HomeStats struct {
 	Conflicts uint64
 	// Executed counts operations that were executed and have written something, Unexecuted those that were refused.
 	Executed, Unexecuted uint64
+	// Clients counts waits of clients for elements, by key, and Woken how often one was told that it is its turn.
+	Clients int
+	Woken   uint64
 	// Keys and Bytes are what the home keeps.
 	Keys, Bytes int
 	// Leases says what it does about leases.
@@ -29,6 +32,7 @@ func (c *Coordinator) Home() (HomeStats, bool) {
 	s := h.stats
 	s.Waiting, s.Keys, s.Bytes = h.waits.Held(), len(h.keys), h.bytes
 	s.Leases = c.Leases()
+	s.Clients, s.Woken = h.waiters.clients(), h.waiters.woken
 	s.AheadMs = h.from.WallMs() - c.known.MinSV().WallMs()
 	return s, h.enabled
 }

@@ -138,6 +138,7 @@ func (s *Sidecar) LinkUp(now causal.Now, node topology.Node, serving causal.Lead
 		delete(s.coordinators.merges, node)
 		s.resendPuts(now, node)
 		s.askHomeAgain(now, node)
+		s.awaitAgain(now, func(home topology.Node) bool { return home == node })
 	}
 	s.routes.Suspects.LinkUp(now, node)
 	if node.Part == topology.Middleman {

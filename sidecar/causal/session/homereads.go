@@ -126,6 +126,7 @@ func (s *Sidecar) handleHomes(now causal.Now, from topology.Node, h causal.Homes
 		return
 	}
 	s.homes = h
+	s.awaitAgain(now, func(topology.Node) bool { return true })
 	for _, c := range s.calls {
 		switch {
 		case c.finished:

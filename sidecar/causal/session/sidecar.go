@@ -34,6 +34,7 @@ type Sidecar struct {
 	// unshipped are keys of which a home has refused an operation, and until when none is sent; monotonic
 	unshipped map[string]int64
 	written   writtenKeys
+	awaits    awaits
 
 	coordinators coordinatorStates
 	readers      readers
@@ -70,6 +71,7 @@ func New(cfg Config) *Sidecar {
 		stability: causal.NewStability(cfg.Topology),
 		routes:    causal.NewRoutes(cfg.Topology, cfg.Self.DC), sessions: map[uint64]*session{},
 		requests: requestTable{byID: map[uint64]request{}}, unshipped: map[string]int64{},
+		awaits:       newAwaits(),
 		coordinators: newCoordinatorStates(), readers: readers{}, knownExclusions: causal.ExclusionsOf(cfg.Topology),
 	}
 	s.near = nearcopy.New(nearcopy.Config{Self: cfg.Self, MaxBytes: cfg.MaxNearBytes, HotReads: cfg.NearHotReads,
@@ -143,6 +145,8 @@ func (s *Sidecar) Step(now causal.Now, m *causal.Message) {
 		s.handleVectors(now, m.From, m.Vectors())
 	case causal.KindDepStatus:
 		s.handleDepStatus(now, m.From, m.DepStatus())
+	case causal.KindHomeWake:
+		s.handleWake(now, m.From, m.HomeWake())
 	case causal.KindHomes:
 		s.handleHomes(now, m.From, m.Homes())
 	case causal.KindLatencies:
@@ -238,6 +242,7 @@ func (s *Sidecar) Tick(now causal.Now) {
 	}
 	s.near.Tick(now)
 	s.tickCalls(now)
+	s.tickAwaits(now)
 	s.advancePipelines(now)
 	elapsed := uint64(max(now.Mono-s.tickedAt, 0))
 	s.tickedAt, s.bound = now.Mono, false
@@ -256,7 +261,8 @@ func (s *Sidecar) NextTick(now causal.Now) int64 {
 	if len(s.calls) > 0 || s.bound || s.cfg.Broken.Any() {
 		return now.Mono
 	}
-	return min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick(), s.nextCutAt(now))
+	return min(s.subscribeAt, s.maps.NextPoll(), s.routes.Suspects.NextTick(), s.near.NextTick(), s.nextCutAt(now),
+		s.awaits.nextAt)
 }
 
 // subscribeInterval is how often a subscription is renewed: a leader that has restarted does not know of any.

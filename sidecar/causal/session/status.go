@@ -32,6 +32,9 @@ type Stats struct {
 	// value of the home depends on; HomeInFlight waits of reads for update until a write of another data center is
 	// complete.
 	HomeRereads, HomeApart, HomeInFlight uint64
+	// Told counts how often a client that waits for an element was told by a home that it is its turn, and Looked how
+	// often one has looked without that.
+	Told, Looked uint64
 	// Retries counts reads that were sent again because no usable reply came in time.
 	Retries uint64
 	// UnavailableOps counts operations that failed with ErrUnavailable, UnknownPuts puts that failed with ErrUnknown.

@@ -145,6 +145,9 @@ func (c *connection) clientLine(s *clientState) string {
 	if s.inMulti {
 		flags, queued = "x", s.queued
 	}
+	if c.wait.isWaiting() {
+		flags = "b"
+	}
 	if lastCommand == "" {
 		lastCommand = "NULL"
 	}
@@ -201,7 +204,8 @@ func clientHelp(c *connection, _ [][]byte) error {
 		"NO-TOUCH (ON|OFF)", "    Accepted: reads have no effect on eviction.",
 		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
 		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Set the name or version of the client library.",
-		"SETNAME <name>", "    Assign the name <name> to the current connection.")
+		"SETNAME <name>", "    Assign the name <name> to the current connection.",
+		"UNBLOCK <id> [TIMEOUT|ERROR]", "    End the wait of a client for an element.")
 	return nil
 }
 

@@ -90,7 +90,7 @@ func TestRedisCLIWorksUnmodified(t *testing.T) {
 		}{
 			{"OK", []string{"SET", "k", "v"}}, {"\"v\"", []string{"GET", "k"}}, {"(nil)", []string{"GET", "missing"}},
 			{"(integer) 1", []string{"EXISTS", "k"}},
-			{"(error) ERR BLPOP is not supported", []string{"BLPOP", "l", "0"}},
+			{"(error) ERR SORT is not supported", []string{"SORT", "l"}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), bound)
 			out, err := exec.CommandContext(ctx, program,

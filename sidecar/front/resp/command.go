@@ -39,7 +39,10 @@ var (
 	twoKeys = keyRange{first: 1, last: 2, step: 1}
 	pairs   = keyRange{first: 1, last: -1, step: 2}
 
+	allButLast = keyRange{first: 1, last: -2, step: 1}
+
 	countedKeysOnly = keyRange{counted: 1}
+	countedSecond   = keyRange{counted: 2}
 	oneAndCounted   = keyRange{first: 1, last: 1, step: 1, counted: 2}
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/causalstore/causalstore/sidecar/front"
 )
 
-// connection serves one client. Only one goroutine uses it, except for shown.
+// connection serves one client. One goroutine at a time uses it, except for shown and wait.
 type connection struct {
 	server *Server
 	client *front.Client
@@ -35,6 +35,7 @@ type connection struct {
 	executing   bool // the commands of a transaction: EXEC holds the locks of their keys
 
 	shown    shownState // to other connections
+	wait     waitState  // others may end it
 	quitting bool
 	// receivedLast is set once the connection has received for the last time, because the server is stopping.
 	receivedLast bool

@@ -77,7 +77,7 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 		"TRACKING is not supported":    {"CLIENT", "TRACKING", "ON"},
 		"CONFIG SET is not supported":  {"CONFIG", "SET", "maxmemory", "1"},
 		"CLIENT KILL is not supported": {"CLIENT", "KILL", "x"},
-		"BLPOP is not supported":       {"BLPOP", "l", "0"},
+		"SORT is not supported":        {"SORT", "l"},
 		"SUBSCRIBE is not supported":   {"SUBSCRIBE", "x"},
 		"unknown command 'client|id'":  {"client|id"},
 		"unknown subcommand 'nosuch'.": {"CAUSAL", "nosuch"},

@@ -117,7 +117,7 @@ func (c *connection) serverSection() string {
 func (c *connection) clientsSection() string {
 	return section("Clients", "connected_clients", c.server.Connections(), "cluster_connections", 0, "maxclients",
 		c.server.options.Limits.MaxClients,
-		"blocked_clients", 0, "tracking_clients", 0)
+		"blocked_clients", c.server.stats.blocked.Load(), "tracking_clients", 0)
 }
 
 // memorySection is about the process. Nothing is evicted: the data are in the shards.

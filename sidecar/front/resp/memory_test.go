@@ -349,3 +349,25 @@ func (s *memorySession) Commit(_ context.Context, puts []front.Write, read []str
 	}
 	return m.operationError
 }
+
+// memoryWaiting looks at every write of the store, and from time to time.
+type memoryWaiting struct {
+	turns chan front.Turn
+	timer *time.Timer
+}
+
+// Await implements front.Session.
+func (s *memorySession) Await([]string) front.Waiting {
+	w := &memoryWaiting{turns: make(chan front.Turn, 1)}
+	w.timer = time.AfterFunc(5*time.Millisecond, func() { w.turns <- front.Turn{Told: true} })
+	return w
+}
+
+// Turns implements front.Waiting.
+func (w *memoryWaiting) Turns() <-chan front.Turn { return w.turns }
+
+// Looked implements front.Waiting.
+func (w *memoryWaiting) Looked(bool) { w.timer.Reset(5 * time.Millisecond) }
+
+// End implements front.Waiting.
+func (w *memoryWaiting) End() { w.timer.Stop() }

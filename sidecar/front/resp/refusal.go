@@ -12,11 +12,6 @@ type refusal struct {
 // command from a typo. A test compares both tables with a real server.
 func refusalTable() []refusal {
 	return []refusal{
-		{"blmove blmpop blpop brpop brpoplpush",
-			"no command waits for elements; ask again after a while with LMOVE, LMPOP, LPOP or RPOP"},
-		{
-			"bzmpop bzpopmax bzpopmin",
-			"no command waits for members; use ZPOPMIN or ZMPOP"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
@@ -33,7 +28,7 @@ func refusalTable() []refusal {
 
 		{"client|caching client|getredir client|tracking client|trackinginfo",
 			"the sidecar sends no invalidations; disable client-side caching, the sidecar's data center has a cache"},
-		{"client|kill client|pause client|unblock client|unpause",
+		{"client|kill client|pause client|unpause",
 			"clients cannot stop each other; restart the sidecar or the app"},
 		{"command|getkeysandflags", "COMMAND INFO tells the keys of a command"},
 		{"config|resetstat config|rewrite config|set", "change the configuration of the deployment"},

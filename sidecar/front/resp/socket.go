@@ -123,10 +123,7 @@ func (c *connection) write(b []byte) (written int, err error) {
 
 // receiveWhileBlocked receives what the client has sent, up to MaxPipelineBytes, without waiting for more.
 func (c *connection) receiveWhileBlocked() error {
-	receive, ahead := c.receiveOnce, c.in.buffered
-	if c.below != nil {
-		receive, ahead = c.below.receive, func() int { return c.in.buffered() + len(c.below.ahead) }
-	}
+	receive, ahead := c.whileExecuting()
 	for ahead() < c.server.options.Limits.MaxPipelineBytes {
 		if err := c.client.Socket.SetReadDeadline(time.Now().Add(readProbe)); err != nil {
 			return err
@@ -142,6 +139,14 @@ func (c *connection) receiveWhileBlocked() error {
 		c.client.StopReading() // Shutdown may have called it meanwhile, and its read deadline must stay
 	}
 	return nil
+}
+
+// whileExecuting returns how to receive once while a command executes, and how much was received ahead.
+func (c *connection) whileExecuting() (receive func() error, ahead func() int) {
+	if c.below != nil {
+		return c.below.receive, func() int { return c.in.buffered() + len(c.below.ahead) }
+	}
+	return c.receiveOnce, c.in.buffered
 }
 
 // receiveOnce receives from the socket itself while a command executes.

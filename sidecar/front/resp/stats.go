@@ -13,6 +13,7 @@ type stats struct {
 	hits, misses           atomic.Int64 // of reads
 	received, sent         atomic.Int64 // bytes
 	protocolErrors, panics atomic.Int64
+	blocked                atomic.Int64 // clients that wait for elements
 
 	byCommand []commandStats // by command.index
 	peakBytes atomic.Int64   // the most memory that an INFO has seen

@@ -6,7 +6,8 @@ import "slices"
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
 	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), geoCommands(),
-		listCommands(), bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
+		listCommands(), blockingCommands(),
+		bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
@@ -175,6 +176,7 @@ func connectionCommands() []*command {
 		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
 		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply,
 			"Instruct the server whether to reply to commands"),
+		row("client|unblock", -3, "admin "+quiet, admin, "5.0.0", 0, clientUnblock, "End the wait of a client for an element"),
 		row("client|help", 2, "loading stale", slow, "5.0.0", 0, clientHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{

@@ -14,14 +14,35 @@ func zmpop(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	if limit := c.server.options.Limits.MaxMGetKeys; len(keys) > limit {
-		return Errorf("ERR", "%d keys, more than the limit of %d; split it", len(keys), limit)
+	popped, err := c.popFirstScored(keyStrings(keys), greatest, count, false)
+	switch {
+	case err != nil:
+		return err
+	case len(popped.members) == 0:
+		c.out.writeNullArray()
+	default:
+		c.writePopped(popped.key, popped.members)
 	}
-	var popped []scored
-	from := 0
-	err = c.changeKeys(storageKeys(c.database, keyStrings(keys)), func(ds []*draft) error {
-		popped = nil
-		from = slices.IndexFunc(ds, func(d *draft) bool { return d.exists(c.nowMs()) })
+	return nil
+}
+
+// poppedMembers are members that were taken from a sorted set.
+type poppedMembers struct {
+	key     string
+	members []scored
+}
+
+// popFirstScored takes members from the first of some sorted sets that exists. If the client waits, keys of another
+// type are passed over.
+func (c *connection) popFirstScored(keys []string, greatest bool, count int64, waits bool) (p poppedMembers, err error) {
+	if limit := c.server.options.Limits.MaxMGetKeys; len(keys) > limit {
+		return p, Errorf("ERR", "%d keys, more than the limit of %d; split it", len(keys), limit)
+	}
+	err = c.changeKeys(storageKeys(c.database, keys), func(ds []*draft) error {
+		p = poppedMembers{}
+		from := slices.IndexFunc(ds, func(d *draft) bool {
+			return d.exists(c.nowMs()) && (!waits || d.isCollection() && d.change.Kind() == value.SortedSet)
+		})
 		if from < 0 {
 			return nil
 		}
@@ -29,19 +50,11 @@ func zmpop(c *connection, args [][]byte) error {
 		if err != nil {
 			return err
 		}
-		popped = pop(ch, greatest, count)
+		p = poppedMembers{keys[from], pop(ch, greatest, count)}
 		ds[from].written = true
 		return nil
 	})
-	switch {
-	case err != nil:
-		return err
-	case len(popped) == 0:
-		c.out.writeNullArray()
-	default:
-		c.writePopped(keys[from], popped)
-	}
-	return nil
+	return p, err
 }
 
 func parseZMPop(args [][]byte) (keys [][]byte, greatest bool, count int64, err error) {
@@ -87,9 +100,9 @@ func pop(ch *value.Change, greatest bool, count int64) []scored {
 }
 
 // writePopped writes the key, and the members as pairs also in RESP2.
-func (c *connection) writePopped(key []byte, popped []scored) {
+func (c *connection) writePopped(key string, popped []scored) {
 	c.out.writeArrayHeader(2)
-	c.out.writeBulk(key)
+	c.out.writeBulkString(key)
 	c.out.writeArrayHeader(len(popped))
 	for _, m := range popped {
 		c.out.writeArrayHeader(2)

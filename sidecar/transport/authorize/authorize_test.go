@@ -93,12 +93,13 @@ var places = []struct {
 // expected is a second statement of who may send what where: for each sender, receiver and kind, the places as in
 // places, in hexadecimal.
 var expected = map[string]string{
-	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2 home-read=012 home-commit=012 scan=012",
-	"sidecar>middleman":   "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
-	"sidecar>cache":       "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
+	"sidecar>coordinator": "put=0123456 log-get=0123456 subscribe=2 home-read=012 home-commit=012 " +
+		"home-wait=012 scan=012",
+	"sidecar>middleman": "get=0123456 dep-check=0123456 count=0123456 scan=0123456 ping=0123456",
+	"sidecar>cache":     "get=012 cut=012 ping=012 lease=012 invalidate-ack=012 stream-reset=012",
 
 	"coordinator>sidecar": "put-reply=0123456 complete=0123456 log-reply=0123456 vectors=1 latencies=1 " +
-		"home-reply=012 scan-reply=012 homes=012",
+		"home-reply=012 home-wake=012 scan-reply=012 homes=012",
 	"coordinator>coordinator": "vectors=125 term=2a term-answer=2 home-vote=2 term-reply=19 term-query=1 " +
 		"home-change=1 home-verdict=012 signed-vectors=5 group=7 format-query=1257 format-reply=1257",
 	"coordinator>middleman": "put-after=0123456 stable=0123456 lane-sync=0123456 ping=0123456 past-query=0123456 " +
