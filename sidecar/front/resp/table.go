@@ -6,7 +6,7 @@ import "slices"
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
 	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), geoCommands(),
-		listCommands(), bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
+		listCommands(), streamCommands(), bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
