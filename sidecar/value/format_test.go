@@ -18,9 +18,9 @@ func TestElementsOfLaterKindsNeedALaterFormat(t *testing.T) {
 	emptied.SetItem(0, "e")
 	emptied.RemoveItems(1, 3)
 	later := value.ChangeOf(causal.Record{})
-	later.Add(value.Stream, "name", "payload")
+	later.Stream().Append(value.StreamID{Ms: 1}, 1, []string{"f", "v"})
 	removal, replaced := value.ChangeOf(at(10, 1, later)), value.ChangeOf(at(10, 1, later))
-	removal.Remove("name")
+	removal.Clear()
 	replaced.Clear()
 	replaced.Add(value.Set, "member", "")
 	for _, c := range []struct {

@@ -74,7 +74,7 @@ func TestRandomPipelinesOfStreamsGetTheRepliesOfRedis(t *testing.T) {
 var streamCommandNames = []string{"XADD", "XADD", "XADD", "XADD", "XADD", "XADD", "XLEN", "XRANGE", "XREVRANGE", "XDEL",
 	"XDEL", "XTRIM", "XSETID", "XREAD", "XREAD", "XREADGROUP", "XREADGROUP", "XREADGROUP", "XREADGROUP", "XACK", "XACK",
 	"XPENDING", "XPENDING", "XCLAIM", "XCLAIM", "XAUTOCLAIM", "XGROUP", "XGROUP", "XGROUP", "XINFO", "XINFO", "RENAME",
-	"COPY", "DEL", "EXPIRE", "TYPE", "SET", "SCAN", "OBJECT"}
+	"COPY", "DEL", "EXPIRE", "TYPE", "SET", "SCAN"}
 
 func randomStreamCommand(r *rand.Rand) []string {
 	key := func() string { return pick(r, "s", "s", "s", "t", "a", "b", "\x00\r\n\xff") }
@@ -89,7 +89,9 @@ func randomStreamCommand(r *rand.Rand) []string {
 	}
 	newID := func() string {
 		if r.IntN(10) == 0 {
-			return pick(r, id(), "0-0")
+			if id := pick(r, id(), "0-0"); !strings.Contains(id, "*") { // the ids that are made are others than in Redis
+				return id
+			}
 		}
 		return strconv.Itoa(r.IntN(30)) + pick(r, "", "-0", "-1", "-2", "-3")
 	}
@@ -236,8 +238,6 @@ func randomStreamCommand(r *rand.Rand) []string {
 		}
 	case "SCAN":
 		args = []string{name, "0", "COUNT", "100", "TYPE", pick(r, "stream", "hash")}
-	case "OBJECT":
-		args = []string{name, "ENCODING", key()}
 	}
 	if r.IntN(40) == 0 {
 		args = append(args, id())
@@ -356,6 +356,12 @@ XINFO HELP
 XGROUP HELP
 XSETID s 9-0
 XSETID s 7-0
+XGROUP CREATE u g 0 MKSTREAM
+XADD u 5-0 a 1
+XDEL u 5-0
+XSETID u 4-0
+XADD u 4-1 a 1
+XINFO STREAM u
 XSETID s 9-0 ENTRIESADDED 1
 XSETID s 9-0 ENTRIESADDED -1
 XSETID s 9-0 ENTRIESADDED 20 MAXDELETEDID 7-1

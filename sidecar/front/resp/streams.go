@@ -19,7 +19,6 @@ var (
 	errAddedFew  = genericError("The entries_added specified in XSETID is smaller than the target stream length")
 	errSetTop    = genericError("The ID specified in XSETID is smaller than the target stream top item")
 	errSetGiven  = genericError("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
-	errSetMax    = genericError("The ID specified in XSETID is smaller than current max_deleted_entry_id")
 )
 
 // changeStream executes a command that changes a stream, as change does. apply checks for itself how large that becomes.
@@ -202,8 +201,6 @@ func xsetID(c *connection, args [][]byte) error {
 			return false, errSetTop
 		case n > 0 && hasAdded && added < int64(n):
 			return false, errAddedFew
-		case last.Less(s.MaxDeleted):
-			return false, errSetMax
 		}
 		s.SetLast(c.line(), last, added, hasAdded, maxDeleted)
 		return true, nil
