@@ -295,7 +295,7 @@ assert ids == sorted(ids, key=lambda i: tuple(map(int, i.split("-")))) and here.
 done = 0
 for consumer in ["a", "b"] * 5:
     for entries in dict(here.xreadgroup("g", consumer, {"py:stream": ">"}, count=2) or {}).values():
-        for id, fields in entries[0] if protocol == 3 else entries:
+        for id, fields in entries[0] if sys.argv[1] == "3" else entries:
             done += here.xack("py:stream", "g", id)
 assert done == 10 and here.xpending("py:stream", "g")["pending"] == 0, done
 here.xadd("py:stream", {"n": 10})

@@ -5,7 +5,8 @@ package value
 
 // HasRemovedSince reports whether an entry at or above an id may have been removed by itself.
 func (s *StreamLog) HasRemovedSince(id StreamID) bool {
-	return len(s.Entries) > 0 && s.MaxDeleted != (StreamID{}) && !s.MaxDeleted.Less(id)
+	return len(s.Entries) > 0 && s.MaxDeleted != (StreamID{}) && !s.MaxDeleted.Less(id) &&
+		!s.MaxDeleted.Less(s.Entries[0].ID)
 }
 
 // Position returns how many entries the stream has had up to an id, or UnknownRead.
