@@ -343,6 +343,8 @@ func previewCollection(v causal.Value) string {
 		return fmt.Sprintf("sorted set of %d members", h.Len())
 	case value.List:
 		return fmt.Sprintf("list of %d elements", h.Len())
+	case value.Stream:
+		return fmt.Sprintf("stream of %d entries", len(value.StreamOf(&h).Entries))
 	}
 	return fmt.Sprintf("hash of %d fields", h.Len())
 }

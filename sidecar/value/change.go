@@ -19,6 +19,8 @@ type Change struct {
 
 	items  []Item // of a list, unless it has changed otherwise since they were asked for
 	pushed uint32 // how many positions were made
+
+	stream *StreamLog // likewise
 }
 
 // ChangeOf begins to change the collection, or the string, in a record that was read, with its version.
@@ -119,7 +121,7 @@ func (c *Change) set(r row, bytes int) (isNew bool) {
 		c.kind = r.kind
 		c.ExpireAt(0)
 	}
-	c.items = nil
+	c.items, c.stream = nil, nil
 	old, had := c.Get(r.name)
 	c.changed[r.element] = r
 	if c.bytes += bytes - len(old); !had {
@@ -142,7 +144,7 @@ func (c *Change) Remove(name string) bool {
 	if !had {
 		return false
 	}
-	c.items = nil
+	c.items, c.stream = nil, nil
 	e := element{c.kind, name}
 	delete(c.changed, e)
 	if r := c.base.find(e); r != nil && r.isAlive() {
@@ -173,7 +175,7 @@ func (c *Change) Clear() {
 			c.remove(r)
 		}
 	}
-	c.length, c.expires, c.items = 0, nil, nil
+	c.length, c.expires, c.items, c.stream = 0, nil, nil, nil
 }
 
 // DeadlineMs returns when the collection expires, in milliseconds since the epoch; 0: never.

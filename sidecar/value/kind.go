@@ -12,6 +12,8 @@ const (
 	Set
 	SortedSet
 	List
+	Stream
+	HyperLogLog
 	// Text is a string to which data centers have added numbers (text.go). It shows as a string.
 	Text
 	lastKind = Text

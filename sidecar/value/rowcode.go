@@ -197,6 +197,9 @@ func (d *rowReader) row() (r row) {
 	if head&summedRow != 0 {
 		r.sums = d.sums(r.kind, r.at)
 	}
+	if r.kind == Stream && !d.Failed() && !r.isStreamRow() {
+		d.Fail()
+	}
 	return r
 }
 

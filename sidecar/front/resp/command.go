@@ -30,6 +30,8 @@ type keyRange struct {
 	counted int
 	// store is from where on a key may follow the word STORE, or STOREDIST; 0: none does.
 	store int
+	// streams is from where on the word STREAMS is, which keys and as many ids follow; 0: nowhere.
+	streams int
 }
 
 var (
@@ -175,6 +177,9 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 			return
 		}
 	}
+	if k.streams > 0 && !forEachStream(args, f) {
+		return
+	}
 	if k.counted == 0 || k.counted >= len(args) {
 		return
 	}
@@ -182,6 +187,29 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 	for i := k.counted + 1; n > 0 && i < len(args) && f(i); i++ {
 		n--
 	}
+}
+
+// forEachStream calls f with the index of each stream that XREAD or XREADGROUP reads, until f returns false.
+func forEachStream(args [][]byte, f func(i int) bool) bool {
+	for i := 1; i < len(args); i++ {
+		switch {
+		case equalFold(args[i], "streams"):
+			for n, at := (len(args)-i-1)/2, i+1; n > 0; n-- {
+				if !f(at) {
+					return false
+				}
+				at++
+			}
+			return true
+		case equalFold(args[i], "block"), equalFold(args[i], "count"):
+			i++
+		case equalFold(args[i], "group"):
+			i += 2
+		case !equalFold(args[i], "noack"):
+			return true
+		}
+	}
+	return true
 }
 
 // isKey reports whether argument i is a key.

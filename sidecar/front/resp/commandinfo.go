@@ -157,6 +157,14 @@ func (cmd *command) keySpecs() Array {
 			})
 			continue
 		}
+		if k.streams > 0 {
+			specs = append(specs, Map{
+				"flags", wordSet(access),
+				"begin_search", Map{"type", "keyword", "spec", Map{"keyword", "STREAMS", "startfrom", k.streams}},
+				"find_keys", Map{"type", "range", "spec", Map{"lastkey", -1, "keystep", 1, "limit", 2}},
+			})
+			break
+		}
 		if k.counted > 0 && i == len(accesses)-1 {
 			specs = append(specs, Map{
 				"flags", wordSet(access),

@@ -152,6 +152,8 @@ func nameOfType(v causal.Value) string {
 		return "zset"
 	case value.List:
 		return "list"
+	case value.Stream:
+		return "stream"
 	}
 	return "string"
 }

@@ -12,8 +12,6 @@ type refusal struct {
 // command from a typo. A test compares both tables with a real server.
 func refusalTable() []refusal {
 	return []refusal{
-		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
-			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
 		{"sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",

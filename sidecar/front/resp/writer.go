@@ -197,6 +197,22 @@ func (w *writer) writeMapHeader(n int) {
 	}
 }
 
+// writeStreamsHeader begins the reply of XREAD: a map from streams to entries; in RESP2, an array of pairs.
+func (w *writer) writeStreamsHeader(n int) {
+	if w.proto == 3 {
+		w.writeMapHeader(n)
+	} else {
+		w.writeArrayHeader(n)
+	}
+}
+
+// writePairHeader begins a pair of such a reply.
+func (w *writer) writePairHeader() {
+	if w.proto != 3 {
+		w.writeArrayHeader(2)
+	}
+}
+
 func (w *writer) writeSetHeader(n int) {
 	if w.proto == 3 {
 		w.writeHeader('~', int64(n))
