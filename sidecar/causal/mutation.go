@@ -270,6 +270,8 @@ const (
 	HomePartUnnamed
 	HomePartsUnordered
 	CollectedEarly
+	ExpiredByClock
+	ExpiredUnsettled
 	LocalRowsByVersion
 
 	FormatUnasked

@@ -24,6 +24,9 @@ type Change struct {
 // ChangeOf begins to change the collection in a record that was read, with its version. Of anything else it is empty.
 func ChangeOf(r causal.Record) *Change {
 	c := &Change{changed: map[element]row{}, bytes: len(r.Value.Data)}
+	if !r.Value.Merges() && !r.Version.Written() {
+		c.base.overwritten = r.Version // the horizon of a missing key; none, if it is foreign or was never written
+	}
 	if r.Value.Type == causal.Collection {
 		c.base = decodeRows(r)
 		c.base.overwrite(causal.Version{}) // what is overwritten counts for nothing, if somebody has made it up
@@ -209,6 +212,9 @@ func (c *Change) rows() (changed rows) {
 		changed.list = append(changed.list, r)
 	}
 	changed.sort()
+	if !c.base.overwritten.Written() {
+		changed.overwritten = c.base.overwritten
+	}
 	if c.expires != nil {
 		changed.deadlines = deadlines{*c.expires}
 	}

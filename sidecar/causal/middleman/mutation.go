@@ -79,3 +79,19 @@ func (m *Middleman) brokenStatus(key string, v causal.Version) (s causal.Status,
 	}
 	return causal.InFlight, false
 }
+
+// dropsUnsettled drops what has expired by the clock, or at the horizon, instead of by the rule.
+func (m *Middleman) dropsUnsettled(now causal.Now, keepFrom causal.HLC) bool {
+	switch {
+	case m.cfg.Broken.Has(causal.ExpiredByClock):
+		m.startDrops(causal.HLCAt(now.WallMs))
+	case m.cfg.Broken.Has(causal.ExpiredUnsettled):
+		if m.expiring.first() < keepFrom.WallMs() {
+			m.raiseHorizon(keepFrom)
+		}
+		m.startDrops(min(keepFrom, m.tombstones.horizon))
+	default:
+		return false
+	}
+	return true
+}

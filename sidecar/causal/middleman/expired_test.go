@@ -1,0 +1,147 @@
+package middleman
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/causalstore/causalstore/sidecar/causal"
+)
+
+// expiredRig has a middleman that keeps what has expired for a second.
+func keepExpired1s(c *Config) { c.KeepMs, c.ExpiredMs = 10, 1000 }
+
+func expiringAt(v causal.Version, ms int64) causal.Record {
+	rec := record(v)
+	rec.Value.ExpireAtMs = ms
+	return rec
+}
+
+// pass lets time pass, during which everything becomes complete in all rings at once.
+func (r *rig) pass(ms int64) {
+	for until := r.now.WallMs + ms; r.now.WallMs < until; {
+		r.raiseSV(hlcAt(r.now.WallMs))
+		r.wait(purgeInterval)
+	}
+}
+
+func (r *rig) keeps(key string) bool {
+	_, kept := r.records[key]
+	return kept
+}
+
+func TestWhatHasExpiredIsDroppedSomeTimeAfterItWasCompleteAndExpired(t *testing.T) {
+	for _, broken := range []causal.Mutation{causal.ExpiredByClock, causal.ExpiredUnsettled} {
+		ruleHolds(t, broken, func(r *rig) string {
+			key, start := r.key(self, 0), r.now.WallMs
+			r.put(key, expiringAt(version(hlcAt(start)), start+500))
+			r.pass(1450)
+			if !r.keeps(key) {
+				return "it was dropped early"
+			}
+			r.pass(2000)
+			if r.keeps(key) {
+				return "it was not dropped"
+			}
+			if r.m.Stats().Expired != 1 || r.m.Expiring() != 0 {
+				return fmt.Sprintf("%d were counted, %d are noted", r.m.Stats().Expired, r.m.Expiring())
+			}
+			return ""
+		}, keepExpired1s)
+	}
+}
+
+// EXPIRE of a data center that is cut off is on its way, and the horizon does not pass it.
+func TestWhatHasExpiredIsKeptWhileAWriteMayBeOnItsWay(t *testing.T) {
+	ruleHolds(t, causal.ExpiredByClock, func(r *rig) string {
+		key, start := r.key(self, 0), r.now.WallMs
+		r.put(key, expiringAt(version(hlcAt(start)), start+500))
+		r.raiseSV(hlcAt(start + 400))
+		r.wait(time.Minute)
+		if !r.keeps(key) {
+			return "it was dropped while a data center was cut off"
+		}
+		r.put(key, expiringAt(version(hlcAt(start+450)), start+3_600_000))
+		r.pass(5000)
+		if !r.keeps(key) || r.m.Expiring() != 1 {
+			return "it was dropped though it has not expired"
+		}
+		return ""
+	}, keepExpired1s)
+}
+
+func TestWhatExpiresIsFoundAgainAfterAStart(t *testing.T) {
+	r := newRig(t, keepExpired1s)
+	key, start := r.key(self, 0), r.now.WallMs
+	r.put(key, expiringAt(version(hlcAt(start)), start+500))
+	r.pass(1000)
+	r.restart()
+	r.m.NoteTombstone(key, r.records[key])
+	r.fail = func(op StorageOp) bool { return op.Kind == StorageDelete }
+	r.pass(4000)
+	r.fail = nil
+	r.pass(300)
+	if r.keeps(key) {
+		t.Error("it is still there")
+	}
+}
+
+func TestAPutThatComesAgainDoesNotBringBackWhatWasDropped(t *testing.T) {
+	r := newRig(t, keepExpired1s)
+	key, start := r.key(self, 0), r.now.WallMs
+	rec := expiringAt(version(hlcAt(start)), start+500)
+	r.put(key, rec)
+	r.pass(4000)
+	if r.horizon < rec.Version.HLC || r.keeps(key) {
+		t.Fatalf("the horizon is %v, and the value is there: %v", r.horizon, r.keeps(key))
+	}
+	r.restart()
+	r.put(key, rec)
+	if r.keeps(key) {
+		t.Error("it is there again")
+	}
+}
+
+func TestAValueThatExpiresSoonerIsDroppedSooner(t *testing.T) {
+	r := newRig(t, keepExpired1s)
+	sooner, later, start := r.key(self, 0), r.key(self, 1), r.now.WallMs
+	for i := range int64(50) {
+		r.put(later, expiringAt(version(hlcAt(start+i)), start+i+3000))
+	}
+	r.put(sooner, expiringAt(version(hlcAt(start+60)), start+3_600_000))
+	r.put(sooner, expiringAt(version(hlcAt(start+61)), start+100))
+	if n := len(r.m.expiring.order); n > 3 {
+		t.Errorf("%d times are noted of two keys", n)
+	}
+	r.pass(3000)
+	if r.keeps(sooner) || !r.keeps(later) {
+		t.Errorf("the one that expires sooner is there: %v, the other one: %v", r.keeps(sooner), r.keeps(later))
+	}
+	r.pass(4000)
+	if r.keeps(later) {
+		t.Error("the one that expires later is still there")
+	}
+}
+
+func TestOfTooManyDeadlinesTheLaterOnesAreScannedForAgain(t *testing.T) {
+	r := newRig(t, keepExpired1s)
+	r.m.expiring.max = 16
+	start := r.now.WallMs
+	for i := range 40 {
+		r.put(r.key(self, i), expiringAt(version(hlcAt(start+int64(i))), start+1000-int64(i)))
+	}
+	if n := len(r.m.expiring.order); n > 16 {
+		t.Fatalf("%d are noted", n)
+	}
+	for range 80 {
+		r.pass(200)
+		if r.m.WantsScan() {
+			for key, rec := range r.records {
+				r.m.NoteTombstone(key, rec)
+			}
+		}
+	}
+	if len(r.records) != 0 {
+		t.Errorf("%d of 40 are left", len(r.records))
+	}
+}
