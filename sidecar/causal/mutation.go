@@ -271,7 +271,6 @@ const (
 	HomePartsUnordered
 	CollectedEarly
 	ExpiredByClock
-	ExpiredUnsettled
 	LocalRowsByVersion
 
 	FormatUnasked

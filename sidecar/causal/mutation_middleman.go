@@ -139,6 +139,4 @@ var middlemanMutations = []MutationInfo{
 		"values that merge forget what was removed from them while older writes can arrive", "VAL-15", "tallies"},
 	{ExpiredByClock, "expired-by-clock", "middleman",
 		"a value is dropped when it has expired by the clock", "VAL-16", "expiry"},
-	{ExpiredUnsettled, "expired-unsettled", "middleman",
-		"a value is dropped as soon as the horizon has passed its expire time", "VAL-16", "expiry"},
 }

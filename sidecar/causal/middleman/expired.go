@@ -133,7 +133,7 @@ func (m *Middleman) noteExpiring(key string, rec *causal.Record) {
 // durable as the horizon before.
 func (m *Middleman) dropExpired(now causal.Now, keepFrom causal.HLC) {
 	e := &m.expiring
-	if m.dropsUnsettled(now, keepFrom) || e.first() >= keepFrom.WallMs() {
+	if m.dropsByClock(now) || e.first() >= keepFrom.WallMs() {
 		return
 	}
 	e.notePast(keepFrom, now)

@@ -80,18 +80,11 @@ func (m *Middleman) brokenStatus(key string, v causal.Version) (s causal.Status,
 	return causal.InFlight, false
 }
 
-// dropsUnsettled drops what has expired by the clock, or at the horizon, instead of by the rule.
-func (m *Middleman) dropsUnsettled(now causal.Now, keepFrom causal.HLC) bool {
-	switch {
-	case m.cfg.Broken.Has(causal.ExpiredByClock):
-		m.startDrops(causal.HLCAt(now.WallMs))
-	case m.cfg.Broken.Has(causal.ExpiredUnsettled):
-		if m.expiring.first() < keepFrom.WallMs() {
-			m.raiseHorizon(keepFrom)
-		}
-		m.startDrops(min(keepFrom, m.tombstones.horizon))
-	default:
+// dropsByClock drops what has expired by the clock, instead of by the rule.
+func (m *Middleman) dropsByClock(now causal.Now) bool {
+	if !m.cfg.Broken.Has(causal.ExpiredByClock) {
 		return false
 	}
+	m.startDrops(causal.HLCAt(now.WallMs))
 	return true
 }
