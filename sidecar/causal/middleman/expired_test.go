@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/value"
 )
 
 // keepExpired1s makes the middleman keep what has expired for a second.
@@ -66,6 +67,34 @@ func TestWhatHasExpiredIsKeptWhileAWriteMayBeOnItsWay(t *testing.T) {
 		}
 		return ""
 	}, keepExpired1s)
+}
+
+// Two rings have a hash that has expired, and one drops it. A client of a third data center has read just before it
+// arrived there, and found nothing. What it writes is in the rings before one of them drops anything, or they differ.
+func TestAWriteThatHasNotSeenWhatExpiredIsThereBeforeThatIsDropped(t *testing.T) {
+	for waitMs, differ := range map[int64]bool{0: true, 1000: false} {
+		east := newRig(t, keepExpired1s, func(c *Config) { c.Types, c.ExpiredMs = value.Shipped(), waitMs })
+		west := newRig(t, keepExpired1s, func(c *Config) { c.Types, c.ExpiredMs = value.Shipped(), 1 << 40 })
+		key, start := east.key(self, 0), east.now.WallMs
+		hash := value.ChangeOf(causal.Record{})
+		hash.Add(value.Hash, "a", "1")
+		hash.ExpireAt(start + 100)
+		unseen := causal.Record{Version: causal.Version{HLC: hlcAt(start + 700), Origin: 2},
+			Value: changed(causal.Record{}, causal.Version{}, "c").Value}
+		for _, r := range []*rig{east, west} {
+			r.put(key, causal.Record{Version: version(hlcAt(start)), Value: hash.Value()})
+			r.wait(600 * time.Millisecond)
+			r.raiseSV(hlcAt(start + 600)) // which is complete everywhere, all at once
+			r.wait(purgeInterval)
+			r.wait(purgeInterval)
+			r.put(key, unseen)
+			r.pass(4000)
+		}
+		e, w := value.CollectionOf(east.records[key].Value), value.CollectionOf(west.records[key].Value)
+		if (e.Len() != w.Len()) != differ {
+			t.Errorf("after %d ms the east has %d fields, the west %d", waitMs, e.Len(), w.Len())
+		}
+	}
 }
 
 func TestWhatExpiresIsFoundAgainAfterAStart(t *testing.T) {
