@@ -74,19 +74,20 @@ func TestWhatHasExpiredIsKeptWhileAWriteMayBeOnItsWay(t *testing.T) {
 func TestAWriteThatHasNotSeenWhatExpiredIsThereBeforeThatIsDropped(t *testing.T) {
 	for waitMs, differ := range map[int64]bool{0: true, 1000: false} {
 		east := newRig(t, keepExpired1s, func(c *Config) { c.Types, c.ExpiredMs = value.Shipped(), waitMs })
-		west := newRig(t, keepExpired1s, func(c *Config) { c.Types, c.ExpiredMs = value.Shipped(), 1 << 40 })
+		west := newRig(t, keepExpired1s, func(c *Config) { c.Types, c.ExpiredMs = value.Shipped(), 1<<40 })
 		key, start := east.key(self, 0), east.now.WallMs
 		hash := value.ChangeOf(causal.Record{})
 		hash.Add(value.Hash, "a", "1")
 		hash.ExpireAt(start + 100)
-		unseen := causal.Record{Version: causal.Version{HLC: hlcAt(start + 700), Origin: 2},
+		unseen := causal.Record{Version: causal.Version{HLC: hlcAt(start + 720), Origin: 2},
 			Value: changed(causal.Record{}, causal.Version{}, "c").Value}
 		for _, r := range []*rig{east, west} {
 			r.put(key, causal.Record{Version: version(hlcAt(start)), Value: hash.Value()})
 			r.wait(600 * time.Millisecond)
-			r.raiseSV(hlcAt(start + 600)) // which is complete everywhere, all at once
+			r.raiseSV(hlcAt(start + 600)) // what had to wait becomes complete, all at once
 			r.wait(purgeInterval)
-			r.wait(purgeInterval)
+			r.raiseSV(hlcAt(start + 715))
+			r.waitForPurges()
 			r.put(key, unseen)
 			r.pass(4000)
 		}
