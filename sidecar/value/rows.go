@@ -166,8 +166,8 @@ func (h *rows) collect(horizon causal.HLC) {
 	h.overwrite(causal.Version{})
 }
 
-// byWrite returns the rows by the writes that they are of. last is the newest write. Each remembers the horizon that has
-// overwritten the key, if that is the newest: it may have come with any of them.
+// byWrite returns the rows by the writes that they are of. last is the newest write. If a horizon has overwritten the
+// key, each remembers it: it may have come with any of them.
 func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 	writes := map[causal.Version]*rows{last: {}}
 	of := func(v causal.Version) *rows {
