@@ -211,7 +211,7 @@ func (w *World) compareRings() []string {
 		all := map[string]causal.Record{}
 		for _, n := range w.middlemenOf(topology.RingID(r)) {
 			for k, rec := range n.disk.records {
-				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id.Group() && !rec.Value.Tombstone &&
+				if w.topo.Owner(topology.RingID(r), topology.SlotOf(k)) == n.id.Group() && !isGone(rec.Value) &&
 					!w.isLost(k) {
 					all[k] = rec
 				}

@@ -33,11 +33,13 @@ type runPlan struct {
 	otherLevels int
 	// deletePercent is the share of the updates of counters that delete.
 	deletePercent int
-	sessions      intRange // at each sidecar
-	processes     intRange // in each session
-	faultEvery    time.Duration
-	faults        faultWeights
-	length        time.Duration
+	// expiringPercent is the share of the deletes that are puts of values that expire.
+	expiringPercent int
+	sessions        intRange // at each sidecar
+	processes       intRange // in each session
+	faultEvery      time.Duration
+	faults          faultWeights
+	length          time.Duration
 	// scaleEvery is the approximate interval between changes of the numbers of shards, caches or coordinators, as
 	// scaled says; 0: there are none.
 	scaleEvery time.Duration
@@ -68,6 +70,8 @@ var profiles = []Profile{
 		transactions, nil},
 	{"deletes", "deletes and puts of few keys compete; tombstones are dropped soon; messages arrive seconds late",
 		deletes, nil},
+	{"expiry", "puts compete with values that expire, which are dropped soon after; messages arrive seconds late",
+		expiry, nil},
 	{"sessions", "sessions move between data centers by token and have several connections", migrations, nil},
 	{"overlap", "reads of one session overlap; the nearest middleman often belongs to another ring", overlap, nil},
 	{"restarts", "middlemen crash with puts that their storage does not hold, while bound sessions read",

@@ -72,6 +72,17 @@ func deletes(p *runPlan, rng *rand.Rand) {
 	p.faults = faultWeights{Crash: 1, Congest: 2, Slow: 8, Cut: 1, SlowDisk: 1}
 }
 
+func expiry(p *runPlan, rng *rand.Rand) {
+	deletes(p, rng)
+	p.expiringPercent, p.set.ExpiredMs = 50+rng.IntN(50), int64(1+rng.IntN(400))
+	switch rng.IntN(3) {
+	case 0:
+		p.shape.shardMembers, p.set.ShardRegister, p.faults[MemberWipe] = intRange{2, 3}, true, 3
+	case 1:
+		p.scaleEvery = ms(300, 2000, rng)
+	}
+}
+
 func migrations(p *runPlan, rng *rand.Rand) {
 	p.mix = operationMix{put: 15 + rng.IntN(30), del: rng.IntN(5), mget: rng.IntN(10), token: 5 + rng.IntN(25)}
 	p.sessions, p.processes = intRange{1, 2}, intRange{2, 5}

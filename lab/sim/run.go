@@ -61,7 +61,8 @@ func runWith(p Profile, seed uint64, broken causal.Mutations, checker *history.C
 func (pl *runPlan) start(w *World, rng *rand.Rand) (*workload, *faultInjector) {
 	wl := &workload{world: w, pending: map[uint64]*client{}, issuing: true, thinkTime: pl.thinkTime, mix: pl.mix,
 		hotKeys: pl.hotKeys, tallies: pl.tallies, deletePercent: pl.deletePercent,
-		otherLevels: pl.otherLevels}
+		expiringPercent: pl.expiringPercent,
+		otherLevels:     pl.otherLevels}
 	for i := range pl.counters {
 		wl.counters = append(wl.counters, fmt.Sprintf("n%d", i))
 	}

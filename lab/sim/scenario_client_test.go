@@ -18,6 +18,7 @@ import (
 //	alice add x 1            increments the tally x; the increment is called 1
 //	alice append x 1         the same, executed at the home of x, if that can
 //	alice put x 1            alice del x              alice get x              alice mget x y
+//	alice expire x           puts a value of x that has expired at once
 //	alice gets x y           pipelined gets: sent one behind the other, without waiting for the answers
 //	alice latest x           a get as part of a read-modify-write: the newest version, even if the session reads at cuts
 //	alice commit a b=1 c=-   a commit: reads a, puts b and deletes c, if a is as it was read; x+=1 increments the tally x
@@ -83,6 +84,9 @@ func (s *scenario) operation(what string, args []string) (session.Op, error) {
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: increment(args[1])}, nil
 	case what == "del" && len(args) == 1:
 		return session.Op{Kind: session.OpPut, Key: keys[0], Value: causal.Value{Tombstone: true}}, nil
+	case what == "expire" && len(args) == 1:
+		v := causal.Value{ExpireAtMs: startMs + s.world.now/1e6}
+		return session.Op{Kind: session.OpPut, Key: keys[0], Value: v}, nil
 	case (what == "get" || what == "latest") && len(args) == 1:
 		return session.Op{Kind: session.OpGet, Key: keys[0], Level: readLevel(what == "latest")}, nil
 	case what == "snapshot" && len(args) == 1:

@@ -16,7 +16,7 @@ import (
 //
 //	ring east use1 usw1      a ring and its data centers
 //	rtt use1 euw1 80         round trip in milliseconds; the default is 20
-//	set lease=1s keep=3s snapshot snapshot=50ms left-out=1 older static no-cache near shards=2 shard-members=3 coordinator-members=2 buffer=1000 own-bytes=100 retain=100 copies=1
+//	set lease=1s keep=3s expired=1s snapshot snapshot=50ms left-out=1 older static no-cache near shards=2 shard-members=3 coordinator-members=2 buffer=1000 own-bytes=100 retain=100 copies=1
 //	key x use1 euw1/1        x is a key that use1 owns in its ring, and shard 1 of euw1 owns in its ring
 //	key x use1+              x is a key that an additional shard of use1 would own
 //	session alice use1       a session with a sidecar of its own
@@ -77,6 +77,10 @@ func (s *scenario) set(args []string) (string, error) {
 			var keep time.Duration
 			keep, err = time.ParseDuration(value)
 			s.settings.KeepMs = keep.Milliseconds()
+		case "expired":
+			var keep time.Duration
+			keep, err = time.ParseDuration(value)
+			s.settings.ExpiredMs = keep.Milliseconds()
 		case "snapshot":
 			s.settings.Level = causal.Snapshot
 			if value != "" { // the step of the cuts

@@ -96,8 +96,11 @@ func (s *scenario) showStorage(name string) string {
 		text := "nothing"
 		if rec, found := owner.disk.records[key]; found {
 			text = shownValue(rec)
-			if rec.Value.Tombstone {
+			switch {
+			case rec.Value.Tombstone:
 				text = "tombstone"
+			case isGone(rec.Value):
+				text = "expired"
 			}
 		}
 		parts = append(parts, s.rings[r].Name+" "+text)

@@ -104,6 +104,9 @@ func (w *World) middlemanConfig(n *node) middleman.Config {
 	if w.settings.KeepMs > 0 {
 		cfg.KeepMs = w.settings.KeepMs
 	}
+	if w.settings.ExpiredMs > 0 {
+		cfg.ExpiredMs = w.settings.ExpiredMs
+	}
 	if w.settings.MaxCopies > 0 {
 		cfg.MaxCopies = w.settings.MaxCopies
 	}

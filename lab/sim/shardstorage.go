@@ -146,7 +146,7 @@ func (c *content) page(from string, limit int) (keys []string, next string) {
 
 func (c *content) tombstones() (all []causal.Moved) {
 	for _, key := range slices.Sorted(maps.Keys(c.records)) {
-		if r := c.records[key]; r.Value.Tombstone || r.Value.Merges() {
+		if r := c.records[key]; r.Value.Tombstone || r.Value.Merges() || r.Value.ExpireAtMs != 0 {
 			all = append(all, causal.Moved{Key: key, Record: r})
 		}
 	}

@@ -175,7 +175,7 @@ func (tally) Writes(r causal.Record) iter.Seq[causal.Record] {
 
 // readOf returns what the history says of a value that was read.
 func readOf(key string, r causal.Record) history.Read {
-	read := history.Read{Key: key, Version: written(r.Version), Missing: r.Value.Tombstone}
+	read := history.Read{Key: key, Version: written(r.Version), Missing: isGone(r.Value)}
 	if r.Value.Type == tallyType {
 		read.Parts = decodeTally(r).increments
 	} else {
@@ -183,6 +183,10 @@ func readOf(key string, r causal.Record) history.Read {
 	}
 	return read
 }
+
+// isGone reports whether clients take a value for missing. They do that with a register that expires from the start, so
+// that it is one more kind of delete, which leaves no tombstone when it is dropped.
+func isGone(v causal.Value) bool { return v.Tombstone || v.ExpireAtMs != 0 }
 
 // shownValue returns a value in a form for people.
 func shownValue(r causal.Record) string {

@@ -51,14 +51,16 @@ type workload struct {
 	otherLevels int
 	// deletePercent is the share of the updates of counters that delete.
 	deletePercent int
-	issuing       bool
-	missing       []missingRead
-	scans         int // that were completed
-	scaler        *scaler
-	explained     []uint64 // operations of which it is said, or known, why they take long
-	waits         []string // what those wait for that take too long
-	awaiting      []*client
-	outOfTurn     bool // a client was served before one that has waited for longer
+	// expiringPercent is the share of the deletes that are puts of values that expire.
+	expiringPercent int
+	issuing         bool
+	missing         []missingRead
+	scans           int // that were completed
+	scaler          *scaler
+	explained       []uint64 // operations of which it is said, or known, why they take long
+	waits           []string // what those wait for that take too long
+	awaiting        []*client
+	outOfTurn       bool // a client was served before one that has waited for longer
 }
 
 // results passes results to the processes that wait for them.
@@ -95,7 +97,7 @@ func (p *client) issueNext() {
 		p.issue(session.Op{Kind: session.OpPut, Key: key,
 			Value: causal.Value{Data: fmt.Appendf(nil, "%s-%d", p.name, p.seq)}})
 	case r < m.put+m.del:
-		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: causal.Value{Tombstone: true}})
+		p.issue(session.Op{Kind: session.OpPut, Key: key, Value: p.noValue()})
 	case r < m.put+m.del+m.mget:
 		p.issue(session.Op{Kind: session.OpMGet, Keys: p.someKeys(2 + rng.IntN(3)), Level: p.readLevel(r%7 == 0)})
 	case r < m.put+m.del+m.mget+m.token:
@@ -170,7 +172,7 @@ func (p *client) issue(op session.Op) {
 		p.op.Token = fmt.Sprintf("t%d", slices.Index(p.load.tokens, op.Token)+1)
 	}
 	switch {
-	case op.Value.Tombstone:
+	case isGone(op.Value):
 		p.op.Kind = history.Delete
 	case op.Value.Type == tallyType:
 		p.op.Kind, p.op.Value = history.Add, decodeTally(causal.Record{Value: op.Value}).increments[0].Value
@@ -240,6 +242,15 @@ func (p *client) record(op history.Op, r *session.Result) {
 		}
 	}
 	p.load.history = append(p.load.history, op)
+}
+
+// noValue returns the value of a delete, or, in some profiles, one that expires.
+func (p *client) noValue() causal.Value {
+	w := p.load.world
+	if p.load.expiringPercent == 0 || w.rng.IntN(100) >= p.load.expiringPercent {
+		return causal.Value{Tombstone: true}
+	}
+	return causal.Value{ExpireAtMs: w.clock(w.nodes[p.sidecar]).WallMs + w.rng.Int64N(400)}
 }
 
 // conclude ends the operation in progress, and schedules the next one.

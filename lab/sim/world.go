@@ -82,6 +82,8 @@ type Settings struct {
 	WithoutRingSets, WithoutSVLifting, DepsByID bool
 	Lease                                       time.Duration
 	KeepMs                                      int64
+	// ExpiredMs is how long values are kept that have expired; 0: the default.
+	ExpiredMs int64
 	// MaxDeps, MaxOwnBytes and MaxCopies make rare paths frequent if they are small; 0: the defaults.
 	MaxDeps, MaxOwnBytes, MaxCopies int
 	// NearBytes bounds the near copies of a sidecar; 0: there are none. NearReads is how many reads make a key hot, and

@@ -277,6 +277,7 @@ const (
 	HomeFoundApart
 	HomePartsUnordered
 	CollectedEarly
+	ExpiredByClock
 	LocalRowsByVersion
 
 	FormatUnasked

@@ -137,4 +137,6 @@ var middlemanMutations = []MutationInfo{
 		"it writes a put that merges though an earlier one of its key is staged", "VAL-7", "tallies"},
 	{CollectedEarly, "collected-early", "middleman",
 		"values that merge forget what was removed from them while older writes can arrive", "VAL-15", "tallies"},
+	{ExpiredByClock, "expired-by-clock", "middleman",
+		"a value is dropped when it has expired by the clock", "VAL-16", "expiry"},
 }

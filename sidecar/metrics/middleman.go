@@ -45,6 +45,10 @@ var (
 		"About how many keys are to be looked up in other rings, as far as they were counted.")
 	middlemanBackfillBytes = middlemanFamily.gauge("backfill_bytes",
 		"Bytes of values that were copied from other rings, while lost data come back.")
+	middlemanExpired = middlemanFamily.counter("expired_total",
+		"Values that were removed from storage since they had expired.")
+	middlemanExpiring = middlemanFamily.gauge("expiring_keys",
+		"Keys with an expire time that are noted to be removed; with very many, those that expire next.")
 	middlemanForeign = middlemanFamily.counter("foreign_values_total",
 		"Values found in storage that CausalStore did not write.")
 )
@@ -64,10 +68,12 @@ func Middleman(get func() Shard) prometheus.Collector {
 		}
 		var st middleman.Stats
 		var backfill middleman.BackfillProgress
+		var expiring int
 		var puts, processed, cachedAt, history int
 		mm.Inspect(func(m *middleman.Middleman) {
 			st = m.Stats()
 			puts, processed, cachedAt, history = m.Depth()
+			expiring = m.Expiring()
 			backfill, _ = m.Backfill()
 		})
 		emit(middlemanInWork, float64(puts))
@@ -90,6 +96,8 @@ func Middleman(get func() Shard) prometheus.Collector {
 		emit(middlemanBackfillKeys, float64(backfill.Keys))
 		emit(middlemanBackfillAll, float64(backfill.Expected))
 		emit(middlemanBackfillBytes, float64(backfill.Bytes))
+		emit(middlemanExpired, float64(st.Expired))
+		emit(middlemanExpiring, float64(expiring))
 		emit(middlemanForeign, float64(st.Foreign))
 	}}
 }

@@ -302,12 +302,12 @@ func setKeyExists(ctx context.Context, s storage.Store, writes []storage.Write) 
 // errScanEnded ends a scan for a middleman that serves no more.
 var errScanEnded = errors.New("the middleman serves no more")
 
-// noteTombstones informs the middleman of a generation of the tombstones in the store at its start, and of values that
-// merge, so that it drops in time what need not be remembered.
+// noteTombstones informs the middleman of a generation of the tombstones in the store, of values that merge, and of
+// those that expire, so that it drops in time what need not be kept.
 func (mm *shardDriver[M]) noteTombstones(id, generation uint64) {
 	err := mm.store.Scan(mm.ctx, func(key string, rec causal.Record) error {
 		serves := true
-		if rec.Value.Tombstone || rec.Value.Merges() {
+		if rec.Value.Tombstone || rec.Value.Merges() || rec.Value.ExpireAtMs != 0 {
 			serves = false
 			mm.step(func(_ causal.Now, p M) {
 				serves = p.NoteTombstone(generation, key, rec)

@@ -209,6 +209,9 @@ func (c *Change) rows() (changed rows) {
 		changed.list = append(changed.list, r)
 	}
 	changed.sort()
+	if !c.base.overwritten.Written() {
+		changed.overwritten = c.base.overwritten
+	}
 	if c.expires != nil {
 		changed.deadlines = deadlines{*c.expires}
 	}

@@ -174,7 +174,8 @@ func (h *rows) collect(horizon causal.HLC) {
 	h.overwrite(causal.Version{})
 }
 
-// byWrite returns the rows by the writes that they are of. last is the newest write.
+// byWrite returns the rows by the writes that they are of. last is the newest write. If a horizon has overwritten the
+// key, each remembers it: it may have come with any of them.
 func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 	writes := map[causal.Version]*rows{last: {}}
 	of := func(v causal.Version) *rows {
@@ -197,6 +198,11 @@ func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 		if v := r.writtenBy(); v.Written() || v == self {
 			r.sums = nil
 			of(v).add(r)
+		}
+	}
+	if h.overwritten.HLC > 0 && !h.overwritten.Written() {
+		for _, w := range writes {
+			w.overwritten = h.overwritten
 		}
 	}
 	return writes

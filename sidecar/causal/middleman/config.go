@@ -54,6 +54,10 @@ type Config struct {
 	// KeepMs is how long old versions and tombstones are kept once they are below SV, for reads at snapshot cuts, in
 	// milliseconds.
 	KeepMs int64
+	// ExpiredMs is how long a value is kept after it has expired in all data centers, and is complete there, in
+	// milliseconds. Nobody takes it for alive that long, or has not seen it: a sidecar's clock may be a minute behind,
+	// a timestamp 10 s ahead, and an operation may have read 20 s before it writes.
+	ExpiredMs int64
 	// MaxHistoryBytes bounds the memory of old versions.
 	MaxHistoryBytes int
 	// MaxCopies bounds the keys of which it is remembered which data centers hold copies.
@@ -79,6 +83,6 @@ const DefaultLease = 3 * time.Second
 func DefaultConfig(t *topology.Topology, self topology.Node) Config {
 	return Config{
 		Topology: t, Self: self, Lease: DefaultLease, DepRetryInterval: 500 * time.Millisecond, KeepMs: 3000,
-		MaxHistoryBytes: 64 << 20, MaxCopies: 4 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
+		ExpiredMs: 90_000, MaxHistoryBytes: 64 << 20, MaxCopies: 4 << 20, BackfillPage: 512, SalvageBytes: 8 << 20,
 	}
 }

@@ -3,6 +3,7 @@
 package middleman
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type Middleman struct {
 	streams     streams
 	oldVersions oldVersions
 	tombstones  tombstones
+	expiring    expiring
 	scans       causal.Quota // of scans and counts that are with storage, in bytes
 	scanPlaces  causal.ScanPlaces
 
@@ -52,6 +54,8 @@ type Stats struct {
 	StreamsEnded uint64
 	// UnknownTypes counts puts, and records in storage, of types that are not known here.
 	UnknownTypes uint64
+	// Expired counts values that were dropped since they had expired.
+	Expired uint64
 	// Crowded counts puts that were not taken, because their origin has too much staged here.
 	Crowded uint64
 	// RefusedReads counts the reads that were refused because there was no room for their replies.
@@ -73,7 +77,7 @@ func New(cfg Config, now causal.Now) *Middleman {
 		staged: newStagedPuts(cfg.OwnerOf), acks: newAckBatches(),
 		copies:  newCopies(len(t.DCs), cfg.MaxCopies),
 		streams: newStreams(t), oldVersions: newOldVersions(cfg.Types, cfg.MaxHistoryBytes),
-		tombstones: tombstones{horizon: cfg.Horizon},
+		tombstones: tombstones{horizon: cfg.Horizon}, expiring: newExpiring(),
 		scanPlaces: causal.ScanPlaces{Start: cfg.Incarnation * causal.ScanPlaceSpread},
 	}
 	m.host(now)
@@ -197,6 +201,7 @@ func (m *Middleman) Tick(now causal.Now) {
 	m.oldVersions.prune(max(keepFrom, m.lateKeepFrom()))
 	if m.backfill == nil { // an older version of the key may still be copied
 		m.dropTombstones(keepFrom)
+		m.dropExpired(now, keepFrom)
 	}
 }
 
@@ -233,6 +238,9 @@ func (m *Middleman) NextTick(now causal.Now) int64 {
 	if m.writes.processed+m.writes.complete+m.adoption.retained.bytes+len(m.oldVersions.order)+len(m.tombstones.stored)+
 		len(m.copies.older.byHash)+len(m.deps.watchers) > 0 {
 		next = min(next, m.purgedAt+int64(purgeInterval))
+	}
+	if firstMs := m.expiring.first(); firstMs != math.MaxInt64 {
+		next = min(next, max(m.purgedAt+int64(purgeInterval), now.Mono+(firstMs-now.WallMs)*int64(time.Millisecond)))
 	}
 	return next
 }

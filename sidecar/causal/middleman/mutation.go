@@ -79,3 +79,12 @@ func (m *Middleman) brokenStatus(key string, v causal.Version) (s causal.Status,
 	}
 	return causal.InFlight, false
 }
+
+// dropsByClock drops what has expired by the clock, instead of by the rule.
+func (m *Middleman) dropsByClock(now causal.Now) bool {
+	if !m.cfg.Broken.Has(causal.ExpiredByClock) {
+		return false
+	}
+	m.startDrops(causal.HLCAt(now.WallMs))
+	return true
+}

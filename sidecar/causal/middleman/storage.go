@@ -123,6 +123,8 @@ func (m *Middleman) StorageDone(now causal.Now, r StorageResult) {
 		m.continueWrite(now, t, r)
 	case taskDropTombstone:
 		m.continueDrop(t, r)
+	case taskDropExpired:
+		m.continueExpired(t, &r)
 	case taskLookUp:
 		m.backfill.askDonor(now, t, r)
 	case taskMerge:

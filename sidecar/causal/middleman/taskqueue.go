@@ -31,7 +31,7 @@ type task struct {
 	// that merges
 	joined    *causal.Record
 	tombstone causal.Version // taskDropTombstone
-	horizon   causal.HLC     // taskRaiseHorizon, taskDropTombstone
+	horizon   causal.HLC     // taskRaiseHorizon, taskDropTombstone; taskDropExpired: what has expired there is dropped
 	replaced  causal.Record  // taskWrite, once stored
 	named     []string       // taskScan: keys of puts that are not processed
 	holder    causal.Holder  // taskCount, taskScan: who has asked
@@ -47,6 +47,7 @@ const (
 	taskRead taskKind = iota
 	taskWrite
 	taskDropTombstone
+	taskDropExpired
 	taskCount         // of all keys, in no queue
 	taskScan          // of some keys, in no queue
 	taskRaiseHorizon  // in no queue

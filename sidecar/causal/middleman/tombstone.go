@@ -50,16 +50,17 @@ func (ts *tombstones) horizonStored(horizon causal.HLC, failed bool) {
 	}
 }
 
-// NoteTombstone reports a tombstone, or a value that merges, that storage held at the start, so that it is dropped, or
-// what it need not remember, in its time.
+// NoteTombstone reports a tombstone, a value that merges, or one that expires, that storage held at the start, so that
+// it is dropped, or what it need not remember, in its time.
 func (m *Middleman) NoteTombstone(key string, rec causal.Record) {
 	if m.owns(topology.SlotOf(key)) { // a mover may be writing the other slots
 		m.noteRemoved(key, &rec)
 	}
 }
 
-// noteRemoved notes what is in storage if it is a tombstone, or has something to drop.
+// noteRemoved notes what is in storage if it is a tombstone, has something to drop, or expires.
 func (m *Middleman) noteRemoved(key string, rec *causal.Record) {
+	m.noteExpiring(key, rec)
 	switch {
 	case rec.Value.Tombstone:
 		m.tombstones.add(key, rec.Version)
@@ -77,11 +78,7 @@ func (m *Middleman) dropTombstones(keepFrom causal.HLC) {
 	if m.cfg.Broken.Has(causal.TombstoneEarly) {
 		upTo = ^causal.HLC(0)
 	} else if len(ts.stored) > 0 && ts.stored[0].version.HLC <= keepFrom && ts.horizon < ts.stored[0].version.HLC {
-		if !ts.raisingHorizon {
-			ts.raisingHorizon = true
-			m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: keepFrom},
-				&task{kind: taskRaiseHorizon, horizon: keepFrom})
-		}
+		m.raiseHorizon(keepFrom)
 		return
 	}
 	for collected := 0; len(ts.stored) > 0 && ts.stored[0].version.HLC <= upTo && collected < maxCollected; {
@@ -92,6 +89,15 @@ func (m *Middleman) dropTombstones(keepFrom causal.HLC) {
 			delete(ts.merging, t.key)
 		}
 		m.tasks.submit(&task{kind: taskDropTombstone, key: t.key, tombstone: t.version, horizon: upTo})
+	}
+}
+
+// raiseHorizon makes a horizon durable, unless another one is about to become so.
+func (m *Middleman) raiseHorizon(horizon causal.HLC) {
+	if ts := &m.tombstones; !ts.raisingHorizon && ts.horizon < horizon {
+		ts.raisingHorizon = true
+		m.tasks.request(StorageOp{Kind: StorageHorizon, Horizon: horizon},
+			&task{kind: taskRaiseHorizon, horizon: horizon})
 	}
 }
 

@@ -23,7 +23,8 @@ const (
 	EffectList
 	// EffectRead reads the records of the first of Keys, of one at least, until they have shard.ChunkBytes.
 	EffectRead
-	// EffectTombstones passes each tombstone in the storage to NoteTombstone. It may take long.
+	// EffectTombstones passes each tombstone, value that merges, and value that expires to NoteTombstone. It may take
+	// long.
 	EffectTombstones
 	// EffectLoss notes that the storage has lost data: it makes Change durable, or Task if there is one, at once,
 	// whatever else is under way.

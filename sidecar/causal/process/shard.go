@@ -280,6 +280,9 @@ func (p *Shard) settle() {
 		mover := p.shard.Mover()
 		p.tasks = append(p.tasks, func() { p.move(mover, op) })
 	}
+	if p.serving != nil && p.serving.WantsScan() {
+		p.scanStorage()
+	}
 	for !p.busy && len(p.tasks) > 0 && !p.isReplacing() {
 		next := p.tasks[0]
 		p.tasks[0] = nil

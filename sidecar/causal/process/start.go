@@ -162,15 +162,20 @@ func (p *Shard) serve(plan shard.Start) {
 	if plan.Config.Fresh {
 		return
 	}
-	p.do(Effect{Kind: EffectTombstones, Generation: p.generation}, func(EffectResult) {})
+	p.scanStorage()
 	if plan.SaveCaches {
 		p.cachesAt, p.caches = p.now.Mono+int64(plan.Config.Lease), plan.Caches
 	}
 }
 
-// NoteTombstone informs the middleman of a generation of a tombstone, or a value that merges, that the storage has held
-// since its start, so that it drops in time what need not be remembered. It returns false if no such middleman serves
-// any more.
+// scanStorage finds what the middleman that serves is to drop in time.
+func (p *Shard) scanStorage() {
+	p.do(Effect{Kind: EffectTombstones, Generation: p.generation}, func(EffectResult) {})
+}
+
+// NoteTombstone informs the middleman of a generation of what the storage has held since its start: a tombstone, a
+// value that merges, or one that expires, so that it drops in time what need not be kept. It returns false if no such
+// middleman serves any more.
 func (p *Shard) NoteTombstone(generation uint64, key string, rec causal.Record) bool {
 	if p.serving == nil || p.generation != generation {
 		return false
