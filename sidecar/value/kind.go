@@ -12,7 +12,8 @@ const (
 	Set
 	SortedSet
 	List
-	lastKind = List
+	Stream
+	lastKind = Stream
 )
 
 // KindOf returns what clients see of a value: of a register, and of a collection without elements, None.
