@@ -13,7 +13,8 @@ const (
 	SortedSet
 	List
 	Stream
-	lastKind = Stream
+	HyperLogLog // a string, to clients
+	lastKind    = HyperLogLog
 )
 
 // KindOf returns what clients see of a value: of a register, and of a collection without elements, None.

@@ -69,15 +69,25 @@ func (d *draft) set(v causal.Value) {
 
 // collection returns the collection of a kind that the key is, to read and change it; a missing key is an empty one.
 func (d *draft) collection(kind value.Kind, nowMs int64) (*value.Change, error) {
+	isString := d.change == nil && operation.Exists(d.value, nowMs)
 	switch {
-	case d.isCollection() && d.change.Kind() != kind, d.change == nil && operation.Exists(d.value, nowMs):
+	case isString && kind == value.HyperLogLog:
+		return d.change, d.convert()
+	case d.isCollection() && d.change.Kind() != kind, isString:
 		return nil, errWrongType
 	case d.change == nil:
-		if d.change = value.ChangeOf(d.base); d.base.Value.Merges() { // a string has been there meanwhile
-			d.change.Clear()
-		}
+		d.change = d.newChange()
 	}
 	return d.change, nil
+}
+
+// newChange returns the collection that takes the place of a string, or of nothing.
+func (d *draft) newChange() *value.Change {
+	ch := value.ChangeOf(d.base)
+	if d.base.Value.Merges() { // a string has been there meanwhile
+		ch.Clear()
+	}
+	return ch
 }
 
 // edit executes a command on the collection, or the string, that the key is.
@@ -85,13 +95,14 @@ func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
 	if e.text != nil {
 		return d.editText(e, nowMs)
 	}
+	before := d.change
 	ch, err := d.collection(e.kind, nowMs)
 	if err == nil {
 		o.Exists = d.isCollection()
 		o.Writes, err = e.apply(ch)
 	}
 	if o.Err = err; err != nil || !o.Writes {
-		o.Writes = false
+		d.change, o.Writes = before, false
 		return o
 	}
 	d.written = true
@@ -101,12 +112,12 @@ func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
 
 // editText executes a command on the string that the key is; a missing key is an empty one. It keeps the expire time.
 func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
-	if d.isCollection() {
-		return operation.Outcome{Exists: true, Err: errWrongType}
-	}
 	old := causal.Value{}
 	if o.Exists = d.exists(nowMs); o.Exists {
-		old = d.value
+		var ok bool
+		if old, ok = asString(d.current()); !ok {
+			return operation.Outcome{Exists: true, Err: errWrongType}
+		}
 	}
 	next, err := e.text(old.Data)
 	if o.Err = err; err == nil && next != nil {
@@ -116,7 +127,8 @@ func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
 	return o
 }
 
-// apply executes an operation on the key. Collections have only those that are for every kind of value.
+// apply executes an operation on the key. Collections have only those that are for every kind of value; a HyperLogLog
+// has all, as it is a string to clients.
 func (d *draft) apply(o *operation.Operation, nowMs int64) operation.Outcome {
 	if !d.isCollection() {
 		v := d.value
@@ -129,20 +141,24 @@ func (d *draft) apply(o *operation.Operation, nowMs int64) operation.Outcome {
 		}
 		return r
 	}
+	old := causal.Value{ExpireAtMs: d.change.DeadlineMs()}
 	if o.ReturnsOld || !isForEveryKind(o.Kind) {
-		return operation.Outcome{Exists: true, Err: errWrongType}
+		var ok bool
+		if old, ok = asString(d.current()); !ok {
+			return operation.Outcome{Exists: true, Err: errWrongType}
+		}
 	}
-	r := o.Apply(causal.Value{ExpireAtMs: d.change.DeadlineMs()}, nowMs)
+	r := o.Apply(old, nowMs)
 	if !r.Writes {
 		return r
 	}
 	switch {
-	case o.Kind == operation.Set:
-		d.value, d.change = r.Next, nil
 	case r.Next.Tombstone:
 		d.change.Clear()
-	default:
+	case o.Kind == operation.Expire, o.Kind == operation.Persist:
 		d.change.ExpireAt(r.Next.ExpireAtMs)
+	default:
+		d.value, d.change = r.Next, nil
 	}
 	d.written = true
 	r.Next = d.put()

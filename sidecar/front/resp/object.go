@@ -82,6 +82,8 @@ func encodingOf(v causal.Value) string {
 		return encodingOfSet(v)
 	case kind == value.List:
 		return "quicklist"
+	case kind == value.HyperLogLog:
+		return "raw"
 	case isInteger:
 		return "int"
 	case len(v.Data) <= maxEmbedded:

@@ -19,7 +19,7 @@ func refusalTable() []refusal {
 			"no command waits for members; use ZPOPMIN or ZMPOP"},
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
-		{"pfadd pfcount pfdebug pfmerge pfselftest", "there are no HyperLogLogs; count in the client"},
+		{"pfdebug pfselftest", "they are for the developers of Redis; GET returns the registers of a HyperLogLog"},
 		{"sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
 			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},

@@ -6,7 +6,8 @@ import "slices"
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
 	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), geoCommands(),
-		listCommands(), bitmapCommands(), keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
+		listCommands(), bitmapCommands(), hyperLogLogCommands(),
+		keyCommands(), connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
