@@ -7,12 +7,14 @@ import (
 
 // command is one row of the table: a description for COMMAND, and a handler.
 type command struct {
-	name    string // lower case; "container|sub" for a subcommand
-	arity   int    // arguments with the name; negative: at least that many
-	flags   string // as in COMMAND INFO
-	keys    keyRange
-	acl     string // ACL categories, as in COMMAND INFO
-	access  string // how it accesses its keys, as in the key specifications of COMMAND INFO; with ";", key by key
+	name  string // lower case; "container|sub" for a subcommand
+	arity int    // arguments with the name; negative: at least that many
+	flags string // as in COMMAND INFO
+	keys  keyRange
+	acl   string // ACL categories, as in COMMAND INFO
+	// access is how it accesses its keys, as in the key specifications of COMMAND INFO; with ";", key by key. Those
+	// with "?" do not tell where the key is.
+	access  string
 	group   string
 	since   string
 	summary string
@@ -30,6 +32,8 @@ type keyRange struct {
 	counted int
 	// store is from where on a key may follow the word STORE, or STOREDIST; 0: none does.
 	store int
+	// sorts says that a key may follow the word STORE among the options of SORT.
+	sorts bool
 }
 
 var (
@@ -172,6 +176,9 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 			return
 		}
 	}
+	if at := storeOfSort(args); k.sorts && at > 0 && !f(at) {
+		return
+	}
 	if k.counted == 0 || k.counted >= len(args) {
 		return
 	}
@@ -179,6 +186,21 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 	for i := k.counted + 1; n > 0 && i < len(args) && f(i); i++ {
 		n--
 	}
+}
+
+// storeOfSort returns where SORT has the key that it writes, after the last STORE; 0: nowhere.
+func storeOfSort(args [][]byte) (at int) {
+	for i := 2; i < len(args); i++ {
+		switch {
+		case equalFold(args[i], "limit"):
+			i += 2
+		case equalFold(args[i], "get"), equalFold(args[i], "by"):
+			i++
+		case equalFold(args[i], "store") && i+1 < len(args):
+			at = i + 1
+		}
+	}
+	return at
 }
 
 // isKey reports whether argument i is a key.

@@ -20,7 +20,6 @@ func refusalTable() []refusal {
 		{"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim",
 			"there are no streams; write each entry under a key of its own, and send its name by a message queue"},
 		{"pfdebug pfselftest", "they are for the developers of Redis; GET returns the registers of a HyperLogLog"},
-		{"sort sort_ro", "read the values, and compute in the client"},
 		{"psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe unsubscribe",
 			"there is no publish and subscribe; use a message queue, and send CAUSAL TOKEN along"},
 		{"eval eval_ro script", "there are no scripts; use MULTI and WATCH, or do it in the client"},
