@@ -25,7 +25,6 @@ func refusalTable() []refusal {
 		{"eval eval_ro script", "there are no scripts; use MULTI and WATCH, or do it in the client"},
 		{"function", "there are no functions; use MULTI and WATCH, or do it in the client"},
 
-		{"randomkey", "use SCAN"},
 		{"object|idletime", "nothing is evicted, so the last use of a key is not recorded"},
 		{"swapdb", "the database is part of the name under which a key is stored"},
 		{"dump migrate restore restore-asking", "copy with SCAN, GET, PEXPIRETIME, and SET with PXAT"},

@@ -126,6 +126,8 @@ func keyCommands() []*command {
 
 		all("scan", -2, "readonly", "@keyspace @read @slow", "generic", "2.8.0", scan,
 			"Incrementally iterate the keys that the session knows"),
+		all("randomkey", 1, "readonly", "@keyspace @read @slow", "generic", "1.0.0", randomKey,
+			"Return a key that the session knows, by chance"),
 		all("keys", 2, "readonly", "@keyspace @read @slow @dangerous", "generic", "1.0.0", keysMatching,
 			"Find all keys that match a pattern, up to a limit"),
 		all("flushdb", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushDB,
