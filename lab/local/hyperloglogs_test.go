@@ -73,7 +73,7 @@ func TestHyperLogLogsOfTwoDataCentersMerge(t *testing.T) {
 // Clients at two sidecars of a data center add to a HyperLogLog. What they have added is what one client would have.
 func TestHyperLogLogsAreExactInADataCenter(t *testing.T) {
 	const clients, each = 4, 60
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	ctx, ports := t.Context(), d.Endpoints()[0].Sidecars
 	first := oneSession(t, ports[0])
 	awaitCollections(t, first)

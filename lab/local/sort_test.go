@@ -3,16 +3,12 @@ package local_test
 import (
 	"fmt"
 	"testing"
-
-	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // A client of a data center writes two keys in one step, again and again, and another one, at another sidecar, stores
 // what SORT finds there. It never stores one key of a step without the other.
 func TestSortStoresWhatWasThereAtOneTime(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	ctx, ports := t.Context(), d.Endpoints()[0].Sidecars
 	writer, sorter := oneSession(t, ports[0]), oneSession(t, ports[1])
 	awaitCollections(t, writer)
