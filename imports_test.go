@@ -140,8 +140,9 @@ var importRules = []importRule{
 		reason:   "a front knows the session that it is given and the values in it, and not the sidecar that has made it",
 	},
 	{
-		folder:   "sidecar/front/resp",
-		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/geo", "sidecar/operation", "sidecar/value"},
+		folder: "sidecar/front/resp",
+		onlyOurs: []string{"contract", "sidecar/causal", "sidecar/front", "sidecar/geo", "sidecar/hyperloglog",
+			"sidecar/operation", "sidecar/value"},
 		reason: "a front knows the session that it is given and the values in it, and neither the sidecar that has " +
 			"made it nor other fronts",
 	},
@@ -149,6 +150,7 @@ var importRules = []importRule{
 	pureRule("sidecar/value", "sidecar/operation"),
 	pureRule("sidecar/operation"),
 	pureRule("sidecar/geo"),
+	pureRule("sidecar/hyperloglog"),
 	{folder: "sidecar/value/laws", onlyOurs: []string{"sidecar/causal", "topology", "sidecar/value"},
 		reason: "tests of types, wherever these are, check the laws with it"},
 	pureRule("sidecar/causal/keystate", "sidecar/value"),

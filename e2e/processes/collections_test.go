@@ -1,15 +1,11 @@
 package processes_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,30 +14,16 @@ import (
 // set, while the coordinators of a, which are the homes of the keys, are killed one after the other. No count is
 // answered twice, nobody takes what another client has taken, and whatever was acknowledged is there.
 func TestCollectionsAreExactWhileTheirHomesAreKilled(t *testing.T) {
-	d := planDeployment(t, nil, oneRedis)
-	d.addHome("a")
-	d.addSidecar("a")
-	d.startAll()
+	d := startHomes(t)
 	l := d.startCollections()
-	for _, name := range []string{"a-coordinator", "a-coordinator-1", "a-middleman", "a-coordinator"} {
-		l.more(t, 150)
-		d.kill(name)
-		time.Sleep(500 * time.Millisecond) // it is away while clients go on
-		d.restart(name)
-	}
-	l.more(t, 150)
+	l.killHomes(t, d, 150)
 	l.stop()
 	l.check(t, d)
 }
 
 // collectionLoad is what clients have been told.
 type collectionLoad struct {
-	context  context.Context
-	cancel   context.CancelFunc
-	workers  sync.WaitGroup
-	answered atomic.Int64
-
-	mu            sync.Mutex
+	homeLoad
 	counts        map[int64]int
 	unknownCounts int
 	acknowledged  map[string]bool // members that were added
@@ -53,8 +35,7 @@ const itemsToTake = 400
 
 func (d *deployment) startCollections() *collectionLoad {
 	l := &collectionLoad{counts: map[int64]int{}, acknowledged: map[string]bool{}, taken: map[string]int{}}
-	l.context, l.cancel = context.WithTimeout(d.t.Context(), 3*patience)
-	d.t.Cleanup(l.stop)
+	l.begin(d)
 	first := d.clientOf("a-sidecar")
 	for n := range itemsToTake {
 		eventually(d.t, "a member to be added", func() error {
@@ -62,11 +43,9 @@ func (d *deployment) startCollections() *collectionLoad {
 		})
 	}
 	for n := range 6 {
-		c := d.clientOf([]string{"a-sidecar", "a-sidecar-2"}[n%2])
-		l.workers.Go(func() {
-			for i := 0; l.context.Err() == nil; i++ {
-				l.step(c, fmt.Sprintf("%d:%d", n, i))
-			}
+		l.run(d, n, func(c *redis.Client, i int) bool {
+			l.step(c, fmt.Sprintf("%d:%d", n, i))
+			return true
 		})
 	}
 	return l
@@ -86,38 +65,6 @@ func (l *collectionLoad) step(c *redis.Client, name string) {
 	if !errors.Is(err, redis.Nil) {
 		l.note(err, func() { l.taken[item]++ }, func() { l.unknownTakes++ })
 	}
-}
-
-// note notes the outcome of a command: what was answered, or whether it may have been executed.
-func (l *collectionLoad) note(err error, answered, unknown func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case err == nil:
-		answered()
-		l.answered.Add(1)
-	case strings.HasPrefix(err.Error(), "UNAVAILABLE"), strings.HasPrefix(err.Error(), "BUSY"),
-		strings.HasPrefix(err.Error(), "CONFLICT"): // nothing was written
-	default:
-		unknown()
-	}
-}
-
-// more waits until a number of further commands were answered.
-func (l *collectionLoad) more(t *testing.T, n int64) {
-	t.Helper()
-	until := l.answered.Load() + n
-	eventually(t, "commands to be answered", func() error {
-		if got := l.answered.Load(); got < until {
-			return fmt.Errorf("%d of %d", got, until)
-		}
-		return nil
-	})
-}
-
-func (l *collectionLoad) stop() {
-	l.cancel()
-	l.workers.Wait()
 }
 
 func (l *collectionLoad) check(t *testing.T, d *deployment) {

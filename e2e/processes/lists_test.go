@@ -1,11 +1,9 @@
 package processes_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,18 +15,9 @@ import (
 // the keys, are killed one after the other. No item is handed out twice, those of a producer come in their order, and
 // each that was acknowledged is handed out, unless a take of unknown outcome has taken it.
 func TestAQueueIsExactWhileItsHomesAreKilled(t *testing.T) {
-	d := planDeployment(t, nil, oneRedis)
-	d.addHome("a")
-	d.addSidecar("a")
-	d.startAll()
+	d := startHomes(t)
 	q := d.startQueue()
-	for _, name := range []string{"a-coordinator", "a-coordinator-1", "a-middleman", "a-coordinator"} {
-		q.more(t, 100)
-		d.kill(name)
-		time.Sleep(500 * time.Millisecond) // it is away while clients go on
-		d.restart(name)
-	}
-	q.more(t, 100)
+	q.killHomes(t, d, 200)
 	q.stopProducers()
 	q.drain(t)
 	q.check(t)
@@ -36,14 +25,10 @@ func TestAQueueIsExactWhileItsHomesAreKilled(t *testing.T) {
 
 // queueLoad is what producers and consumers of a queue have been told.
 type queueLoad struct {
-	context   context.Context
-	cancel    context.CancelFunc
-	producers sync.WaitGroup
-	workers   sync.WaitGroup
+	homeLoad
+	producers []<-chan struct{}
 	isOver    atomic.Bool
-	handedOut atomic.Int64
 
-	mu           sync.Mutex
 	pushed       map[string]bool // true: acknowledged; false: the outcome is unknown
 	taken        map[string]int
 	byConsumer   [2][]string // in the order in which each was handed them
@@ -52,26 +37,17 @@ type queueLoad struct {
 
 func (d *deployment) startQueue() *queueLoad {
 	q := &queueLoad{pushed: map[string]bool{}, taken: map[string]int{}}
-	q.context, q.cancel = context.WithTimeout(d.t.Context(), 3*patience)
-	d.t.Cleanup(func() {
-		q.cancel()
-		q.producers.Wait()
-		q.workers.Wait()
-	})
+	q.begin(d)
 	for n := range 3 {
-		c := d.clientOf([]string{"a-sidecar", "a-sidecar-2"}[n%2])
-		q.producers.Go(func() {
-			for i := 0; q.context.Err() == nil && !q.isOver.Load(); i++ {
-				q.push(c, fmt.Sprintf("%d:%06d", n, i))
-			}
-		})
+		q.producers = append(q.producers, q.run(d, n, func(c *redis.Client, i int) bool {
+			q.push(c, fmt.Sprintf("%d:%06d", n, i))
+			return !q.isOver.Load()
+		}))
 	}
 	for n := range 2 {
-		c := d.clientOf([]string{"a-sidecar", "a-sidecar-2"}[n])
-		q.workers.Go(func() {
-			for q.context.Err() == nil {
-				q.take(c, n)
-			}
+		q.run(d, n, func(c *redis.Client, _ int) bool {
+			q.take(c, n)
+			return true
 		})
 	}
 	return q
@@ -79,59 +55,27 @@ func (d *deployment) startQueue() *queueLoad {
 
 func (q *queueLoad) push(c *redis.Client, item string) {
 	err := c.RPush(q.context, "queue", item).Err()
-	if isNotExecuted(err) {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pushed[item] = err == nil
+	q.note(err, func() { q.pushed[item] = true }, func() { q.pushed[item] = false })
 }
 
 func (q *queueLoad) take(c *redis.Client, consumer int) {
 	item, err := c.LPop(q.context, "queue").Result()
-	switch {
-	case errors.Is(err, redis.Nil):
+	if errors.Is(err, redis.Nil) {
 		time.Sleep(time.Millisecond)
 		return
-	case isNotExecuted(err):
-		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err != nil {
-		q.unknownTakes++
-		return
-	}
-	q.taken[item]++
-	q.byConsumer[consumer] = append(q.byConsumer[consumer], item)
-	q.handedOut.Add(1)
+	q.note(err, func() {
+		q.taken[item]++
+		q.byConsumer[consumer] = append(q.byConsumer[consumer], item)
+	}, func() { q.unknownTakes++ })
 }
 
-// isNotExecuted reports whether an error says that nothing was written.
-func isNotExecuted(err error) bool {
-	for _, code := range []string{"UNAVAILABLE", "BUSY", "CONFLICT"} {
-		if err != nil && strings.HasPrefix(err.Error(), code) {
-			return true
-		}
-	}
-	return false
-}
-
-// more waits until a number of further items were handed out.
-func (q *queueLoad) more(t *testing.T, n int64) {
-	t.Helper()
-	until := q.handedOut.Load() + n
-	eventually(t, "items to be handed out", func() error {
-		if got := q.handedOut.Load(); got < until {
-			return fmt.Errorf("%d of %d", got, until)
-		}
-		return nil
-	})
-}
-
+// stopProducers waits until each has pushed its last item.
 func (q *queueLoad) stopProducers() {
 	q.isOver.Store(true)
-	q.producers.Wait()
+	for _, done := range q.producers {
+		<-done
+	}
 }
 
 // missing returns how many items were acknowledged and not handed out.
@@ -155,8 +99,7 @@ func (q *queueLoad) drain(t *testing.T) {
 		}
 		return nil
 	})
-	q.cancel()
-	q.workers.Wait()
+	q.stop()
 }
 
 func (q *queueLoad) check(t *testing.T) {

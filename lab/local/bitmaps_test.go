@@ -5,17 +5,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // Clients at two sidecars of a data center set bits of one string, count in a field of another one, and take the
 // members of two sorted sets. Each bit is set, each count is one of its own, and each member is taken once.
 func TestBitmapsAreExactInADataCenter(t *testing.T) {
 	const clients, each = 6, 40
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	ctx, ports := t.Context(), d.Endpoints()[0].Sidecars
 	first := oneSession(t, ports[0])
 	for i := range clients * each {

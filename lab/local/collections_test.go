@@ -21,7 +21,7 @@ import (
 // reply is a number of its own, and each member is taken once.
 func TestCollectionsAreExactInADataCenter(t *testing.T) {
 	const clients, each, members = 6, 40, 120
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	ctx, ports := t.Context(), d.Endpoints()[0].Sidecars
 	first := oneSession(t, ports[0])
 	for i := range members {
@@ -150,7 +150,7 @@ func awaitHash(t *testing.T, c *redis.Conn, key string, want map[string]string) 
 // Random commands at several data centers, with cuts: when all have arrived, all data centers have the same hashes and
 // sets, as HGETALL and SMEMBERS read them.
 func TestCollectionsConvergeUnderFaults(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true})
+	d := startExact(t, 1)
 	ctx := t.Context()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -40,6 +40,12 @@ func e2eLength(t *testing.T) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
+// startExact is start with some sidecars in each data center, whose clients see one Redis.
+func startExact(t testing.TB, sidecars int) *local.Deployment {
+	t.Helper()
+	return start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: sidecars})
+}
+
 // start starts a deployment of eight data centers on free ports, and stops it with the test.
 func start(t testing.TB, o local.Options) *local.Deployment {
 	t.Helper()

@@ -8,17 +8,13 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // The connections to a sidecar share one session. Their pipelines of updates are executed at the homes of the keys, and
 // what one of them does is no reason to refuse a command of another one.
 func TestPipelinedUpdatesOfManyConnectionsAreExact(t *testing.T) {
 	const connections, pipelines, length, keys = 8, 30, 16, 40
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	var all sync.WaitGroup
 	for i, addr := range d.Endpoints()[0].Sidecars {
 		for n := range connections {
@@ -59,7 +55,7 @@ func TestPipelinedUpdatesOfManyConnectionsAreExact(t *testing.T) {
 
 // What a command of a pipeline replies does not depend on those after it, also if it writes nothing.
 func TestPipelinedUpdatesThatChangeNothingReplyInTheirOrder(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	c := redis.NewClient(&redis.Options{Addr: d.Endpoints()[0].Sidecars[0], MaxRetries: -1})
 	defer c.Close()
 	for _, pipeline := range [][2]string{

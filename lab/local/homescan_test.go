@@ -7,16 +7,12 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // What a client has written is listed and counted at another sidecar of the data center as soon as it is acknowledged,
 // and a scan continues there.
 func TestKeysAreListedAtTheOtherSidecarAtOnce(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	var clients []*redis.Client
 	for _, addr := range d.Endpoints()[0].Sidecars {
 		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1})
@@ -56,7 +52,7 @@ func TestKeysAreListedAtTheOtherSidecarAtOnce(t *testing.T) {
 
 // The level of a connection decides whether its reads ask the home.
 func TestAConnectionReadsPastTheHomeAtAnotherLevel(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	addr := d.Endpoints()[0].Sidecars
 	writer := redis.NewClient(&redis.Options{Addr: addr[0], MaxRetries: -1})
 	defer writer.Close()

@@ -21,7 +21,7 @@ import (
 // producer are taken in their order.
 func TestAQueueIsExactInADataCenter(t *testing.T) {
 	const producers, each = 3, 40
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	ctx, ports := t.Context(), d.Endpoints()[0].Sidecars
 	var all sync.WaitGroup
 	for n := range producers {
@@ -177,7 +177,7 @@ func awaitList(t *testing.T, c *redis.Conn, key, want string) {
 // Random commands at four data centers, with cuts: when all have arrived, all have the same lists. No element is there
 // twice, and none that its data center was told is removed.
 func TestListsConvergeUnderFaults(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true})
+	d := startExact(t, 1)
 	ctx := t.Context()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

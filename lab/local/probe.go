@@ -341,6 +341,8 @@ func previewCollection(v causal.Value) string {
 		return fmt.Sprintf("set of %d members", h.Len())
 	case value.SortedSet:
 		return fmt.Sprintf("sorted set of %d members", h.Len())
+	case value.HyperLogLog:
+		return "HyperLogLog"
 	case value.List:
 		return fmt.Sprintf("list of %d elements", h.Len())
 	case value.Stream:

@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // sumsEach is how often each data center increments each number.
@@ -34,7 +32,7 @@ func sumsEach(t *testing.T) int {
 // from each other now and then. Afterwards everybody reads the sums.
 func TestIncrementsInThreeDataCentersAddUp(t *testing.T) {
 	each := sumsEach(t)
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true})
+	d := startExact(t, 1)
 	ctx, dcs := t.Context(), []string{"us-east-1", "eu-west-1", "ap-southeast-2"}
 	conns := make([]*redis.Conn, len(dcs))
 	done := make(chan struct{})

@@ -7,15 +7,11 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/causalstore/causalstore/lab/local"
-	"github.com/causalstore/causalstore/sidecar/causal"
-	"github.com/causalstore/causalstore/sidecar/node"
 )
 
 // Clients of two sidecars count with WATCH. What EXEC has written was not overtaken by another client.
 func TestNoWriteOfAWatchedKeyIsLostAmongTheSidecarsOfADataCenter(t *testing.T) {
-	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true, Sidecars: 2})
+	d := startExact(t, 2)
 	const each = 40
 	var all sync.WaitGroup
 	for _, addr := range d.Endpoints()[0].Sidecars {

@@ -12,8 +12,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/history"
+	"github.com/causalstore/causalstore/lab/sim/groups"
 	"github.com/causalstore/causalstore/sidecar/causal"
 	"github.com/causalstore/causalstore/sidecar/causal/cache"
 	"github.com/causalstore/causalstore/sidecar/causal/coordinator"

@@ -111,8 +111,12 @@ func (c *Change) Increment(kind Kind, name, total string, line Line) (isNew bool
 	if removed, has := c.changed[e]; has {
 		next.at, next.by = removed.at, removed.by
 	}
+	bytes := len(total)
+	if old.sumOf(line) == nil {
+		bytes += sumBytes
+	}
 	next.sums = []sum{old.next(line, total)}
-	return c.set(next, len(total)+sumBytes)
+	return c.set(next, bytes)
 }
 
 // set replaces what is changed of an element, of which the payload takes some bytes.

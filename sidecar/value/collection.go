@@ -8,10 +8,10 @@ import (
 	"github.com/causalstore/causalstore/sidecar/causal"
 )
 
-// collection is the type of hashes, sets, sorted sets and lists (PROTOCOL HOV). A collection is rows of maxima: a row
-// for each element, which is alive since a version, or removed up to one; deadlines; and the newest register that has
-// overwritten the key. Rows become one with others of their element by the greater version, so a value is the same in
-// whichever order its writes came.
+// collection is the type of hashes, sets, sorted sets, lists and HyperLogLogs (PROTOCOL HOV). A collection is rows of
+// maxima: a row for each element, which is alive since a version, or removed up to one; deadlines; and the newest
+// register that has overwritten the key. Rows become one with others of their element by the greater version, so a
+// value is the same in whichever order its writes came.
 //
 // A removal names the version of the element that its client has seen. So an element that is added at the same time
 // elsewhere stays: adds win.

@@ -13,7 +13,7 @@ const (
 	SortedSet
 	List
 	Stream
-	HyperLogLog
+	HyperLogLog // a string, to clients
 	// Text is a string to which data centers have added numbers (text.go). It shows as a string.
 	Text
 	lastKind = Text

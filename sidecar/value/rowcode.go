@@ -22,7 +22,8 @@ import (
 //	             texts of start and total
 //
 // A row of a list has a position (position.go) instead of a name, and no version of the write that has added it, which
-// the position has; the byte has 4 if LSET has given it another text, and the version of that follows.
+// the position has; the byte has 4 if LSET has given it another text, and the version of that follows. The sums of a
+// row of a HyperLogLog are its cells (hyperloglog.go).
 //
 // A version is 0 for none, 1 for that of the record, or 2, varint HLC and varint origin. What a put brings says 1 of
 // what it writes, so a coordinator that gives it a version need not encode it again.
@@ -82,6 +83,9 @@ func (r *row) append(b []byte, v causal.Version) []byte {
 		b = appendVersion(b, r.by, v)
 	} else {
 		b = appendText(b, r.payload)
+	}
+	if r.kind == HyperLogLog && len(r.sums) > 0 {
+		return appendRaised(b, r.sums, v)
 	}
 	return appendSums(b, r.sums, v)
 }
@@ -194,7 +198,15 @@ func (d *rowReader) row() (r row) {
 	} else {
 		r.payload = d.string()
 	}
-	if head&summedRow != 0 {
+	switch isSummed := head&summedRow != 0; {
+	case r.kind == HyperLogLog:
+		if isSummed {
+			r.sums = d.raised(r.at)
+		}
+		if !r.isRegisters() {
+			d.Fail()
+		}
+	case isSummed:
 		r.sums = d.sums(r.kind, r.at)
 	}
 	if r.kind == Stream && !d.Failed() && !r.isStreamRow() {
@@ -213,7 +225,7 @@ func (d *rowReader) sums(k Kind, v causal.Version) (sums []sum) {
 	if !isSummable(k, sums) {
 		d.Fail()
 	}
-	return joinSums(sums, nil, v)
+	return joinSums(k, sums, nil, v)
 }
 
 func (d *rowReader) byte() byte {

@@ -20,7 +20,8 @@ type rows struct {
 	list      []row // in ascending order of their elements
 }
 
-// element is what a row is about: a field of a hash, a member of a set or of a sorted set, or a position in a list.
+// element is what a row is about: a field of a hash, a member of a set or of a sorted set, a position in a list,
+// or a group of registers of a HyperLogLog.
 type element struct {
 	kind Kind
 	name string
@@ -95,7 +96,8 @@ func (r *row) join(o *row, collected, oCollected causal.HLC) row {
 			ended = maxVersion(ended, x.at)
 		}
 	}
-	left.sums = joinSums(endSums(r.sums, o.sums, oCollected), endSums(o.sums, r.sums, collected), ended)
+	sums := endSums(r.kind, r.sums, o.sums, oCollected)
+	left.sums = joinSums(r.kind, sums, endSums(r.kind, o.sums, r.sums, collected), ended)
 	return left
 }
 
@@ -144,7 +146,7 @@ func (h *rows) overwrite(v causal.Version) {
 	left := h.list[:0]
 	for _, r := range h.list {
 		if r.isBare() || h.isOverwritten(&r) || h.isCollected(&r) {
-			r = row{element: r.element, dead: true, sums: joinSums(r.sums, nil, h.overwritten)}
+			r = row{element: r.element, dead: true, sums: joinSums(r.kind, r.sums, nil, h.overwritten)}
 		}
 		if !r.isBare() || len(r.sums) > 0 {
 			left = append(left, r)
@@ -211,7 +213,7 @@ func (h rows) byWrite(last causal.Version) map[causal.Version]*rows {
 // add adds a row behind all others, or, of the element of the last one, which adds to it, to that.
 func (h *rows) add(r row) {
 	if last := len(h.list) - 1; last >= 0 && h.list[last].element == r.element {
-		r.sums = joinSums(r.sums, h.list[last].sums, causal.Version{})
+		r.sums = joinSums(r.kind, r.sums, h.list[last].sums, causal.Version{})
 		h.list[last] = r
 		return
 	}

@@ -36,9 +36,12 @@ func (s *sum) compare(o *sum) int {
 }
 
 // joinSums returns the newest cell of each line, of those that began above v.
-func joinSums(a, b []sum, v causal.Version) []sum {
-	if len(a)+len(b) == 0 {
+func joinSums(k Kind, a, b []sum, v causal.Version) []sum {
+	switch {
+	case len(a)+len(b) == 0:
 		return nil
+	case k == HyperLogLog:
+		return joinRaised(a, b, v)
 	}
 	all := slices.DeleteFunc(slices.Concat(a, b), func(s sum) bool { return !v.Less(s.began) })
 	slices.SortFunc(all, func(s, o sum) int {
@@ -56,12 +59,14 @@ func joinSums(a, b []sum, v causal.Version) []sum {
 
 // endSums returns the cells but for those that began at or below the horizon of a collection that has none of their
 // line: there they were ended, and that was collected.
-func endSums(sums, others []sum, collected causal.HLC) []sum {
+func endSums(k Kind, sums, others []sum, collected causal.HLC) []sum {
 	if len(sums) == 0 || collected == 0 {
 		return sums
 	}
 	return slices.DeleteFunc(slices.Clone(sums), func(s sum) bool {
-		return s.began.HLC <= collected && !slices.ContainsFunc(others, func(o sum) bool { return o.line == s.line })
+		return s.began.HLC <= collected && !slices.ContainsFunc(others, func(o sum) bool {
+			return o.line == s.line && (k != HyperLogLog || o.at == s.at)
+		})
 	})
 }
 
@@ -107,6 +112,9 @@ func (r *row) text() string {
 	switch {
 	case len(r.sums) == 0:
 		return r.payload
+	case r.kind == HyperLogLog:
+		all := registersIn(r.sums)
+		return string(all[:])
 	case len(r.sums) == 1 && r.sums[0].start == r.set():
 		return r.sums[0].total
 	}

@@ -156,3 +156,20 @@ func TestWhatIsSetAndIncrementedInOneWriteIsOneValue(t *testing.T) {
 	increment(c, "n", 5, 1)
 	wantFields(t, "set and incremented", types.Join(first, at(20, 1, c)), map[string]string{"n": "25"})
 }
+
+// TestTheCellOfALineCountsOnce increments a field twice in one change: the second time adds digits only.
+func TestTheCellOfALineCountsOnce(t *testing.T) {
+	c := value.ChangeOf(causal.Record{})
+	increment(c, "n", 7, 1)
+	before := c.Size()
+	increment(c, "n", 100, 1)
+	if got, want := c.Size()-before, len("107")-len("7"); got != want {
+		t.Errorf("the second increment takes %d bytes, want %d", got, want)
+	}
+	other := value.ChangeOf(at(10, 1, c))
+	before = other.Size()
+	increment(other, "n", 1, 2)
+	if got := other.Size() - before; got < 10 {
+		t.Errorf("the cell of another line takes %d bytes", got)
+	}
+}

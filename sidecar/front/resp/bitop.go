@@ -19,10 +19,11 @@ func bitOp(c *connection, args [][]byte) error {
 			if !c.isLive(v) {
 				continue
 			}
-			if v.Merges() {
+			if v, ok := asString(v); !ok {
 				return errWrongType
+			} else {
+				values[i], length = v.Data, max(length, len(v.Data))
 			}
-			values[i], length = v.Data, max(length, len(v.Data))
 		}
 		switch {
 		case length > 0:

@@ -104,11 +104,14 @@ func (c *connection) store(to *draft, kind value.Kind, elements iter.Seq2[string
 
 // addElement adds an element of another collection: one of a list becomes the last one.
 func addElement(ch *value.Change, kind value.Kind, name, payload string) {
-	if kind == value.List {
+	switch {
+	case kind == value.List:
 		ch.Push(false, payload)
-		return
+	case kind == value.HyperLogLog && name != "":
+		ch.Raise(name, []byte(payload))
+	default:
+		ch.Add(kind, name, payload)
 	}
-	ch.Add(kind, name, payload)
 }
 
 // scanElements executes HSCAN or SSCAN. A cursor is a place in the order of the hashes of the elements' names, so what

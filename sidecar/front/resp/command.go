@@ -7,12 +7,14 @@ import (
 
 // command is one row of the table: a description for COMMAND, and a handler.
 type command struct {
-	name    string // lower case; "container|sub" for a subcommand
-	arity   int    // arguments with the name; negative: at least that many
-	flags   string // as in COMMAND INFO
-	keys    keyRange
-	acl     string // ACL categories, as in COMMAND INFO
-	access  string // how it accesses its keys, as in the key specifications of COMMAND INFO; with ";", key by key
+	name  string // lower case; "container|sub" for a subcommand
+	arity int    // arguments with the name; negative: at least that many
+	flags string // as in COMMAND INFO
+	keys  keyRange
+	acl   string // ACL categories, as in COMMAND INFO
+	// access is how it accesses its keys, as in the key specifications of COMMAND INFO; with ";", key by key. Those
+	// with "?" do not tell where the key is.
+	access  string
 	group   string
 	since   string
 	summary string
@@ -32,6 +34,8 @@ type keyRange struct {
 	store int
 	// streams is from where on the word STREAMS is, which keys and as many ids follow; 0: nowhere.
 	streams int
+	// sorts says that a key may follow the word STORE among the options of SORT.
+	sorts bool
 }
 
 var (
@@ -180,6 +184,9 @@ func (k keyRange) forEach(args [][]byte, f func(i int) bool) {
 	if k.streams > 0 && !forEachStream(args, f) {
 		return
 	}
+	if at := storeOfSort(args); k.sorts && at > 0 && !f(at) {
+		return
+	}
 	if k.counted == 0 || k.counted >= len(args) {
 		return
 	}
@@ -210,6 +217,21 @@ func forEachStream(args [][]byte, f func(i int) bool) bool {
 		}
 	}
 	return true
+}
+
+// storeOfSort returns where SORT has the key that it writes, after the last STORE; 0: nowhere.
+func storeOfSort(args [][]byte) (at int) {
+	for i := 2; i < len(args); i++ {
+		switch {
+		case equalFold(args[i], "limit"):
+			i += 2
+		case equalFold(args[i], "get"), equalFold(args[i], "by"):
+			i++
+		case equalFold(args[i], "store") && i+1 < len(args):
+			at = i + 1
+		}
+	}
+	return at
 }
 
 // isKey reports whether argument i is a key.

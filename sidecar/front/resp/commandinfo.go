@@ -148,6 +148,11 @@ func (cmd *command) keySpecs() Array {
 	specs := Array{}
 	accesses := strings.Split(cmd.access, ";")
 	for i, access := range accesses {
+		if hidden, isHidden := strings.CutPrefix(access, "?"); isHidden {
+			unknown := Map{"type", "unknown", "spec", Map{}}
+			specs = append(specs, Map{"flags", wordSet(hidden), "begin_search", unknown, "find_keys", unknown})
+			continue
+		}
 		if k.store > 0 && i > 0 {
 			specs = append(specs, Map{
 				"flags", wordSet(access),

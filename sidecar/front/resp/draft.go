@@ -82,14 +82,24 @@ func (d *draft) set(v causal.Value) {
 
 // collection returns the collection of a kind that the key is, to read and change it; a missing key is an empty one.
 func (d *draft) collection(kind value.Kind, nowMs int64) (*value.Change, error) {
+	isString := !d.isCollection() && operation.Exists(d.text(), nowMs)
 	switch {
-	case d.isCollection() && d.change.Kind() != kind, !d.isCollection() && operation.Exists(d.text(), nowMs):
+	case isString && kind == value.HyperLogLog:
+		err := d.convert()
+		return d.change, err
+	case d.isCollection() && d.change.Kind() != kind, isString:
 		return nil, errWrongType
 	case d.change == nil:
-		d.change = value.ChangeOf(d.base)
-		d.change.Clear() // of a string that has expired, or of what a string has replaced meanwhile
+		d.change = d.newChange()
 	}
 	return d.change, nil
+}
+
+// newChange returns the collection that takes the place of a string, or of nothing.
+func (d *draft) newChange() *value.Change {
+	ch := value.ChangeOf(d.base)
+	ch.Clear() // of a string that has expired, or of what a string has replaced meanwhile
+	return ch
 }
 
 // edit executes a command on the collection, or the string, that the key is.
@@ -97,13 +107,14 @@ func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
 	if e.text != nil {
 		return d.editText(e, nowMs)
 	}
+	before := d.change
 	ch, err := d.collection(e.kind, nowMs)
 	if err == nil {
 		o.Exists = d.isCollection()
 		o.Writes, err = e.apply(ch)
 	}
 	if o.Err = err; err != nil || !o.Writes {
-		o.Writes = false
+		d.change, o.Writes = before, false
 		return o
 	}
 	d.written = true
@@ -113,12 +124,12 @@ func (d *draft) edit(e *edit, nowMs int64) (o operation.Outcome) {
 
 // editText executes a command on the string that the key is; a missing key is an empty one. It keeps the expire time.
 func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
-	if d.isCollection() {
-		return operation.Outcome{Exists: true, Err: errWrongType}
-	}
 	old := causal.Value{}
 	if o.Exists = d.exists(nowMs); o.Exists {
-		old = d.text()
+		var ok bool
+		if old, ok = asString(d.current()); !ok {
+			return operation.Outcome{Exists: true, Err: errWrongType}
+		}
 	}
 	next, err := e.text(old.Data)
 	if o.Err = err; err == nil && next != nil {
@@ -129,25 +140,29 @@ func (d *draft) editText(e *edit, nowMs int64) (o operation.Outcome) {
 }
 
 // apply executes an operation on the key, for clients of a line. Collections have only those that are for every kind of
-// value.
+// value; a HyperLogLog has all, as it is a string to clients.
 func (d *draft) apply(o *operation.Operation, nowMs int64, line value.Line) operation.Outcome {
 	if !d.isCollection() {
 		return d.applyToText(o, nowMs, line)
 	}
+	old := causal.Value{ExpireAtMs: d.change.DeadlineMs()}
 	if o.ReturnsOld || !isForEveryKind(o.Kind) {
-		return operation.Outcome{Exists: true, Err: errWrongType}
+		var ok bool
+		if old, ok = asString(d.current()); !ok {
+			return operation.Outcome{Exists: true, Err: errWrongType}
+		}
 	}
-	r := o.Apply(causal.Value{ExpireAtMs: d.change.DeadlineMs()}, nowMs)
+	r := o.Apply(old, nowMs)
 	if !r.Writes {
 		return r
 	}
 	switch {
-	case o.Kind == operation.Set:
-		d.setText(r.Next)
 	case r.Next.Tombstone:
 		d.change.Clear()
-	default:
+	case o.Kind == operation.Expire, o.Kind == operation.Persist:
 		d.change.ExpireAt(r.Next.ExpireAtMs)
+	default:
+		d.setText(r.Next)
 	}
 	d.written = true
 	return r

@@ -18,6 +18,20 @@ func TestRandomPipelinesOfGeoCommandsGetTheRepliesOfRedis(t *testing.T) {
 // compareRandomly compares pipelines and EXECs of random commands, mixed with others of strings and collections.
 func compareRandomly(t *testing.T, command func(r *rand.Rand) []string) {
 	t.Helper()
+	comparePipelines(t, func(r *rand.Rand) []string {
+		switch r.IntN(12) {
+		case 0:
+			return randomCollectionCommand(r)
+		case 1:
+			return randomCommand(r)
+		}
+		return command(r)
+	})
+}
+
+// comparePipelines sends pipelines and transactions of random commands.
+func comparePipelines(t *testing.T, command func(r *rand.Rand) []string) {
+	t.Helper()
 	socket := redis(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -32,12 +46,7 @@ func compareRandomly(t *testing.T, command func(r *rand.Rand) []string) {
 				for range rounds {
 					batch := make([][]string, 1+r.IntN(40))
 					for i := range batch {
-						switch batch[i] = command(r); r.IntN(12) {
-						case 0:
-							batch[i] = randomCollectionCommand(r)
-						case 1:
-							batch[i] = randomCommand(r)
-						}
+						batch[i] = command(r)
 					}
 					if r.IntN(3) == 0 && !slices.ContainsFunc(batch, isRefusedInMulti) {
 						batch = slices.Concat([][]string{{"MULTI"}}, batch, [][]string{{"EXEC"}})

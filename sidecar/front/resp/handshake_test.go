@@ -72,7 +72,6 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 		"index is out of range":        {"SELECT", "16"},
 		"OBJECT IDLETIME is not supp":  {"OBJECT", "IDLETIME", "k"},
 		"SWAPDB is not supported":      {"swapdb", "0", "1"},
-		"RANDOMKEY is not supported":   {"RANDOMKEY"},
 		"there are no scripts":         {"EVAL", "return 1", "0"},
 		"TRACKING is not supported":    {"CLIENT", "TRACKING", "ON"},
 		"CONFIG SET is not supported":  {"CONFIG", "SET", "maxmemory", "1"},

@@ -19,10 +19,14 @@ func (c *connection) isLive(v causal.Value) bool {
 // getString is getLive of a key that is a string, if it exists.
 func (c *connection) getString(key string) (v causal.Value, exists bool, err error) {
 	v, exists, err = c.getLive(key)
-	if exists && v.Merges() {
+	if !exists {
+		return v, false, err
+	}
+	v, ok := asString(v)
+	if !ok {
 		return causal.Value{}, false, errWrongType
 	}
-	return v, exists, err
+	return v, true, nil
 }
 
 // getLive returns the value of key, and whether it exists and has not expired.

@@ -55,7 +55,8 @@ func lcs(c *connection, args [][]byte) error {
 		if !c.isLive(values[i]) {
 			values[i] = causal.Value{}
 		}
-		if values[i].Merges() {
+		var ok bool
+		if values[i], ok = asString(values[i]); !ok {
 			return errLCSType
 		}
 	}

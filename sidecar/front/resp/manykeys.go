@@ -64,7 +64,8 @@ func mget(c *connection, args [][]byte) error {
 	for _, p := range at {
 		exists := c.isLive(values[p])
 		c.countRead(exists)
-		c.writeBulkOrNull(values[p], exists && !values[p].Merges()) // a collection is none, as in Redis
+		v, isString := asString(values[p])
+		c.writeBulkOrNull(v, exists && isString) // a collection is none, as in Redis
 	}
 	return nil
 }

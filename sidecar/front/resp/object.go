@@ -84,6 +84,8 @@ func encodingOf(v causal.Value) string {
 		return "quicklist"
 	case kind == value.Stream:
 		return "stream"
+	case kind == value.HyperLogLog:
+		return "raw"
 	case isInteger:
 		return "int"
 	case len(v.Data) <= maxEmbedded:

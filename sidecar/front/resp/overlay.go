@@ -90,6 +90,9 @@ func (o *overlay) GetRecord(ctx context.Context, key string) (causal.Record, err
 
 // MGet implements front.Session.
 func (o *overlay) MGet(ctx context.Context, keys []string) ([]causal.Value, error) {
+	if err := o.fetch(ctx, keys); err != nil {
+		return nil, err
+	}
 	values := make([]causal.Value, len(keys))
 	for i, key := range keys {
 		var err error
@@ -98,6 +101,27 @@ func (o *overlay) MGet(ctx context.Context, keys []string) ([]causal.Value, erro
 		}
 	}
 	return values, nil
+}
+
+// fetch reads keys that the commands do not name, such as those of patterns.
+func (o *overlay) fetch(ctx context.Context, keys []string) error {
+	var names []string
+	for _, key := range keys {
+		if _, isRead := o.records[key]; !isRead {
+			names = append(names, key)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	records, err := o.Session.Newest(ctx, names)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		o.records[names[i]] = records[i]
+	}
+	return nil
 }
 
 // GetEach implements front.Session.

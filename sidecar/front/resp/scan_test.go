@@ -166,3 +166,17 @@ func TestAFlushThatFailsHasDeletedWhatCameBefore(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 }
+
+func TestACursorMayHaveASign(t *testing.T) {
+	for text, want := range map[string]uint64{"": 0, "7": 7, "+7": 7, "-1": 1<<64 - 1, "-7": 1<<64 - 7, "-18446744073709551615": 1,
+		"-0": 0, "7\x00x": 7} {
+		if got, err := parseCursor([]byte(text)); got != want || err != nil {
+			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-", "+-1", "--1", "18446744073709551616", "x"} {
+		if _, err := parseCursor([]byte(text)); err == nil {
+			t.Errorf("%q is a cursor", text)
+		}
+	}
+}

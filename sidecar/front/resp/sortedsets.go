@@ -92,7 +92,6 @@ func parseNumber(text string) (n float64, isFinite, ok bool) {
 // addOptions are the options of ZADD.
 type addOptions struct {
 	nx, xx, gt, lt, ch, incr bool
-	line                     value.Line
 }
 
 // parseAddOptions parses the options of ZADD and returns what follows them.
@@ -155,7 +154,7 @@ type added struct {
 
 func (c *connection) addScores(key []byte, o addOptions, pairs [][]byte) error {
 	members, size := make([]scored, 0, len(pairs)/2), 0
-	o.line = c.line()
+	line := c.line()
 	for i := 0; i < len(pairs); i += 2 {
 		score, ok := parseScore(pairs[i])
 		if !ok {
@@ -168,7 +167,7 @@ func (c *connection) addScores(key []byte, o addOptions, pairs [][]byte) error {
 	return c.change(key, size, value.SortedSet, func(ch *value.Change) (writes bool, err error) {
 		did = added{}
 		for _, m := range members {
-			if err := did.add(ch, &o, m); err != nil { // with INCR, which has one member only
+			if err := did.add(ch, &o, m, line); err != nil { // with INCR, which has one member only
 				return false, err
 			}
 			writes = writes || did.processed
@@ -189,8 +188,8 @@ func (c *connection) addScores(key []byte, o addOptions, pairs [][]byte) error {
 	})
 }
 
-// add adds a member, or changes its score, if the options permit it.
-func (a *added) add(ch *value.Change, o *addOptions, m scored) error {
+// add adds a member, or changes its score, if the options permit it. line is that of the client.
+func (a *added) add(ch *value.Change, o *addOptions, m scored, line value.Line) error {
 	payload, has := ch.Get(m.name)
 	old := value.Score(payload)
 	if a.score = m.score; has && o.incr {
@@ -203,7 +202,7 @@ func (a *added) add(ch *value.Change, o *addOptions, m scored) error {
 		return nil
 	}
 	if o.incr {
-		ch.Increment(value.SortedSet, m.name, value.ScorePayload(a.score), o.line)
+		ch.Increment(value.SortedSet, m.name, value.ScorePayload(a.score), line)
 	} else {
 		ch.Add(value.SortedSet, m.name, value.ScorePayload(a.score))
 	}

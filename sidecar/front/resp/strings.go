@@ -17,8 +17,11 @@ func get(c *connection, args [][]byte) error {
 	}
 	exists := c.isLive(v)
 	c.countRead(exists)
-	if exists && v.Merges() {
-		return errWrongType
+	if exists {
+		var ok bool
+		if v, ok = asString(v); !ok {
+			return errWrongType
+		}
 	}
 	c.writeBulkOrNull(v, exists)
 	return nil

@@ -6,8 +6,8 @@ import "slices"
 // clients read them from COMMAND. A test compares them with a real server.
 func commandTable() []*command {
 	return slices.Concat(stringCommands(), hashCommands(), setCommands(), sortedSetCommands(), geoCommands(),
-		listCommands(), streamCommands(), blockingCommands(), bitmapCommands(), keyCommands(), connectionCommands(),
-		transactionCommands(), serverCommands())
+		listCommands(), streamCommands(), blockingCommands(), bitmapCommands(), hyperLogLogCommands(), keyCommands(),
+		connectionCommands(), transactionCommands(), serverCommands())
 }
 
 func stringCommands() []*command {
@@ -110,6 +110,11 @@ func keyCommands() []*command {
 			"Rename a key, only if the new key does not exist"),
 		row("copy", -3, "write denyoom", twoKeys, "@keyspace @write @slow", "RO access;OW update", "6.2.0", 0, copyKey,
 			"Copy the value and the expire time of a key to another one"),
+		row("sort", -2, "write denyoom movablekeys", keyRange{first: 1, last: 1, step: 1, sorts: true},
+			"@write @set @sortedset @list @slow @dangerous", "RO access;?RO access;?OW update", "1.0.0", 0, sortKey,
+			"Sort the elements of a list, a set or a sorted set, and return or store them"),
+		row("sort_ro", -2, "readonly movablekeys", oneKey, "@read @set @sortedset @list @slow @dangerous",
+			"RO access;?RO access", "7.0.0", 0, sortRO, "Sort the elements of a list, a set or a sorted set"),
 		row("move", 3, "write fast", oneKey, writeFast, "RW access update", "1.0.0", 0, move,
 			"Move a key to another database"),
 		row("exists", -2, "readonly fast", allKeys, readFast, "RO", "1.0.0", 0, exists,
@@ -121,6 +126,8 @@ func keyCommands() []*command {
 
 		all("scan", -2, "readonly", "@keyspace @read @slow", "generic", "2.8.0", scan,
 			"Incrementally iterate the keys that the session knows"),
+		all("randomkey", 1, "readonly", "@keyspace @read @slow", "generic", "1.0.0", randomKey,
+			"Return a key that the session knows, by chance"),
 		all("keys", 2, "readonly", "@keyspace @read @slow @dangerous", "generic", "1.0.0", keysMatching,
 			"Find all keys that match a pattern, up to a limit"),
 		all("flushdb", -1, "write", "@keyspace @write @slow @dangerous", "server", "1.0.0", flushDB,
