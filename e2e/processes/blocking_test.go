@@ -1,7 +1,6 @@
 package processes_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -17,33 +16,20 @@ const jobItems = 2400
 // killed one after the other. No job is handed out twice, and each that was acknowledged is handed out, unless a take
 // of unknown outcome has taken it.
 func TestWaitingConsumersGetEachJobOnceWhileHomesAreKilled(t *testing.T) {
-	d := planDeployment(t, nil, oneRedis)
-	d.addHome("a")
-	d.addSidecar("a")
-	d.startAll()
-	sidecars := []string{"a-sidecar", "a-sidecar-2"}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
-	j := &jobs{queueLoad: queueLoad{context: ctx, cancel: cancel, pushed: map[string]bool{}, taken: map[string]int{}}}
-	t.Cleanup(func() {
-		cancel()
-		j.producers.Wait()
-		j.workers.Wait()
-	})
+	d := startHomes(t)
+	j := &jobs{queueLoad{pushed: map[string]bool{}, taken: map[string]int{}}}
+	j.begin(d)
 	for n := range 8 {
-		c := d.clientOf(sidecars[n%2])
-		j.workers.Go(func() {
-			for ctx.Err() == nil {
-				j.await(c, fmt.Sprint("jobs", n%2))
-			}
+		j.run(d, n, func(c *redis.Client, _ int) bool {
+			j.await(c, fmt.Sprint("jobs", n%2))
+			return true
 		})
 	}
 	for n := range 3 {
-		c := d.clientOf(sidecars[n%2])
-		j.producers.Go(func() {
-			for i := 0; i < jobItems/3 && ctx.Err() == nil; i++ {
-				j.pushTo(c, fmt.Sprint("jobs", i%2), fmt.Sprintf("%d:%06d", n, i))
-			}
-		})
+		j.producers = append(j.producers, j.run(d, n, func(c *redis.Client, i int) bool {
+			j.pushTo(c, fmt.Sprint("jobs", i%2), fmt.Sprintf("%d:%06d", n, i))
+			return i+1 < jobItems/3
+		}))
 	}
 	for _, name := range []string{"a-coordinator", "a-coordinator-1", "a-coordinator"} {
 		j.more(t, jobItems/6)
@@ -51,7 +37,9 @@ func TestWaitingConsumersGetEachJobOnceWhileHomesAreKilled(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // it is away while clients wait
 		d.restart(name)
 	}
-	j.producers.Wait()
+	for _, done := range j.producers {
+		<-done
+	}
 	eventually(t, "all jobs to be handed out", func() error {
 		if n := j.missing(); n > 0 {
 			return fmt.Errorf("%d jobs were acknowledged, and not handed out", n)
@@ -65,33 +53,21 @@ func TestWaitingConsumersGetEachJobOnceWhileHomesAreKilled(t *testing.T) {
 type jobs struct{ queueLoad }
 
 func (j *jobs) pushTo(c *redis.Client, key, job string) {
-	for {
-		err := c.RPush(j.context, key, job).Err()
-		if isNotExecuted(err) && j.context.Err() == nil {
-			continue
-		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.pushed[job] = err == nil
-		return
+	err := c.RPush(j.context, key, job).Err()
+	for err != nil && isNotExecuted(err) && j.context.Err() == nil {
+		err = c.RPush(j.context, key, job).Err()
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pushed[job] = err == nil
 }
 
 func (j *jobs) await(c *redis.Client, key string) {
 	got, err := c.BLPop(j.context, time.Second, key).Result()
-	if errors.Is(err, redis.Nil) || isNotExecuted(err) {
+	if errors.Is(err, redis.Nil) || j.context.Err() != nil {
 		return
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err != nil {
-		if j.context.Err() == nil {
-			j.unknownTakes++
-		}
-		return
-	}
-	j.taken[got[1]]++
-	j.handedOut.Add(1)
+	j.note(err, func() { j.taken[got[1]]++ }, func() { j.unknownTakes++ })
 }
 
 func (j *jobs) judge(t *testing.T) {

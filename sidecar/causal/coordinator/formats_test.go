@@ -42,7 +42,7 @@ var secondA = topology.Node{Part: topology.Coordinator, Index: 1}
 
 // PROTOCOL FMT-1.
 func TestAValueIsRefusedUntilAllPartsAreKnownToReadIt(t *testing.T) {
-	reads := causal.FormatReply{Reads: value.NewestFormat}
+	reads := causal.FormatReply{Reads: value.FormatCollections}
 	h := newFormatsHarness(t, 0)
 	if got := h.putsHash(1); got.Err != causal.ErrUnavailable {
 		t.Errorf("right after the start: %v", got.Err)
@@ -64,11 +64,11 @@ func TestAValueIsRefusedUntilAllPartsAreKnownToReadIt(t *testing.T) {
 
 func TestAPartThatDoesNotAnswerIsNamed(t *testing.T) {
 	h := newFormatsHarness(t, 0)
-	h.says(secondA, causal.FormatReply{Reads: value.NewestFormat})
-	h.says(leaderB, causal.FormatReply{Reads: value.NewestFormat})
+	h.says(secondA, causal.FormatReply{Reads: value.FormatCollections})
+	h.says(leaderB, causal.FormatReply{Reads: value.FormatCollections})
 	h.tick(formatPatience.Milliseconds())
-	h.says(secondA, causal.FormatReply{Reads: value.NewestFormat})
-	h.says(leaderB, causal.FormatReply{Reads: value.NewestFormat})
+	h.says(secondA, causal.FormatReply{Reads: value.FormatCollections})
+	h.says(leaderB, causal.FormatReply{Reads: value.FormatCollections})
 	if got := h.putsHash(1); got.Err != causal.ErrFormat || got.Lacking != shardsA {
 		t.Errorf("%v, lacking %v", got.Err, got.Lacking)
 	}
@@ -78,7 +78,7 @@ func TestAPartThatDoesNotAnswerIsNamed(t *testing.T) {
 func TestAnAnswerCountsForAWhile(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newFormatsHarness(t, 0, mutationIf(broken, causal.FormatSaidOnce)...)
-		reads := causal.FormatReply{Reads: value.NewestFormat}
+		reads := causal.FormatReply{Reads: value.FormatCollections}
 		h.says(shardsA, reads)
 		h.says(secondA, reads)
 		h.tick(formatFreshFor.Milliseconds() + 1)
@@ -94,7 +94,7 @@ func TestWhatIsUsableIsSoAfterARestart(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := newFormatsHarness(t, 0, mutationIf(broken, causal.FormatForgotten)...)
 		for _, n := range []topology.Node{shardsA, secondA, leaderB} {
-			h.says(n, causal.FormatReply{Reads: value.NewestFormat})
+			h.says(n, causal.FormatReply{Reads: value.FormatCollections})
 		}
 		h.restart(h.now)
 		h.tick(0)
@@ -110,15 +110,15 @@ func TestWhatIsUsableIsSoAfterARestart(t *testing.T) {
 // PROTOCOL FMT-5.
 func TestACoordinatorBelievesItsLeaderWhatIsUsable(t *testing.T) {
 	h := newFormatsHarness(t, 1)
-	h.says(topology.Node{Part: topology.Coordinator}, causal.FormatReply{Reads: value.NewestFormat})
+	h.says(topology.Node{Part: topology.Coordinator}, causal.FormatReply{Reads: value.FormatCollections})
 	if got := h.putsHash(1); got.Err != causal.ErrUnavailable {
 		t.Errorf("by what parts read: %v", got.Err)
 	}
-	h.says(shardsA, causal.FormatReply{Usable: value.NewestFormat})
+	h.says(shardsA, causal.FormatReply{Usable: value.FormatCollections})
 	if got := h.putsHash(2); got.Err != causal.ErrUnavailable {
 		t.Errorf("when somebody says so whom it does not ask: %v", got.Err)
 	}
-	h.says(topology.Node{Part: topology.Coordinator}, causal.FormatReply{Usable: value.NewestFormat})
+	h.says(topology.Node{Part: topology.Coordinator}, causal.FormatReply{Usable: value.FormatCollections})
 	if got := h.putsHash(3); got.Err != causal.OK {
 		t.Errorf("when the leader says so: %v", got.Err)
 	}
@@ -126,13 +126,13 @@ func TestACoordinatorBelievesItsLeaderWhatIsUsable(t *testing.T) {
 
 func TestALeaderTellsOthersOfItsDataCenterAndItsOwnOfAll(t *testing.T) {
 	h := newFormatsHarness(t, 0)
-	reads := causal.FormatReply{Reads: value.NewestFormat}
+	reads := causal.FormatReply{Reads: value.FormatCollections}
 	h.says(shardsA, reads)
 	h.says(secondA, reads)
 	ask := func(from topology.Node) causal.FormatReply {
 		return h.step(causal.FormatQuery{}.Message(from, h.cfg.Self))[0].FormatReply()
 	}
-	if got := ask(leaderB); got.Reads != value.NewestFormat {
+	if got := ask(leaderB); got.Reads != value.FormatCollections {
 		t.Errorf("another leader is told %+v", got)
 	}
 	if got := ask(secondA); got.Reads != 0 || got.Lacking != leaderB || got.Usable != 0 {

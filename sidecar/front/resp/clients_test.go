@@ -90,7 +90,7 @@ func TestRedisCLIWorksUnmodified(t *testing.T) {
 		}{
 			{"OK", []string{"SET", "k", "v"}}, {"\"v\"", []string{"GET", "k"}}, {"(nil)", []string{"GET", "missing"}},
 			{"(integer) 1", []string{"EXISTS", "k"}},
-			{"(error) ERR SORT is not supported", []string{"SORT", "l"}},
+			{"(error) ERR PUBLISH is not supported", []string{"PUBLISH", "c", "m"}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), bound)
 			out, err := exec.CommandContext(ctx, program,

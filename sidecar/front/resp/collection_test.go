@@ -69,7 +69,7 @@ func TestALargeCollectionIsRefused(t *testing.T) {
 	p := dial(t, address)
 	large := string(make([]byte, 700<<10))
 	p.expect(":1\r\n", "HSET", "k", "f", large)
-	p.expect("-ERR the resulting value is 1433679 bytes, more than the limit of 1048576 bytes\r\n", "HSET", "k", "g",
+	p.expect("-ERR the resulting value is 1433681 bytes, more than the limit of 1048576 bytes\r\n", "HSET", "k", "g",
 		large)
 	p.expect(":1\r\n", "HLEN", "k")
 	p.expect(":1\r\n", "DEL", "k")

@@ -76,7 +76,7 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 		"TRACKING is not supported":    {"CLIENT", "TRACKING", "ON"},
 		"CONFIG SET is not supported":  {"CONFIG", "SET", "maxmemory", "1"},
 		"CLIENT KILL is not supported": {"CLIENT", "KILL", "x"},
-		"SORT is not supported":        {"SORT", "l"},
+		"PUBLISH is not supported":     {"PUBLISH", "c", "m"},
 		"SUBSCRIBE is not supported":   {"SUBSCRIBE", "x"},
 		"unknown command 'client|id'":  {"client|id"},
 		"unknown subcommand 'nosuch'.": {"CAUSAL", "nosuch"},
