@@ -142,3 +142,15 @@ func TestARecordOfALaterVersionIsRefusedWithWhatToDo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An empty key with an empty value is the smallest write.
+func TestTheSmallestWritesOfACommitAreRead(t *testing.T) {
+	want := LogRecord{Commit: []LoggedWrite{{}, {}}}
+	got, err := ParseLogRecord(want.AppendTo(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-written +read:\n%s", diff)
+	}
+}

@@ -131,7 +131,7 @@ func (d *recordReader) reaches() (rs []ShardReach) {
 }
 
 // writeMinBytes is the size of the smallest write of a commit: it bounds how long a list can be.
-const writeMinBytes = 25
+const writeMinBytes = 24
 
 func (d *recordReader) commit() (ws []LoggedWrite) {
 	for range d.Count(writeMinBytes) {
