@@ -125,7 +125,8 @@ func claimAll(t *testing.T, ports []string) {
 		both.Go(func() {
 			c := oneSession(t, ports[n%len(ports)])
 			for range 50 {
-				entries, _, err := c.XAutoClaim(t.Context(), &redis.XAutoClaimArgs{Stream: "jobs", Group: "g", Start: "0",
+				entries, _, err := c.XAutoClaim(t.Context(), &redis.XAutoClaimArgs{Stream: "jobs", Group: "g",
+					Start:    "0",
 					Consumer: fmt.Sprint("claims", n), MinIdle: 0, Count: 2}).Result()
 				if err != nil {
 					t.Errorf("XAUTOCLAIM: %v", err)
@@ -207,8 +208,8 @@ func awaitStream(t *testing.T, c *redis.Conn, key, want string) {
 	t.Fatalf("%s is %s, %v; want %s", key, fieldsOf(got), err, want)
 }
 
-// Random commands at four data centers, with cuts: when all have arrived, all have the same streams and groups. No id is
-// made twice, no entry comes back that was removed, and the group has been delivered every entry that is left.
+// Random commands at four data centers, with cuts: when all have arrived, all have the same streams and groups. No id
+// is made twice, no entry comes back that was removed, and the group has been delivered every entry that is left.
 func TestStreamsConvergeUnderFaults(t *testing.T) {
 	d := start(t, local.Options{Scope: node.ScopeDataCenter, Level: causal.Snapshot, Cache: true})
 	ctx := t.Context()
@@ -288,8 +289,9 @@ func (l *streamLog) run(t *testing.T, c *redis.Conn, consumer string, r *rand.Ra
 				}
 			}
 		default:
-			found, _ := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: consumer, Streams: []string{"s", ">"},
-				Count: int64(r.IntN(4)), Block: -1}).Result() // a home may be away
+			found, _ := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: consumer,
+				Streams: []string{"s", ">"},
+				Count:   int64(r.IntN(4)), Block: -1}).Result() // a home may be away
 			for _, stream := range found {
 				for _, e := range stream.Messages {
 					l.mu.Lock()

@@ -28,8 +28,8 @@ func sumsEach(t *testing.T) int {
 	return n
 }
 
-// Clients in three data centers increment a field of a hash, a string and the score of a member, while data centers are cut off
-// from each other now and then. Afterwards everybody reads the sums.
+// Clients in three data centers increment a field of a hash, a string and the score of a member, while data centers are
+// cut off from each other now and then. Afterwards everybody reads the sums.
 func TestIncrementsInThreeDataCentersAddUp(t *testing.T) {
 	each := sumsEach(t)
 	d := startExact(t, 1)

@@ -7,8 +7,9 @@ import (
 )
 
 // deadlines say when a key expires. Each write that has set a deadline, or that has made the collection or is the
-// register, has a cell; one goes when another one has seen it. So a deadline that was set for a collection that was deleted meanwhile
-// does not end the one that was made after it. Of those that have not seen each other the longest counts.
+// register, has a cell; one goes when another one has seen it. So a deadline that was set for a collection that was
+// deleted meanwhile does not end the one that was made after it. Of those that have not seen each other the longest
+// counts.
 type deadlines []deadline // in ascending order of at
 
 // deadline is a cell.

@@ -145,8 +145,8 @@ func TestAGroupThatBeginsAtTheEndIsDeliveredWhatArrivesLate(t *testing.T) {
 	delivers(t, types.Join(here, late), 2, 50, "200-0")
 }
 
-// Two data centers read the same group at the same time. Each entry is delivered at least once, and none again when both
-// have heard of each other, although one of them has read less, and later.
+// Two data centers read the same group at the same time. Each entry is delivered at least once, and none again when
+// both have heard of each other, although one of them has read less, and later.
 func TestWhatTwoDataCentersHaveReadAddsUp(t *testing.T) {
 	types := value.Shipped()
 	stream := at(10, 1, add(causal.Record{}, 1, 100))

@@ -8,8 +8,8 @@ import (
 
 // The elements of a stream are rows of five sorts. The first byte of a name says which:
 //
-//	state     the line that keeps it; the greatest id that the line knows of, the greatest that it has removed, and how
-//	          many entries it has added
+//	state     the line that keeps it; the greatest id that the line knows of, the greatest that it has removed, and
+//	          how many entries it has added
 //	entry     the id, so that rows in the order of their names are in that of the stream; the line that has added it,
 //	          and the fields with their values
 //	group     the line that keeps it, and the name; how many entries were read, and for each line the last one of its
@@ -118,7 +118,8 @@ func (s *StreamLog) read(name, payload string, ok *bool) {
 		if d.Left() != streamIDBytes {
 			return
 		}
-		g.pending = append(g.pending, Pending{ID: streamIDOf(d.rest()), AtMs: p.Varint(), Count: p.Varint(), Consumer: p.rest()})
+		g.pending = append(g.pending, Pending{ID: streamIDOf(d.rest()), AtMs: p.Varint(), Count: p.Varint(),
+			Consumer: p.rest()})
 		d.Take(streamIDBytes)
 		p.Take(uint64(p.Left()))
 	default:

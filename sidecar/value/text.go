@@ -146,8 +146,8 @@ func (ts *Types) IsExecutable(v *causal.Value) bool {
 	return ok && ts.Knows(v.Type) && e.IsExecutable(*v)
 }
 
-// Execute executes an operation on a value on which it can be, for clients of a line; 0: of none. Next of the outcome is
-// what is to be put.
+// Execute executes an operation on a value on which it can be, for clients of a line; 0: of none. Next of the outcome
+// is what is to be put.
 func (ts *Types) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) operation.Outcome {
 	if e, ok := ts.executing(); ok && (on.Value.Merges() || line != 0) {
 		return e.Execute(o, on, nowMs, line)

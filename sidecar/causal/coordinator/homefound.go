@@ -30,8 +30,8 @@ func (c *Coordinator) admitsFound(now causal.Now, f *operation.Found) causal.Err
 	return causal.OK
 }
 
-// baseWithFound is base for an operation that comes with what its session has found elsewhere, beside what was accepted.
-// least is what that has to include of the key, unless the base is newer.
+// baseWithFound is base for an operation that comes with what its session has found elsewhere, beside what was
+// accepted. least is what that has to include of the key, unless the base is newer.
 func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put, f *operation.Found,
 	least causal.HLC) (base, bool) {
 	isNewest := !isAccepted || b.rec.Version.Less(f.Version) || h.cfg.Broken.Has(causal.HomePrefersFound)
@@ -110,8 +110,8 @@ func (h *home) showFound(key string, b *base) {
 	}
 }
 
-// acceptedBase returns the newest write of a key that was accepted, if the home has it. Of a value that merges it is all
-// that was accepted and shown.
+// acceptedBase returns the newest write of a key that was accepted, if the home has it. Of a value that merges it is
+// all that was accepted and shown.
 func (h *home) acceptedBase(k *homeKey) (base, bool) {
 	switch {
 	case k == nil || k.isForgotten(): // a top may be what was shown only

@@ -166,8 +166,8 @@ func (h *home) base(now causal.Now, p *causal.Put, found *operation.Found) (base
 	return b, h.knowsPast(p, &b)
 }
 
-// leastOfBase returns what a base of a key has to include, or to be newer than. All that was told of a value that merges
-// is in the top, but for registers, which are told by their versions.
+// leastOfBase returns what a base of a key has to include, or to be newer than. All that was told of a value that
+// merges is in the top, but for registers, which are told by their versions.
 func (h *home) leastOfBase(k *homeKey, merges bool) causal.HLC {
 	switch {
 	case !merges:
@@ -231,7 +231,8 @@ func (c *Coordinator) awaitUnwritten(now causal.Now, from topology.Node, p *caus
 func (h *home) answerUnwritten(to topology.Node, r *causal.HomeRead, on *base) {
 	h.stats.Answered++
 	reply := causal.HomeReply{ID: r.ID, Key: r.Key, From: h.least(h.keys[r.Key]), Commits: true, Executes: true,
-		Locks: true, Merges: h.takesMerging(), Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w), Past: on.past}
+		Locks: true, Merges: h.takesMerging(), Record: on.rec, Complete: on.w == nil, Deps: h.depsOf(on.w),
+		Past: on.past}
 	if on.w != nil && on.w.rec.Version != on.rec.Version {
 		reply.Incomplete = on.w.rec.Version.HLC
 	}

@@ -20,8 +20,8 @@ type Key struct {
 	few    [1]causal.Record // of writes, if they are not more
 	// merging: some of writes merges, so that the value at a cut is more than one of them.
 	merging bool
-	// joined are the writes behind the base up to an index, as one: reads go back to about the same cut. Every read would
-	// join all of them else, of a key that is written often.
+	// joined are the writes behind the base up to an index, as one: reads go back to about the same cut. Every read
+	// would join all of them else, of a key that is written often.
 	joined joinedWrites
 }
 

@@ -168,8 +168,8 @@ func (d *draft) apply(o *operation.Operation, nowMs int64, line value.Line) oper
 	return r
 }
 
-// applyToText is apply for a string, or a missing key. What is added to the number that was read adds up with what other
-// lines add to it.
+// applyToText is apply for a string, or a missing key. What is added to the number that was read adds up with what
+// other lines add to it.
 func (d *draft) applyToText(o *operation.Operation, nowMs int64, line value.Line) operation.Outcome {
 	r := o.Apply(d.text(), nowMs)
 	if !r.Writes {

@@ -111,7 +111,7 @@ func (c *connection) unpark(received <-chan error) {
 		return
 	}
 	_ = c.client.Socket.SetReadDeadline(pastTime)
-	<-received // what has failed fails again
+	_ = <-received // what has failed fails again
 	_ = c.client.Socket.SetReadDeadline(time.Time{})
 	if c.server.IsStopping() {
 		c.client.StopReading() // Shutdown may have called it meanwhile, and its read deadline must stay

@@ -43,7 +43,8 @@ func (c *connection) parseClaim(args [][]byte) (q claim, err error) {
 	}
 	now := c.nowMs()
 	for ; i < len(args); i++ {
-		ok, isLast := true, i+1 == len(args)
+		var ok bool
+		isLast := i+1 == len(args)
 		switch word := args[i]; {
 		case equalFold(word, "force"):
 			q.force = true
@@ -87,13 +88,14 @@ type claimed struct {
 	next    value.StreamID
 }
 
-// XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE]
-// [JUSTID] [LASTID id]
+// XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count]
+// [FORCE] [JUSTID] [LASTID id]
 func xclaim(c *connection, args [][]byte) error {
 	q, wrong := c.parseClaim(args)
 	key := string(args[1])
 	var done claimed
-	return c.changeStream(args[1], len(q.group)+len(q.consumer), func(s *value.StreamLog, ch *value.Change) (bool, error) {
+	added := len(q.group) + len(q.consumer)
+	return c.changeStream(args[1], added, func(s *value.StreamLog, ch *value.Change) (bool, error) {
 		done = claimed{}
 		g := s.Group(q.group)
 		if g == nil {
@@ -202,7 +204,8 @@ func xautoClaim(c *connection, args [][]byte) error {
 	}
 	key := string(args[1])
 	var done claimed
-	return c.changeStream(args[1], len(q.group)+len(q.consumer), func(s *value.StreamLog, ch *value.Change) (bool, error) {
+	added := len(q.group) + len(q.consumer)
+	return c.changeStream(args[1], added, func(s *value.StreamLog, ch *value.Change) (bool, error) {
 		g := s.Group(q.group)
 		if g == nil {
 			return false, errNoKeyOrGroup(key, q.group)

@@ -11,8 +11,8 @@ import (
 
 var (
 	errBusyGroup = &Error{Code: "BUSYGROUP", Message: "Consumer Group name already exists"}
-	errNoStream  = genericError("The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to " +
-		"use the MKSTREAM option to create an empty stream automatically.")
+	errNoStream  = genericError("The XGROUP subcommand requires the key to exist. Note that for CREATE you may want " +
+		"to use the MKSTREAM option to create an empty stream automatically.")
 	errEntriesRead = genericError("value for ENTRIESREAD must be positive or -1")
 )
 

@@ -10,14 +10,15 @@ var (
 	errGroupOfRead = genericError("The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoAckOfRead = genericError("The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoGroup     = genericError("Missing GROUP option for XREADGROUP")
-	errDollar      = genericError("The $ ID is meaningless in the context of XREADGROUP: you want to read the history " +
-		"of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return " +
+	errDollar      = genericError("The $ ID is meaningless in the context of XREADGROUP: you want to read the " +
+		"history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return " +
 		"an empty result set.")
 	errGreater = genericError("The > ID can be specified only when calling XREADGROUP using the GROUP <group> " +
 		"<consumer> option.")
 	errBlock = genericError("BLOCK is not supported: no command waits for entries; ask again after a while without " +
 		"BLOCK")
-	errUnbalanced     = genericError("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.")
+	errUnbalanced = genericError("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be " +
+		"specified.")
 	errTimeout        = genericError("timeout is not an integer or out of range")
 	errTimeoutBelow0  = genericError("timeout is negative")
 	errStreamsMissing = errSyntax
@@ -263,7 +264,8 @@ func (c *connection) readGroup(r *streamRead, i int, d *draft, after value.Strea
 }
 
 // readHistory returns what is pending for the consumer, and counts that as another delivery.
-func (c *connection) readHistory(r *streamRead, i int, d *draft, g *value.StreamGroup, after value.StreamID) readStream {
+func (c *connection) readHistory(r *streamRead, i int, d *draft, g *value.StreamGroup,
+	after value.StreamID) readStream {
 	read, s, now := readStream{key: r.keys[i]}, d.change.Stream(), c.nowMs()
 	for _, p := range g.PendingOf(r.consumer) {
 		if !after.Less(p.ID) {

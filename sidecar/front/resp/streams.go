@@ -21,7 +21,8 @@ var (
 	errSetGiven  = genericError("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
 )
 
-// changeStream executes a command that changes a stream, as change does. apply checks for itself how large that becomes.
+// changeStream executes a command that changes a stream, as change does. apply checks for itself how large that
+// becomes.
 func (c *connection) changeStream(key []byte, bytes int, apply func(*value.StreamLog, *value.Change) (bool, error),
 	reply func() error) error {
 	e := &edit{kind: value.Stream, apply: func(ch *value.Change) (bool, error) { return apply(ch.Stream(), ch) }}
@@ -65,7 +66,7 @@ func (c *connection) nextID(s *value.StreamLog, ms uint64) (id value.StreamID, o
 
 // newID returns the id of an entry that is added, which the options may say.
 func (c *connection) newID(s *value.StreamLog, o *entryOptions) (id value.StreamID, err error) {
-	ok := true
+	var ok bool
 	switch {
 	case s.Last == value.MaxStreamID:
 		return id, errIDsUsedUp

@@ -183,7 +183,8 @@ func connectionCommands() []*command {
 		row("client|no-touch", 3, quiet, slow, "7.2.0", 0, clientNoTouch, "Accepted; reads have no effect on eviction"),
 		row("client|reply", 3, quiet, slow, "3.2.0", 0, clientReply,
 			"Instruct the server whether to reply to commands"),
-		row("client|unblock", -3, "admin "+quiet, admin, "5.0.0", 0, clientUnblock, "End the wait of a client for an element"),
+		row("client|unblock", -3, "admin "+quiet, admin, "5.0.0", 0, clientUnblock,
+			"End the wait of a client for an element"),
 		row("client|help", 2, "loading stale", slow, "5.0.0", 0, clientHelp, "Show helpful text about the subcommands"),
 	}
 	return []*command{

@@ -14,7 +14,8 @@ func streamCommands() []*command {
 		helpful   = "@stream @slow"
 	)
 	secondKey := keyRange{first: 2, last: 2, step: 1}
-	group := row("xgroup", -2, "", noKey, "@slow", "", "5.0.0", 0, nil, "A container for commands about consumer groups")
+	group := row("xgroup", -2, "", noKey, "@slow", "", "5.0.0", 0, nil,
+		"A container for commands about consumer groups")
 	group.subs = []*command{
 		row("xgroup|create", -5, "write denyoom", secondKey, writeSlow, "RW insert", "5.0.0", pipelinedWrite,
 			xgroupCreate, "Create a consumer group"),

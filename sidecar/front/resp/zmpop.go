@@ -34,7 +34,8 @@ type poppedMembers struct {
 
 // popFirstScored takes members from the first of some sorted sets that exists. If the client waits, keys of another
 // type are passed over.
-func (c *connection) popFirstScored(keys []string, greatest bool, count int64, waits bool) (p poppedMembers, err error) {
+func (c *connection) popFirstScored(keys []string, greatest bool, count int64, waits bool) (p poppedMembers,
+	err error) {
 	if limit := c.server.options.Limits.MaxMGetKeys; len(keys) > limit {
 		return p, Errorf("ERR", "%d keys, more than the limit of %d; split it", len(keys), limit)
 	}
