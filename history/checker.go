@@ -117,7 +117,7 @@ func (c *Checker) Check(h History, opts Options) Report {
 	if limit <= 0 {
 		limit = defaultMaxViolations
 	}
-	c.reset(h)
+	c.reset(h, opts.AddsUp)
 	c.index()
 	if len(c.invalid) > 0 {
 		return c.report(c.invalid, limit)
@@ -137,10 +137,10 @@ func (c *Checker) Check(h History, opts Options) Report {
 	return c.report(c.found, limit)
 }
 
-func (c *Checker) reset(h History) {
+func (c *Checker) reset(h History, addsUp bool) {
 	var updates int
 	plain, places := withoutCommits(h)
-	c.h, c.places, updates = withoutUpdates(plain)
+	c.h, c.places, updates = withoutUpdates(plain, addsUp)
 	c.places = inPlaces(c.places, places)
 	c.names.reset()
 	c.ops = sized(c.ops, len(c.h))

@@ -58,7 +58,11 @@ func CheckDataCenters(h History, o DataCenterOptions) (DataCenterReport, error) 
 			dcs[dc] = true
 			r.Keys++
 			r.checkVisibility(h, all, dc, o)
-			r.checkExact(h, all, dc, o, deadline)
+			if o.AddsUp && all.addsUp() {
+				r.checkSums(h, all, dc, o)
+			} else {
+				r.checkExact(h, all, dc, o, deadline)
+			}
 		}
 	}
 	for _, dc := range slices.Sorted(maps.Keys(dcs)) {
@@ -75,6 +79,9 @@ type DataCenterOptions struct {
 	// KeyTime bounds the search for an order of the operations on a key in a data center, and Time all searches
 	// together; 0 means 5 seconds and 2 minutes. Keys for which they do not suffice are not decided.
 	KeyTime, Time time.Duration
+	// AddsUp says that what several data centers add to a number is added up, as in stores with scope DataCenter. Else
+	// one of two such writes replaces the other.
+	AddsUp bool
 }
 
 func (o *DataCenterOptions) setDefaults() {

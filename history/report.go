@@ -61,6 +61,9 @@ func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
 type Options struct {
 	// MaxViolations is how many violations are explained, some of each kind; the others are counted. 0 means 20.
 	MaxViolations int
+	// AddsUp is as in DataCenterOptions: then the reply to an update does not tell which write it has found, if several
+	// data centers add to its key.
+	AddsUp bool
 }
 
 const defaultMaxViolations = 20

@@ -23,7 +23,7 @@ func Shorten(h History, v Violation) History {
 		return h
 	}
 	ops := v.Ops
-	if plain, places, _ := withoutUpdates(h); places != nil {
+	if plain, places, _ := withoutUpdates(h, false); places != nil {
 		h, ops = plain, nil
 		for i, at := range places {
 			if slices.Contains(v.Ops, at) {

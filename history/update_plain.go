@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -16,6 +17,10 @@ type updatedKey struct {
 	unversioned bool // something that was read or written has no version
 	unknown     bool // a write of unknown outcome may have been read
 	rewritten   bool // several versions may have the value that one write has left
+	// addsUp: what several data centers have added is added up, so a reply does not tell which write was found. addedBy
+	// is the first of them.
+	addsUp  bool
+	addedBy string
 	// written are the versions of writes. byText has the one that has left a value, if only one has.
 	written map[causal.Version]bool
 	byText  map[string]causal.Version
@@ -24,8 +29,8 @@ type updatedKey struct {
 // withoutUpdates returns a history in which the updates are gets and puts, with the places of its operations in h. What
 // concerns keys of which causal+ cannot be checked is left out: as operations that failed, they keep their places in
 // their processes. It also returns how many operations that is.
-func withoutUpdates(h History) (plain History, places []int, left int) {
-	keys := updatedKeys(h)
+func withoutUpdates(h History, addsUp bool) (plain History, places []int, left int) {
+	keys := updatedKeys(h, addsUp)
 	if len(keys) == 0 {
 		return h, nil, 0
 	}
@@ -85,7 +90,7 @@ func leftOut(op Op) Op {
 }
 
 // updatedKeys returns the keys that have updates, with what is known of them.
-func updatedKeys(h History) map[string]*updatedKey {
+func updatedKeys(h History, addsUp bool) map[string]*updatedKey {
 	var keys map[string]*updatedKey
 	for i := range h {
 		if h[i].Kind == Update && keys[h[i].Key] == nil {
@@ -106,9 +111,20 @@ func updatedKeys(h History) map[string]*updatedKey {
 		}
 		if k := keys[h[i].Key]; k != nil {
 			k.note(&h[i])
+			k.addsUp = k.addsUp || addsUp && k.isAddedByOthers(&h[i])
 		}
 	}
 	return keys
+}
+
+// isAddedByOthers notes an operation that adds, and reports whether another data center has.
+func (k *updatedKey) isAddedByOthers(op *Op) bool {
+	if c, err := commandOf(op); op.Kind != Update || err != nil || c.does != add {
+		return false
+	}
+	by := cmp.Or(op.DC, op.Session)
+	k.addedBy = cmp.Or(k.addedBy, by)
+	return k.addedBy != by
 }
 
 // note notes an operation.
@@ -203,7 +219,7 @@ func (k *updatedKey) plainWrite(op Op) (plain []Op) {
 // one write has left what was there, and no write of unknown outcome may have.
 func (k *updatedKey) found(op *Op, c *command) (v causal.Version, ok bool) {
 	sum, err := strconv.ParseInt(op.Value, 10, 64)
-	if op.Kind != Update || c.does != add || k.unknown || k.rewritten || err != nil {
+	if op.Kind != Update || c.does != add || k.unknown || k.rewritten || k.addsUp || err != nil {
 		return v, false
 	}
 	v = k.byText[strconv.FormatInt(sum-c.delta, 10)]

@@ -254,7 +254,7 @@ func (l *oneRedisLoad) judgeCausal(t *testing.T) history.History {
 	t.Logf("%s", l.result.String())
 	h, readErr := history.ReadAll(&l.history)
 	must(t, errors.Join(err, readErr))
-	if r := history.Check(h, history.Options{}); !r.OK() {
+	if r := history.Check(h, history.Options{AddsUp: true}); !r.OK() {
 		t.Errorf("%s", r.String())
 	}
 	return h

@@ -311,7 +311,7 @@ func (d *deployment) startLoad(duration time.Duration) <-chan outcome {
 		result, err := load.Run(ctx, c)
 		h, readErr := history.ReadAll(&recorded)
 		out <- outcome{ops: result.Ops, failed: result.Failed + result.Unknown, text: result.String(),
-			report: history.Check(h, history.Options{}), err: errors.Join(err, readErr)}
+			report: history.Check(h, history.Options{AddsUp: true}), err: errors.Join(err, readErr)}
 	}()
 	return out
 }

@@ -192,7 +192,7 @@ func (r *faultRun) judge(out *FaultCase, recorded *bytes.Buffer, result *load.Re
 	if err != nil {
 		return fmt.Errorf("read the history: %w", err)
 	}
-	report := history.Check(h, history.Options{})
+	report := history.Check(h, history.Options{AddsUp: true})
 	out.History, out.Violations = report.String(), report.Total
 	what := ""
 	switch {

@@ -79,12 +79,12 @@ Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an
 
 // judge checks a history, and writes what was found.
 func judge(out io.Writer, name string, h history.History, promise load.Promise, violations int) (ok bool, err error) {
-	report := history.Check(h, history.Options{MaxViolations: violations})
+	report := history.Check(h, history.Options{MaxViolations: violations, AddsUp: true})
 	fmt.Fprintf(out, "%s: %s\n", name, report)
 	if promise != load.DataCenter {
 		return report.OK(), nil
 	}
-	inside, err := history.CheckDataCenters(h, history.DataCenterOptions{MaxViolations: violations})
+	inside, err := history.CheckDataCenters(h, history.DataCenterOptions{MaxViolations: violations, AddsUp: true})
 	if err != nil {
 		return false, fmt.Errorf("check %s: %w", name, err)
 	}

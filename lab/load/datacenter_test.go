@@ -25,7 +25,7 @@ func driveShared(t *testing.T, c Config) (Result, history.DataCenterReport) {
 	if !report.OK() {
 		t.Error(report)
 	}
-	inside, err := history.CheckDataCenters(h, history.DataCenterOptions{MaxViolations: 3})
+	inside, err := history.CheckDataCenters(h, history.DataCenterOptions{MaxViolations: 3, AddsUp: true})
 	if err != nil {
 		t.Fatal(err)
 	}

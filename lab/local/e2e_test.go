@@ -173,7 +173,7 @@ func underLoadWith(t *testing.T, length time.Duration, o local.Options,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, h, history.Check(h, history.Options{})
+	return res, h, history.Check(h, history.Options{AddsUp: true})
 }
 
 // harmed counts the faults that were injected into a deployment.
