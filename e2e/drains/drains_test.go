@@ -13,6 +13,10 @@ import (
 
 const store = "pairs"
 
+// loadRate is how many operations a second each load sends. Six nodes and their pods, on one machine, leave it little
+// time; what is judged is that none fails.
+const loadRate = 30
+
 // drainLimit is how long a drain may take. It hangs if a budget lets no pod go.
 const drainLimit = 3 * time.Minute
 
@@ -44,7 +48,7 @@ func (u user) drainAll(first int, dc, elsewhere string) {
 	away := zones[(first+3)%6]
 	loads := map[string]string{"load-" + dc: dc, "load-" + elsewhere: elsewhere}
 	for name, of := range loads {
-		u.Apply(kube.LoadPod(name, "", away, fmt.Sprintf("--sessions=24, --endpoint=%[1]s=%[2]s-%[1]s:6379",
+		u.Apply(kube.LoadPod(name, "", away, loadRate, fmt.Sprintf("--sessions=24, --endpoint=%[1]s=%[2]s-%[1]s:6379",
 			of, store)))
 	}
 	for name := range loads {

@@ -96,7 +96,7 @@ func (u user) run(d drill) {
 	const load = "load"
 	before := u.pods()
 	u.Apply(
-		kube.LoadPod(load, "", "",
+		kube.LoadPod(load, "", "", kube.LoadRate,
 			"--endpoint=north=pairs-north:6379, --endpoint=south=pairs-south:6379, --sessions=8"))
 	u.Await(load+" to run", func() string { return u.LoadProblem(load) })
 

@@ -59,19 +59,22 @@ spec:
 var stopper = Container{"stop", ImageApp, `command: [sh, -c, 'until [ -e /tmp/stop ]; do sleep 1; done;
       for p in /proc/[0-9]*; do case "$(cat $p/cmdline)" in "/causalstoreload"*) kill -INT "${p#/proc/}";; esac; done']`}
 
-// LoadPod returns the manifest of a pod that loads endpoints until it is stopped, and then checks its history. If it
-// names no data center it has no sidecar, also in a namespace with sidecars: with one, the names of all Services lead
-// to it. The load is the last container: the kubelet writes /etc/hosts again at the start of each one, and who looks a
-// name up meanwhile may not find the sidecar's.
-func LoadPod(name, dataCenter, zone, endpoints string) string {
+// LoadRate is how many operations a second a load sends, unless the machine has no time for that.
+const LoadRate = 100
+
+// LoadPod returns the manifest of a pod that loads endpoints at a rate, in operations a second, until it is stopped, and
+// then checks its history. If it names no data center it has no sidecar, also in a namespace with sidecars: with one,
+// the names of all Services lead to it. The load is the last container: the kubelet writes /etc/hosts again at the start
+// of each one, and who looks a name up meanwhile may not find the sidecar's.
+func LoadPod(name, dataCenter, zone string, rate int, endpoints string) string {
 	const forever = "8h"
 	labels := ""
 	if dataCenter == "" {
 		labels = `causalstore.io/inject: "false"`
 	}
 	return pod(name, dataCenter, zone, labels, []Container{stopper, {"main", ImageStore, fmt.Sprintf(
-		"command: [/causalstore, load, %s, --duration=%s, --rate=100, --keys=200, --timeout=10s, --check]", endpoints,
-		forever)}})
+		"command: [/causalstore, load, %s, --duration=%s, --rate=%d, --keys=200, --timeout=10s, --check]", endpoints,
+		forever, rate)}})
 }
 
 // LoadProblem says why a load is not running; it is empty if it is.

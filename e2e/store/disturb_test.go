@@ -64,11 +64,11 @@ func underLoad(u user, d disturbance) {
 		errorFree bool
 	}
 	all := []clients{{"load", d.errorFree}, {"load-injected", d.errorFree}}
-	u.Apply(kube.LoadPod("load", "", u.appZone(), endpoints("north", "east", "south")))
-	u.applyInjected("load-injected", kube.LoadPod("load-injected", "north", u.appZone(),
+	u.Apply(kube.LoadPod("load", "", u.appZone(), kube.LoadRate, endpoints("north", "east", "south")))
+	u.applyInjected("load-injected", kube.LoadPod("load-injected", "north", u.appZone(), kube.LoadRate,
 		"--endpoint=pod=rings:6379, --sessions=12, --session=endpoint"))
 	if len(d.elsewhere) > 0 {
-		u.Apply(kube.LoadPod("load-elsewhere", "", u.appZone(), endpoints(d.elsewhere...)))
+		u.Apply(kube.LoadPod("load-elsewhere", "", u.appZone(), kube.LoadRate, endpoints(d.elsewhere...)))
 		all = append(all, clients{"load-elsewhere", true})
 	}
 	for _, c := range all {
