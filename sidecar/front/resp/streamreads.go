@@ -1,7 +1,10 @@
 package resp
 
 import (
+	"bytes"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/causalstore/causalstore/sidecar/value"
 )
@@ -15,8 +18,6 @@ var (
 		"an empty result set.")
 	errGreater = genericError("The > ID can be specified only when calling XREADGROUP using the GROUP <group> " +
 		"<consumer> option.")
-	errBlock = genericError("BLOCK is not supported: no command waits for entries; ask again after a while without " +
-		"BLOCK")
 	errUnbalanced = genericError("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be " +
 		"specified.")
 	errTimeout        = genericError("timeout is not an integer or out of range")
@@ -28,9 +29,12 @@ var (
 type streamRead struct {
 	isGroup         bool
 	group, consumer string
-	noAck, isBlock  bool
-	count           int // 0: all
-	keys, ids       [][]byte
+	noAck           bool
+	// waits says that the client waits for entries, timeout for how long at most; 0: for ever.
+	waits     bool
+	timeout   time.Duration
+	count     int // 0: all
+	keys, ids [][]byte
 }
 
 func parseStreamRead(args [][]byte, isGroup bool) (r streamRead, err error) {
@@ -42,13 +46,15 @@ func parseStreamRead(args [][]byte, isGroup bool) (r streamRead, err error) {
 		switch word := args[i]; {
 		case equalFold(word, "block") && more > 0:
 			i++
-			switch ms, ok := parseInt(args[i]); {
+			ms, ok := parseInt(args[i])
+			switch {
 			case !ok:
 				return r, errTimeout
 			case ms < 0:
 				return r, errTimeoutBelow0
 			}
-			r.isBlock = true
+			ms = min(ms, int64(math.MaxInt64/time.Millisecond))
+			r.waits, r.timeout = true, time.Duration(ms)*time.Millisecond
 		case equalFold(word, "count") && more > 0:
 			i++
 			n, ok := parseInt(args[i])
@@ -83,14 +89,42 @@ func (r *streamRead) parseStreams(args [][]byte, hasGroup bool) error {
 	if r.isGroup && !hasGroup {
 		return errNoGroup
 	}
+	if r.waits { // the client may send more meanwhile
+		args = cloneArgs(args)
+	}
 	r.keys, r.ids = args[:len(args)/2], args[len(args)/2:]
 	return nil
 }
 
-// checkBlock returns an error for a command that would wait. Inside MULTI none does.
-func (c *connection) checkBlock(r *streamRead) error {
-	if r.isBlock && !c.executing {
-		return errBlock
+func cloneArgs(args [][]byte) [][]byte {
+	cloned := make([][]byte, len(args))
+	for i := range args {
+		cloned[i] = bytes.Clone(args[i])
+	}
+	return cloned
+}
+
+// readStreams executes a command that reads streams, and waits for entries if it says so. read returns what there is; it
+// is told whether the client waits.
+func (c *connection) readStreams(r *streamRead, read func(waits bool) ([]readStream, error)) error {
+	var found []readStream
+	b := blocking{keys: keyStrings(r.keys), timeout: r.timeout, nothing: c.out.writeNullArray,
+		reply: func() { c.writeStreams(found) },
+		try: func(waits bool) (done bool, err error) {
+			found, err = read(waits)
+			return len(found) > 0, err
+		}}
+	if r.waits {
+		return c.block(b)
+	}
+	done, err := b.try(false)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		b.reply()
+	default:
+		b.nothing()
 	}
 	return nil
 }
@@ -101,30 +135,36 @@ func xread(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkBlock(&r); err != nil {
-		return err
-	}
+	after := make([]value.StreamID, len(r.keys))
+	return c.readStreams(&r, func(waits bool) ([]readStream, error) { return c.readAfter(&r, after, waits) })
+}
+
+// readAfter returns what is in streams after some ids, which it finds out unless the client waits already. Then keys of
+// another type are passed over.
+func (c *connection) readAfter(r *streamRead, after []value.StreamID, waits bool) (found []readStream, err error) {
 	values, err := c.readTogether(r.keys)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var found []readStream
 	for i, v := range values {
 		h, err := c.collectionIn(v, value.Stream)
-		if err != nil {
-			return err
+		switch {
+		case err != nil && waits:
+			continue
+		case err != nil:
+			return nil, err
 		}
 		s := value.StreamOf(&h)
-		after, err := r.after(i, s)
-		if err != nil {
-			return err
+		if !waits {
+			if after[i], err = r.after(i, s); err != nil {
+				return nil, err
+			}
 		}
-		if entries := r.first(entriesAfter(s, after)); len(entries) > 0 {
+		if entries := r.first(entriesAfter(s, after[i])); len(entries) > 0 {
 			found = append(found, readStream{key: r.keys[i], entries: entries})
 		}
 	}
-	c.writeStreams(found)
-	return nil
+	return found, nil
 }
 
 // after returns the id after which XREAD returns what is in the i-th stream.
@@ -189,31 +229,37 @@ func xreadGroup(c *connection, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	if err := c.checkBlock(&r); err != nil {
-		return err
-	}
-	var found []readStream
+	return c.readStreams(&r, func(waits bool) ([]readStream, error) { return c.deliver(&r, waits) })
+}
+
+// deliver delivers entries of streams to a consumer of a group.
+func (c *connection) deliver(r *streamRead, waits bool) (found []readStream, err error) {
 	err = c.changeKeys(storageKeys(c.database, keyStrings(r.keys)), func(ds []*draft) error {
 		found = nil
 		after := make([]value.StreamID, len(ds))
 		for i, d := range ds {
-			if after[i], err = c.checkGroupRead(&r, i, d); err != nil {
+			if waits && !d.isStream() {
+				return errStreamGone
+			}
+			if after[i], err = c.checkGroupRead(r, i, d); err != nil {
 				return err
 			}
 		}
 		for i, d := range ds {
-			if err := c.readGroup(&r, i, d, after[i], &found); err != nil {
+			if err := c.readGroup(r, i, d, after[i], &found); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	c.writeStreams(found)
-	return nil
+	return found, err
 }
+
+// errStreamGone ends the wait of a consumer.
+var errStreamGone = &Error{Code: "UNBLOCKED", Message: "the stream key no longer exists"}
+
+// isStream reports whether the key is a stream.
+func (d *draft) isStream() bool { return d.change != nil && d.change.Kind() == value.Stream }
 
 // checkGroupRead returns after which id the i-th stream is read; the last one there can be: what is new.
 func (c *connection) checkGroupRead(r *streamRead, i int, d *draft) (after value.StreamID, err error) {
