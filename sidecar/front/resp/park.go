@@ -64,8 +64,8 @@ func (c *connection) park(turns <-chan front.Turn, over <-chan time.Time, unbloc
 	defer func() { // the time of a command is without that of its wait
 		c.timed.since = c.timed.since.Add(c.server.options.Clock().Sub(began))
 	}()
-	received := make(chan error, 1)
-	go func() { received <- c.receiveParked() }()
+	received := make(chan receiveEnd, 1)
+	go func() { received <- receiveEnd{c.receiveParked()} }()
 	for {
 		select {
 		case turn := <-turns:
@@ -80,11 +80,11 @@ func (c *connection) park(turns <-chan front.Turn, over <-chan time.Time, unbloc
 		case <-c.server.context.Done():
 			c.unpark(received)
 			return front.Turn{}, &parkEnd{errStopped}
-		case err := <-received:
+		case end := <-received:
 			switch {
-			case err == nil:
+			case end.err == nil:
 				received = nil // it has sent as much as it may
-			case c.server.IsStopping() && errors.Is(err, os.ErrDeadlineExceeded):
+			case c.server.IsStopping() && errors.Is(end.err, os.ErrDeadlineExceeded):
 				return front.Turn{}, &parkEnd{errStopped}
 			default:
 				c.quitting = true // nobody is there to take a reply
@@ -93,6 +93,9 @@ func (c *connection) park(turns <-chan front.Turn, over <-chan time.Time, unbloc
 		}
 	}
 }
+
+// receiveEnd is how receiveParked has ended.
+type receiveEnd struct{ err error }
 
 // receiveParked receives what the client sends until that is too much, or the socket fails.
 func (c *connection) receiveParked() error {
@@ -106,12 +109,12 @@ func (c *connection) receiveParked() error {
 }
 
 // unpark ends receiveParked.
-func (c *connection) unpark(received <-chan error) {
+func (c *connection) unpark(received <-chan receiveEnd) {
 	if received == nil {
 		return
 	}
 	_ = c.client.Socket.SetReadDeadline(pastTime)
-	_ = <-received // what has failed fails again
+	<-received // what has failed fails again
 	_ = c.client.Socket.SetReadDeadline(time.Time{})
 	if c.server.IsStopping() {
 		c.client.StopReading() // Shutdown may have called it meanwhile, and its read deadline must stay

@@ -14,8 +14,8 @@ var (
 	errNoAckOfRead = genericError("The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoGroup     = genericError("Missing GROUP option for XREADGROUP")
 	errDollar      = genericError("The $ ID is meaningless in the context of XREADGROUP: you want to read the " +
-		"history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return " +
-		"an empty result set.")
+		"history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just " +
+		"return an empty result set.")
 	errGreater = genericError("The > ID can be specified only when calling XREADGROUP using the GROUP <group> " +
 		"<consumer> option.")
 	errUnbalanced = genericError("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be " +
