@@ -14,8 +14,8 @@ var (
 	errNoAckOfRead = genericError("The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoGroup     = genericError("Missing GROUP option for XREADGROUP")
 	errDollar      = genericError("The $ ID is meaningless in the context of XREADGROUP: you want to read the " +
-		"history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just " +
-		"return an empty result set.")
+		"history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would " +
+		"just return an empty result set.")
 	errGreater = genericError("The > ID can be specified only when calling XREADGROUP using the GROUP <group> " +
 		"<consumer> option.")
 	errUnbalanced = genericError("Unbalanced XREAD list of streams: for each stream key an ID or '$' must be " +
@@ -104,8 +104,8 @@ func cloneArgs(args [][]byte) [][]byte {
 	return cloned
 }
 
-// readStreams executes a command that reads streams, and waits for entries if it says so. read returns what there is; it
-// is told whether the client waits.
+// readStreams executes a command that reads streams, and waits for entries if it says so. read returns what there is;
+// it is told whether the client waits.
 func (c *connection) readStreams(r *streamRead, read func(waits bool) ([]readStream, error)) error {
 	var found []readStream
 	b := blocking{keys: keyStrings(r.keys), timeout: r.timeout, nothing: c.out.writeNullArray,
