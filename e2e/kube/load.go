@@ -62,10 +62,10 @@ var stopper = Container{"stop", ImageApp, `command: [sh, -c, 'until [ -e /tmp/st
 // LoadRate is how many operations a second a load sends, unless the machine has no time for that.
 const LoadRate = 100
 
-// LoadPod returns the manifest of a pod that loads endpoints at a rate, in operations a second, until it is stopped, and
-// then checks its history. If it names no data center it has no sidecar, also in a namespace with sidecars: with one,
-// the names of all Services lead to it. The load is the last container: the kubelet writes /etc/hosts again at the start
-// of each one, and who looks a name up meanwhile may not find the sidecar's.
+// LoadPod returns the manifest of a pod that loads endpoints at a rate, in operations a second, until it is stopped,
+// and then checks its history. If it names no data center it has no sidecar, also in a namespace with sidecars: with
+// one, the names of all Services lead to it. The load is the last container: the kubelet writes /etc/hosts again at the
+// start of each one, and who looks a name up meanwhile may not find the sidecar's.
 func LoadPod(name, dataCenter, zone string, rate int, endpoints string) string {
 	const forever = "8h"
 	labels := ""
