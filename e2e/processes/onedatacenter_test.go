@@ -264,7 +264,7 @@ func (l *oneRedisLoad) judgeCausal(t *testing.T) history.History {
 func (l *oneRedisLoad) judge(t *testing.T) {
 	t.Helper()
 	h := l.judgeCausal(t)
-	r, err := history.CheckDataCenters(h, history.DataCenterOptions{})
+	r, err := history.CheckDataCenters(h, history.DataCenterOptions{AddsUp: true})
 	must(t, err)
 	t.Logf("%s", r.String())
 	if err := r.Err(); err != nil {
