@@ -91,7 +91,7 @@ type HomeReply struct {
 	Withdrawn uint64
 	// Executes says that the home knows operations, and Locks that it takes part in commits of several homes.
 	Executes, Locks bool
-	// Merges says that the home accepts values that merge.
+	// Merges says that the home accepts values that merge, or will in a moment.
 	Merges bool
 }
 

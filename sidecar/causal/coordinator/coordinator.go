@@ -164,6 +164,7 @@ func (c *Coordinator) host(now causal.Now) {
 	c.home.change = &c.homeChange
 	c.locks = newHomeLocks(s, c, log, &c.home)
 	c.formats = formats{shared: s, host: c, log: log, lanes: &c.laneTable, said: map[topology.Node]saidFormat{}}
+	c.home.formats = &c.formats
 	c.member = membership{shared: s, host: c, log: log, intent: c.cfg.Incarnation}
 	c.terms = termKeeper{shared: s, host: c, log: log}
 	c.past = pastInquiry{shared: s}

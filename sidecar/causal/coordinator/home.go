@@ -17,7 +17,7 @@ import (
 // origin that was shown to a client of the data center. What is accepted of a key has a greater version than both.
 type home struct {
 	*shared
-	log     *logState
+	formats *formats
 	enabled bool
 	keys    map[string]*homeKey
 	// from is what reads elsewhere must include: of everything at or below it nothing is kept here.
@@ -101,7 +101,7 @@ const (
 )
 
 func newHome(s *shared, log *logState, now causal.Now) home {
-	return home{shared: s, log: log, enabled: s.cfg.Home, keys: map[string]*homeKey{},
+	return home{shared: s, enabled: s.cfg.Home, keys: map[string]*homeKey{},
 		leases: newHomeLeases(s, log, now), waiters: newHomeWaits(s),
 		scanPlaces: causal.ScanPlaces{Start: s.cfg.Incarnation * causal.ScanPlaceSpread},
 		waits:      causal.Quota{Total: maxHomeWaits, Each: maxHomeWaits / 4, OwnerOf: s.cfg.OwnerOf}}

@@ -34,8 +34,9 @@ func (k *homeKey) partsOf() *homeParts {
 	return k.parts
 }
 
-// takesMerging reports whether values that merge are accepted: all parts are known to read them.
-func (h *home) takesMerging() bool { return h.cfg.Types.Reads() <= h.log.durable.Format }
+// takesMerging reports whether values that merge are accepted, or will be in a moment: no part is known not to read
+// them.
+func (h *home) takesMerging() bool { return h.formats.refusesFormat(h.cfg.Types.Reads()) != causal.ErrFormat }
 
 // wholeUpTo returns up to which HLC the top of a key has everything of it, if it merges.
 func (k *homeKey) wholeUpTo() causal.HLC {

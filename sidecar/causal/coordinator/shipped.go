@@ -128,8 +128,8 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	return b, r.Writes, causal.OK
 }
 
-// line returns whose increments add up here, one on the other: those of the data center. It is 0 as long as values that
-// merge are not accepted.
+// line returns whose increments add up here, one on the other: those of the data center. It is 0 if values that merge are
+// not accepted.
 func (c *Coordinator) line() value.Line {
 	if !c.home.takesMerging() {
 		return 0
