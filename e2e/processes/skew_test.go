@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,7 +75,8 @@ func TestTheSidecarsOfADataCenterAreOneRedisWhileAnEarlierVersionIsUpgraded(t *t
 				hashes.checkFound(t, sidecar)
 			}
 			hashes.checkUnreadable(t, "b-sidecar")
-			l.judge(t)
+			// Numbers of several data centers are registers at some sidecars, and sums at others.
+			l.judgeWithout(t, func(key string) bool { return strings.Contains(key, ":n:all:") })
 		})
 	}
 }

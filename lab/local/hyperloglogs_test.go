@@ -82,9 +82,7 @@ func TestHyperLogLogsAreExactInADataCenter(t *testing.T) {
 		all.Go(func() {
 			c := oneSession(t, ports[n%len(ports)])
 			for i := range each {
-				if err := c.PFAdd(ctx, "h", fmt.Sprint(n, ":", i)).Err(); err != nil {
-					t.Errorf("PFADD: %v", err)
-				}
+				increment(t, c, "PFADD", "h", fmt.Sprint(n, ":", i))
 			}
 		})
 	}

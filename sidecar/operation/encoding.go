@@ -17,13 +17,14 @@ const (
 	flagJoined
 	flagFound
 	flagFoundMerges // what was found is a value that merges
+	flagSums        // who has sent it reads strings to which numbers were added
 	allFlags        = 1<<iota - 1
 )
 
 // Value returns what a put carries to have the operation executed. follows says that it may be executed only if the put
 // before it in the session was.
 func (o *Operation) Value(follows bool) causal.Value {
-	var flags byte
+	flags := byte(flagSums)
 	if o.KeepExpireTime {
 		flags |= flagKeepExpireTime
 	}
@@ -59,7 +60,7 @@ func Parse(v causal.Value) (o Operation, follows, ok bool) {
 	}
 	flags := head[2]
 	o = Operation{Kind: Kind(head[0]), Conditions: Condition(head[1]), KeepExpireTime: flags&flagKeepExpireTime != 0,
-		Joined: flags&flagJoined != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
+		Joined: flags&flagJoined != 0, Sums: flags&flagSums != 0, Number: r.Varint(), ExpireAtMs: r.Varint()}
 	limit := r.Uvarint()
 	if flags&flagFound != 0 {
 		o.Found = readFound(&r, flags&flagFoundMerges != 0)

@@ -15,7 +15,7 @@ func TestWhatWasFoundIsReadBackAsItWasSent(t *testing.T) {
 		{Version: causal.Version{HLC: 7, Origin: 1}, Value: causal.Value{Data: []byte{}}},
 		{From: 9, Value: causal.Value{Tombstone: true}},
 	} {
-		o := Operation{Kind: Append, Data: []byte("new"), Limit: 9, Found: &found}
+		o := Operation{Kind: Append, Data: []byte("new"), Limit: 9, Sums: true, Found: &found}
 		v := o.Value(false)
 		got, _, ok := Parse(v)
 		if diff := cmp.Diff(o, got); diff != "" || !ok || !HasFound(v) {

@@ -53,7 +53,7 @@ func TestJoinedOperationsDoWhatTheyDoOneByOne(t *testing.T) {
 
 func TestAnOperationIsReadBackAsItWasSent(t *testing.T) {
 	o := Operation{Kind: Set, Conditions: IfMissing, Number: -3, Data: []byte("x"), ExpireAtMs: 7, KeepExpireTime: true,
-		Joined: true, Limit: 9}
+		Joined: true, Sums: true, Limit: 9}
 	v := o.Value(true)
 	got, follows, ok := Parse(v)
 	if diff := cmp.Diff(o, got); diff != "" || !follows || !ok || !Follows(v) {

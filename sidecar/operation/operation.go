@@ -60,6 +60,8 @@ type Operation struct {
 	ReturnsOld bool
 	// Joined says that it stands for several operations, of which none is executed if one would fail.
 	Joined bool
+	// Sums says, of one that was parsed, that who has sent it reads strings to which numbers were added.
+	Sums bool
 	// Found is what the home may go on from; nil: only from what it has. Apply does not use it.
 	Found *Found
 	// Limit bounds the resulting value of Append and Overlay, in bytes.

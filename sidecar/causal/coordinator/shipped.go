@@ -116,8 +116,10 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	if b, ok = c.home.base(now, p, o.Found); !ok {
 		return b, false, causal.ErrConflict
 	}
-	r := c.cfg.Types.Execute(&o, b.rec, now.WallMs, c.line())
+	r := c.cfg.Types.Execute(&o, b.rec, now.WallMs, c.lineOf(&o))
 	switch {
+	case b.rec.Value.Merges() && !o.Sums:
+		return b, false, causal.ErrConflict
 	case o.Joined && r.Err != nil:
 		return b, false, causal.ErrConflict
 	case !r.Writes && b.rec.Value.Merges() && b.isCompared:
@@ -128,10 +130,10 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	return b, r.Writes, causal.OK
 }
 
-// line returns whose increments add up here, one on the other: those of the data center. It is 0 if values that merge are
-// not accepted.
-func (c *Coordinator) line() value.Line {
-	if !c.home.takesMerging() {
+// lineOf returns whose increments add up here, one on the other: those of the data center. It is 0 if values that merge are
+// not accepted, or not read by who has sent an operation.
+func (c *Coordinator) lineOf(o *operation.Operation) value.Line {
+	if !o.Sums || !c.home.takesMerging() {
 		return 0
 	}
 	return value.Line(c.cfg.Self.DC) + 1
