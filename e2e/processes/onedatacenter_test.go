@@ -266,9 +266,11 @@ func (l *oneRedisLoad) judge(t *testing.T) {
 	l.judgeWithout(t, func(string) bool { return false })
 }
 
-// judgeWithout is judge; keys that are left out are not judged by what one Redis does.
+// judgeWithout is judge; keys that are left out are not judged by what one Redis does. Sidecars of an earlier version
+// cannot read numbers to which others have added.
 func (l *oneRedisLoad) judgeWithout(t *testing.T, isLeftOut func(key string) bool) {
 	t.Helper()
+	isMixed := isLeftOut(":n:all:")
 	h := l.judgeCausal(t)
 	h = slices.DeleteFunc(h, func(op history.Op) bool { return isLeftOut(op.Key) })
 	for i := range h {
@@ -283,7 +285,7 @@ func (l *oneRedisLoad) judgeWithout(t *testing.T, isLeftOut func(key string) boo
 	in := l.result.Inside
 	t.Logf("inside data centers: %+v", *in)
 	if in.OldPairs > 0 || in.Pairs == 0 || in.Counted < in.Added || in.Counted > in.Added+in.AddedUnknown ||
-		in.Unread > 0 {
+		in.Unread > 0 && !isMixed {
 		t.Error("a pair was old, or something that was added is not counted")
 	}
 	if f := l.result.Final; f == nil || !f.Settled() {

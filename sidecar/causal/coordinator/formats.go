@@ -181,7 +181,9 @@ func (f *formats) restore() {
 }
 
 // refuses returns why a value cannot be accepted, if not all parts are known to read it.
-func (f *formats) refuses(v *causal.Value) causal.ErrCode { return f.refusesFormat(f.cfg.Types.FormatOf(v)) }
+func (f *formats) refuses(v *causal.Value) causal.ErrCode {
+	return f.refusesFormat(f.cfg.Types.FormatOf(v))
+}
 
 func (f *formats) refusesFormat(need causal.Format) causal.ErrCode {
 	switch {

@@ -36,7 +36,9 @@ func (k *homeKey) partsOf() *homeParts {
 
 // takesMerging reports whether values that merge are accepted, or will be in a moment: no part is known not to read
 // them.
-func (h *home) takesMerging() bool { return h.formats.refusesFormat(h.cfg.Types.Reads()) != causal.ErrFormat }
+func (h *home) takesMerging() bool {
+	return h.formats.refusesFormat(h.cfg.Types.Reads()) != causal.ErrFormat
+}
 
 // wholeUpTo returns up to which HLC the top of a key has everything of it, if it merges.
 func (k *homeKey) wholeUpTo() causal.HLC {
