@@ -27,8 +27,8 @@ func TestNumbersToWhichSeveralDataCentersAdd(t *testing.T) {
 	}
 }
 
-// The reply to an update does not tell which write it has found, if several data centers add to its key: 9 is what b has
-// made of 5, and what a has found is 5 and 4.
+// The reply to an update does not tell which write it has found, if several data centers add to its key: 9 is what b
+// has made of 5, and what a has found is 5 and 4.
 func TestAReplyAboutASumDoesNotTellWhatWasFound(t *testing.T) {
 	h := inDataCenters(t,
 		"b1 do n=5@3.2 INCRBY 5 ; a1 do n=4@4.1 INCRBY 4 ; b1 do n=9@9.2 INCRBY 4 ; a2 do n=10@5.1 INCR")

@@ -130,8 +130,8 @@ func (c *Coordinator) execute(now causal.Now, p *causal.Put, tail *sessionTail, 
 	return b, r.Writes, causal.OK
 }
 
-// lineOf returns whose increments add up here, one on the other: those of the data center. It is 0 if values that merge are
-// not accepted, or not read by who has sent an operation.
+// lineOf returns whose increments add up here, one on the other: those of the data center. It is 0 if values that merge
+// are not accepted, or not read by who has sent an operation.
 func (c *Coordinator) lineOf(o *operation.Operation) value.Line {
 	if !o.Sums || !c.home.takesMerging() {
 		return 0
