@@ -41,7 +41,9 @@ type rowUpdate struct {
 // startRows adds an increment to what it reads, or to what the home has.
 func (p *client) startRows(key string) {
 	p.seq++
-	p.addRow(key, fmt.Sprintf("%s-%d", p.name, p.seq), p.load.world.rng.IntN(2) == 0)
+	// with formats, what a home has executed may be refused, and what it was executed on is not known then
+	atHome := p.load.world.rng.IntN(2) == 0 && formatOfTallies(&p.load.world.settings) == 0
+	p.addRow(key, fmt.Sprintf("%s-%d", p.name, p.seq), atHome)
 }
 
 // addRow adds an increment of a name, at the home or to what it reads.
