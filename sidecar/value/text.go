@@ -92,6 +92,9 @@ func (collection) IsExecutable(v causal.Value) bool {
 
 // Execute implements Executing.
 func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64, line Line) operation.Outcome {
+	if IsForeign(on) {
+		return o.Apply(on.Value, nowMs)
+	}
 	c := ChangeOf(on)
 	if !operation.Exists(on.Value, nowMs) {
 		c.Clear()
@@ -101,6 +104,11 @@ func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64,
 		r.Next = c.Value()
 	}
 	return r
+}
+
+// IsForeign reports whether a string has no version: the store has not written it. It is no row to add to.
+func IsForeign(r causal.Record) bool {
+	return !r.Value.Merges() && !r.Value.Tombstone && !r.Version.Written()
 }
 
 // Text returns the string that a change has made so far; a missing one is a tombstone.

@@ -190,3 +190,10 @@ func TestARegisterIsWhatItWasPutAs(t *testing.T) {
 		}
 	}
 }
+
+// A string that the store has not written has no version to add to.
+func TestANumberWithoutAVersionIsIncremented(t *testing.T) {
+	if put := execute(t, causal.Record{Value: setText("5")}, incr(1), 1); put.Merges() || string(put.Data) != "6" {
+		t.Errorf("%+v", put)
+	}
+}

@@ -175,7 +175,7 @@ func (d *draft) applyToText(o *operation.Operation, nowMs int64, line value.Line
 	if !r.Writes {
 		return r
 	}
-	if d.change == nil && !d.isSet && o.Adds() && line != 0 {
+	if d.change == nil && !d.isSet && o.Adds() && line != 0 && !value.IsForeign(d.base) {
 		if d.change = value.ChangeOf(d.base); !r.Exists {
 			d.change.Clear()
 		}
