@@ -108,7 +108,7 @@ func (collection) Execute(o *operation.Operation, on causal.Record, nowMs int64,
 
 // IsForeign reports whether a string has no version: the store has not written it. It is no row to add to.
 func IsForeign(r causal.Record) bool {
-	return !r.Value.Merges() && !r.Value.Tombstone && !r.Version.Written()
+	return !r.Value.Merges() && len(r.Value.Data) > 0 && !r.Version.Written()
 }
 
 // Text returns the string that a change has made so far; a missing one is a tombstone.
