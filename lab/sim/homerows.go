@@ -71,7 +71,11 @@ func (p *client) shipRowOn(found *operation.Found) {
 	u := p.rows
 	u.finding, u.shipped, u.hasFound = false, true, found != nil
 	o := operation.Operation{Kind: operation.Append, Data: []byte(u.value), Limit: 1 << 20, Found: found}
-	p.issueStep(session.Op{Kind: session.OpPut, Key: u.key, Value: o.Value(false)})
+	op := session.Op{Kind: session.OpPut, Key: u.key, Value: o.Value(false)}
+	if found != nil {
+		op.From = found.From
+	}
+	p.issueStep(op)
 }
 
 func (p *client) readRows() {

@@ -76,6 +76,9 @@ func (c *clientSession) ExecuteAsync(key string, o operation.Operation,
 		delete(c.foundElsewhere, key) // a later operation of the key goes on from this one
 	}
 	op := session.Op{Kind: session.OpPut, Session: c.id, Key: key, Value: o.Value(follows)}
+	if o.Found != nil {
+		op.From = o.Found.From
+	}
 	var wait *pendingOp
 	if follows {
 		if wait = c.followUp(op); wait == nil {

@@ -140,6 +140,7 @@ func (h *home) accept(w *write, past causal.HLC) {
 	h.newest = max(h.newest, w.rec.Version.HLC)
 	k := h.keyOf(w.key)
 	h.noteBefore(k)
+	h.joinAccepted(k, w)
 	k.accepted, k.under = w.rec.Version, w
 	h.carry(w)
 	if h.cfg.Broken.Has(causal.HomePublishesEarly) {

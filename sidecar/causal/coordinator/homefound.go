@@ -54,13 +54,14 @@ func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put,
 // of the operation, and is shown with that: behind all that is under way, which has not seen it.
 func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
 	found := causal.Record{Version: f.Version, Value: f.Value}
-	isLost := h.hasLost(&found, &b)
+	own, past := h.newIn(&found, &b)
+	isLost := len(own) > 0 && own[len(own)-1].HLC > h.from
 	if isAccepted && !h.cfg.Broken.Has(causal.HomePrefersFound) {
 		b.rec = h.cfg.Types.Join(b.rec, found)
 	} else {
 		b.rec = found
 	}
-	b.past, b.upTo, b.isCompared = max(b.past, f.Version.HLC), max(b.upTo, f.From), true
+	b.past, b.upTo, b.isCompared = max(b.past, past), max(b.upTo, f.From), true
 	h.clock.Raise(f.Version.HLC) // what is written is above it
 	if h.cfg.Broken.Has(causal.HomeTrustsFound) {
 		return b, true
@@ -68,19 +69,26 @@ func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.F
 	return b, f.From >= least && !isLost && h.cfg.Types.IsExecutable(&b.rec.Value) && h.knowsPast(p, &b)
 }
 
-// hasLost reports whether a record has a write of the own origin that is neither known to be complete nor in what was
-// accepted: it was lost with an earlier life of the coordinator.
-func (h *home) hasLost(found *causal.Record, accepted *base) bool {
-	lost := h.cfg.Types.Versions(found, func(v causal.Version) bool {
-		return v.Origin == h.origin && v.Written() && v.HLC > h.from
-	})
-	if len(lost) == 0 || !accepted.rec.Value.Merges() {
-		return len(lost) > 0 && accepted.rec.Version.Less(lost[len(lost)-1])
+// newIn returns the writes of the own origin that a record has, and what was accepted has not, and the greatest HLC of a
+// write of another origin in the past of what it has anew. A write of the own origin that is neither accepted nor known
+// to be complete was lost with an earlier life of the coordinator. What was accepted brings its own past.
+func (h *home) newIn(found *causal.Record, accepted *base) (own []causal.Version, past causal.HLC) {
+	isOwn := func(v causal.Version) bool { return v.Origin == h.origin && v.Written() }
+	if !accepted.rec.Value.Merges() {
+		own = h.cfg.Types.Versions(found, isOwn)
+		if len(own) > 0 && !accepted.rec.Version.Less(own[len(own)-1]) {
+			own = nil
+		}
+		return own, found.Version.HLC
 	}
 	joined := h.cfg.Types.Join(accepted.rec, *found)
-	had := h.cfg.Types.Versions(&accepted.rec, func(v causal.Version) bool { return v.Origin == h.origin })
-	has := h.cfg.Types.Versions(&joined, func(v causal.Version) bool { return v.Origin == h.origin && v.HLC > h.from })
-	return slices.ContainsFunc(has, func(v causal.Version) bool { return !slices.Contains(had, v) })
+	had := h.cfg.Types.Versions(&accepted.rec, func(causal.Version) bool { return true })
+	for _, v := range h.cfg.Types.Versions(&joined, func(v causal.Version) bool { return !slices.Contains(had, v) }) {
+		if past = v.HLC; isOwn(v) {
+			own = append(own, v)
+		}
+	}
+	return own, past
 }
 
 // mayShow reports whether what a session has found of a key, and is newer than all that was accepted of it, may be

@@ -48,6 +48,21 @@ func (k *homeKey) wholeUpTo() causal.HLC {
 	return k.parts.whole
 }
 
+// joinAccepted joins a write of a value that merges with what was accepted of its key before, if operations may be
+// executed on that: they need not wait until it is published. It is no more whole than that was.
+func (h *home) joinAccepted(k *homeKey, w *write) {
+	if !w.rec.Value.Merges() || !h.cfg.Types.IsExecutable(&w.rec.Value) || k.isPartial() {
+		return
+	}
+	b, ok := h.acceptedBase(k)
+	switch {
+	case !ok:
+		w.made = &whole{rec: w.rec}
+	case h.cfg.Types.IsExecutable(&b.rec.Value):
+		w.made = &whole{h.cfg.Types.Join(b.rec, w.rec), b.upTo}
+	}
+}
+
 // isPartial reports whether nobody has joined what was accepted of a key.
 func (k *homeKey) isPartial() bool {
 	return k.under != nil && k.under.made == nil && k.under.rec.Value.Merges()

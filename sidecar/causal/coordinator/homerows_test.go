@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/causalstore/causalstore/sidecar/causal"
+	"github.com/causalstore/causalstore/sidecar/operation"
 	"github.com/causalstore/causalstore/sidecar/value"
 )
 
@@ -117,5 +118,48 @@ func TestWhatCannotBeJoinedIsNotTakenForShown(t *testing.T) {
 	}
 	if got := fieldsOf(h.top("x").Record); len(got) != 1 {
 		t.Errorf("the home has %v", got)
+	}
+}
+
+// addOne is an operation that adds one, of a sidecar that reads strings to which numbers were added.
+func addOne(id uint64, found *operation.Found) causal.Put {
+	o := operation.Operation{Kind: operation.Add, Number: 1, Sums: true, Found: found}
+	return causal.Put{ID: id, Session: id, Seq: 1, Unanswered: 1, Key: "n", Value: o.Value(false)}
+}
+
+// PROTOCOL HOV-9: a put of a value that was made elsewhere is part of what operations are executed on at once. If they
+// were refused until it is published, their sessions would put the next one.
+func TestAnOperationIsExecutedOnAPutThatIsUnderWay(t *testing.T) {
+	h := newRowsHarness(t)
+	before := h.executed(addOne(1, &operation.Found{Value: causal.Value{Tombstone: true}, From: h.c.home.from}))
+	made := h.cfg.Types.Execute(&operation.Operation{Kind: operation.Add, Number: 1, Sums: true},
+		h.top("n").Record, h.now.WallMs, 1)
+	h.step(causal.Put{ID: 2, Session: 2, Seq: 1, Key: "n", Value: made.Next, Conditional: true, If: before.Version,
+		From: h.top("n").From}.Message(app, h.cfg.Self))
+	got := h.executed(addOne(3, nil))
+	if got.Err != causal.OK || string(value.WrittenText(got.Value).Data) != "3" {
+		t.Errorf("after 1 and a put of 2 it is answered %q, %s", value.WrittenText(got.Value).Data, got.Err)
+	}
+}
+
+// PROTOCOL HOV-9: what was found of the own data center was accepted here, so what it depends on is known. Else each
+// operation with what was found would bind its session to more than it has seen.
+func TestWhatIsFoundOfTheOwnWritesBringsNoPast(t *testing.T) {
+	h := newRowsHarness(t)
+	first := h.executed(addOne(1, &operation.Found{Value: causal.Value{Tombstone: true}, From: h.c.home.from}))
+	own := h.top("n").Record
+	if got := h.executed(addOne(2, &operation.Found{Version: own.Version, Value: own.Value,
+		From: own.Version.HLC})); got.Err != causal.OK || got.Past >= first.Version.HLC {
+		t.Errorf("with what the home has accepted it depends on %d; %s", got.Past, got.Err)
+	}
+	foreign := causal.Version{HLC: first.Version.HLC + 1, Origin: originB}
+	h.show(causal.HomeRead{ID: 9, Key: "other", Shown: foreign})
+	other := h.cfg.Types.Execute(&operation.Operation{Kind: operation.Add, Number: 5, Sums: true},
+		causal.Record{Value: causal.Value{Tombstone: true}}, h.now.WallMs, 2)
+	both := h.cfg.Types.Join(own, causal.Record{Version: foreign, Value: other.Next})
+	got := h.executed(addOne(3, &operation.Found{Version: both.Version, Value: both.Value, From: foreign.HLC}))
+	if got.Err != causal.OK || got.Past != foreign.HLC || string(value.WrittenText(got.Value).Data) != "8" {
+		t.Errorf("with what another data center has written it answers %q, and depends on %d; %s",
+			value.WrittenText(got.Value).Data, got.Past, got.Err)
 	}
 }

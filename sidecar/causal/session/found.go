@@ -33,6 +33,8 @@ type writtenKeys [knownKeys]writtenKey
 type writtenKey struct {
 	hash                   uint64
 	knownUntil, comparedTo int64
+	// whole is up to which HLC the home is expected to have everything of the key, if its value merges.
+	whole causal.HLC
 }
 
 func (w *writtenKeys) at(key string) (e *writtenKey, hash uint64) {
@@ -41,14 +43,20 @@ func (w *writtenKeys) at(key string) (e *writtenKey, hash uint64) {
 }
 
 // note notes that a key was written, by a put that was started at a time: by one whose session has read the key
-// elsewhere, too, or by an operation that came without.
-func (w *writtenKeys) note(startedAt int64, key string, isCompared bool) {
+// elsewhere, too, or by an operation that came without. whole is up to which HLC the home has everything of the key by
+// that.
+func (w *writtenKeys) note(startedAt int64, key string, isCompared bool, whole causal.HLC) {
 	e, hash := w.at(key)
-	if isCompared {
-		e.hash, e.comparedTo = hash, startedAt+int64(comparedFor)
+	switch {
+	case e.hash == hash:
+		e.whole = max(e.whole, whole)
+	case isCompared:
+		*e = writtenKey{hash: hash, whole: whole}
+	default:
+		return
 	}
-	if e.hash == hash {
-		e.knownUntil = startedAt + int64(knownFor)
+	if e.knownUntil = startedAt + int64(knownFor); isCompared {
+		e.comparedTo = startedAt + int64(comparedFor)
 	}
 }
 
@@ -59,31 +67,44 @@ func (w *writtenKeys) forget(key string) {
 	}
 }
 
-func (w *writtenKeys) has(now causal.Now, key string) bool {
+// has reports whether the home of a key is expected to know it, and to have everything of it up to an HLC.
+func (w *writtenKeys) has(now causal.Now, key string, least causal.HLC) bool {
 	e, hash := w.at(key)
-	return e.hash == hash && now.Mono < min(e.knownUntil, e.comparedTo)
+	return e.hash == hash && now.Mono < min(e.knownUntil, e.comparedTo) && least <= e.whole
 }
 
-// noteWritten notes the keys of a put that was accepted, and started at a time.
-func (s *Sidecar) noteWritten(c *call, startedAt int64) {
+// noteWritten notes the keys of a put that was accepted, and started at a time. written is what an operation has made.
+func (s *Sidecar) noteWritten(c *call, startedAt int64, written causal.Value) {
 	switch {
 	case !c.level.asksHome():
+	case c.isOperation():
+		s.written.note(startedAt, c.op.Key, operation.HasFound(c.op.Value), wholeBy(written, c.op.From))
 	case c.op.Commit == nil:
-		s.written.note(startedAt, c.op.Key, !c.isOperation() || operation.HasFound(c.op.Value))
+		s.written.note(startedAt, c.op.Key, true, wholeBy(c.op.Value, 0))
 	default:
 		for i := range c.op.Commit {
 			if k := &c.op.Commit[i]; !k.ReadOnly {
-				s.written.note(startedAt, k.Key, true)
+				s.written.note(startedAt, k.Key, true, wholeBy(k.Record.Value, 0))
 			}
 		}
 	}
 }
 
+// wholeBy returns up to which HLC the home of a key has everything of it when it has accepted a value, which was made of
+// what includes everything up to from. A register is newer than what any session has seen.
+func wholeBy(v causal.Value, from causal.HLC) causal.HLC {
+	if v.Merges() {
+		return from
+	}
+	return causal.NoLimit
+}
+
 // NeedsFound reports whether an operation of a key should be sent with what a get Elsewhere finds of it: it may be
-// sent, and the home is not expected to know the key.
+// sent, and the home is not expected to know the key, with all that the session may have seen of it.
 func (s *Sidecar) NeedsFound(now causal.Now, id uint64, key string) bool {
 	ss := s.sessions[id]
-	return ss != nil && !s.written.has(now, key) && s.mayShip(now, ss, key, topology.SlotOf(key))
+	return ss != nil && !s.written.has(now, key, max(ss.seen, ss.past.greatest([]string{key}))) &&
+		s.mayShip(now, ss, key, topology.SlotOf(key))
 }
 
 // isNear reports whether a shard of the own data center has the key of a get Elsewhere. Then the cache is not asked:

@@ -105,3 +105,27 @@ func TestAnOperationIsAnsweredByAMissingValueThatWasFound(t *testing.T) {
 		t.Errorf("it ends with %+v", got)
 	}
 }
+
+// The home has everything of a value that merges up to where what was found goes. A session that has seen more since
+// has to look again.
+func TestAnOperationNeedsWhatIsFoundIfItsSessionHasSeenMoreThanTheHomeHas(t *testing.T) {
+	r := newShippingRig(t)
+	needs := func() bool { return r.s.NeedsFound(r.now, 1, "x") }
+	o := operation.Operation{Kind: operation.Add, Number: 1, Found: &operation.Found{From: at(900)}}
+	id := r.start(Op{Kind: OpPut, Key: "x", Value: o.Value(false), From: at(900)})
+	m := r.request(causal.KindPut)
+	r.step(causal.PutReply{ID: m.Put().ID, Version: causal.Version{HLC: at(1100), Origin: 1}, Past: at(900),
+		Value: causal.Value{Type: causal.Collection}}.Message(m.To, m.From))
+	r.mustResult(id)
+	if needs() {
+		t.Error("of a key that the home has whole")
+	}
+	r.s.sessions[1].past.raise(at(901))
+	if !needs() {
+		t.Error("of a key of which the session may have seen more")
+	}
+	r.write("x", "1", causal.Version{HLC: at(1200), Origin: 1})
+	if needs() {
+		t.Error("of a key that was overwritten")
+	}
+}

@@ -56,7 +56,7 @@ type Op struct {
 	// or not to be sent with an operation.
 	Elsewhere bool
 	// Conditional makes a put fail with ErrConflict unless If and From are what a get of the key has returned, and
-	// nothing has been written or shown in the data center since.
+	// nothing has been written or shown in the data center since. From is also that of what an operation is sent with.
 	Conditional bool
 	If          causal.Version
 	From        causal.HLC

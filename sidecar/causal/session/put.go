@@ -265,7 +265,7 @@ func (s *Sidecar) handlePutReply(now causal.Now, c *call, r causal.PutReply) {
 		if c.op.Conditional {
 			delete(s.unshipped, c.op.Key) // the home goes on from it
 		}
-		s.noteWritten(c, c.deadline-int64(s.cfg.PutTimeout))
+		s.noteWritten(c, c.deadline-int64(s.cfg.PutTimeout), r.Value)
 		switch {
 		case c.op.Commit != nil:
 			s.acknowledgeCommit(c, r.Version)
