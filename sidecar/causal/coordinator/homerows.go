@@ -51,7 +51,8 @@ func (k *homeKey) wholeUpTo() causal.HLC {
 // joinAccepted joins a write of a value that merges with what was accepted of its key before, if operations may be
 // executed on that: they need not wait until it is published. It is no more whole than that was.
 func (h *home) joinAccepted(k *homeKey, w *write) {
-	if !w.rec.Value.Merges() || !h.cfg.Types.IsExecutable(&w.rec.Value) || k.isPartial() {
+	if !w.rec.Value.Merges() || !h.cfg.Types.IsExecutable(&w.rec.Value) || k.isPartial() ||
+		h.cfg.Broken.Has(causal.HomeKeepsLastPart) {
 		return
 	}
 	b, ok := h.acceptedBase(k)
