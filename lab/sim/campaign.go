@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -91,23 +90,10 @@ func Campaign(ctx context.Context, cfg CampaignConfig) (CampaignReport, error) {
 	return sum.report(), nil
 }
 
-// halved are profiles that take turns with another one: every second seed of that is theirs. So the other profiles keep
-// their seeds.
-var halved = map[string]string{"formats": "expiry"}
-
 // rotation returns the profile of each seed.
 func (cfg *CampaignConfig) rotation() (func(seed uint64) Profile, error) {
 	if cfg.Profile == "" {
-		turns := slices.DeleteFunc(slices.Clone(profiles), func(p Profile) bool {
-			return slices.Contains(slices.Collect(maps.Values(halved)), p.Name)
-		})
-		return func(seed uint64) Profile {
-			p := turns[seed%uint64(len(turns))]
-			if other := halved[p.Name]; other != "" && seed/uint64(len(turns))%2 == 1 {
-				p, _ = ProfileNamed(other)
-			}
-			return p
-		}, nil
+		return func(seed uint64) Profile { return profiles[seed%uint64(len(profiles))] }, nil
 	}
 	p, err := ProfileNamed(cfg.Profile)
 	return func(uint64) Profile { return p }, err

@@ -111,7 +111,7 @@ func (c *faultInjector) mayLose(n *node) bool {
 	config := s.group().Status().Config
 	isSound := func(m *node) bool {
 		has := slices.ContainsFunc(config.Members, func(id group.ID) bool { return id.Volume == m.disk.volume })
-		return has && !m.disk.isDamaged && (m.id.Part == topology.Coordinator ||
+		return has && !m.disk.isDamaged && !m.disk.lost && (m.id.Part == topology.Coordinator ||
 			m.disk.marker.Volume == m.disk.volume &&
 				!m.disk.marker.Copying)
 	}
