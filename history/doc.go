@@ -59,6 +59,7 @@
 //     clients of its data center. A write that is missing is a delete. Writes have consecutive versions, in their
 //     order, and version is that of the last one. For causal+ it is an mget and single writes.
 //   - inFlight marks a read of a version that was not complete.
+//   - source says where a read was answered. Nothing is judged by it.
 //   - dc is the data center. Only CheckDataCenters needs it.
 //
 // # Rules

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,7 @@ type Op struct {
 	Session, Process string
 	Key, Value       string
 	Token            string
+	Source           string         // reads: where the endpoint says that it was answered; empty: unknown
 	DC               string
 	Reads            []Read         // MGet and Commit; Add: what it was accepted on, if it had to be the newest
 	Writes           []Read         // Commit: in order; those that are Missing are deletes
@@ -75,6 +77,20 @@ type History []Op
 
 func (o *Op) isRead() bool  { return o.Kind == Get || o.Kind == MGet }
 func (o *Op) isWrite() bool { return o.Kind == Put || o.Kind == Delete || o.Kind == Add }
+
+// Keys returns the keys that an operation names.
+func (o *Op) Keys() (keys []string) {
+	if o.Key != "" {
+		keys = append(keys, o.Key)
+	}
+	for _, r := range slices.Concat(o.Reads, o.Writes) {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+// MayWrite reports whether an operation is no mere read.
+func (o *Op) MayWrite() bool { return !o.isRead() && o.Kind != Token && o.Kind != Resume }
 
 func (o *Op) process() string {
 	if o.Process == "" {

@@ -98,6 +98,7 @@ type jsonOp struct {
 	Final   bool       `json:"final"`
 	Apart   bool       `json:"apart"`
 	Flight  bool       `json:"inFlight"`
+	Source  string     `json:"source"`
 }
 
 func (r *Reader) parse(text []byte) (Op, error) {
@@ -111,7 +112,8 @@ func (r *Reader) parse(text []byte) (Op, error) {
 		return Op{}, errors.New("more than one JSON value")
 	}
 	op := Op{Session: r.shared(in.Session), Process: r.shared(in.Process), DC: r.shared(in.DC), Token: in.Token,
-		Unknown: in.Unknown, Final: in.Final, Apart: in.Apart, InFlight: in.Flight}
+		Unknown: in.Unknown, Final: in.Final, Apart: in.Apart, InFlight: in.Flight,
+		Source: r.shared(in.Source)}
 	switch {
 	case in.Session == "":
 		return Op{}, errors.New(`"session" is missing`)

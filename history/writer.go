@@ -95,6 +95,9 @@ func AppendJSON(b []byte, op *Op) ([]byte, error) {
 	e.flag("apart", op.Apart)
 	e.flag("final", op.Final)
 	e.flag("inFlight", op.InFlight)
+	if op.Source != "" {
+		e.field("source", op.Source)
+	}
 	if e.bad != "" {
 		return b, fmt.Errorf("write operation: %q is not UTF-8, which JSON cannot represent; record only text", e.bad)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -35,8 +36,13 @@ func runPeriodically(ctx context.Context, check func(context.Context) error) err
 	for {
 		wait := checkInterval
 		if err := check(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "check the webhook's certificate")
 			wait = time.Second
+			if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+				log.FromContext(ctx).Info("another replica writes the webhook's certificate too, look again",
+					"err", err.Error())
+			} else {
+				log.FromContext(ctx).Error(err, "check the webhook's certificate")
+			}
 		}
 		select {
 		case <-ctx.Done():

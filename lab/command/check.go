@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -81,6 +82,9 @@ Exit codes: 0 if there are no violations, 1 if a history has violations, 2 if an
 func judge(out io.Writer, name string, h history.History, promise load.Promise, violations int) (ok bool, err error) {
 	report := history.Check(h, history.Options{MaxViolations: violations, AddsUp: true})
 	fmt.Fprintf(out, "%s: %s\n", name, report)
+	if len(report.Violations) > 0 {
+		writeAround(out, h, report.Violations[0])
+	}
 	if promise != load.DataCenter {
 		return report.OK(), nil
 	}
@@ -90,6 +94,39 @@ func judge(out io.Writer, name string, h history.History, promise load.Promise, 
 	}
 	fmt.Fprintln(out, inside.String())
 	return report.OK() && inside.OK(), nil
+}
+
+// aroundShown bounds the operations that writeAround shows.
+const aroundShown = 100
+
+// writeAround shows what the sessions of a violation have done with its keys, and what others have written of them, up
+// to when it was seen.
+func writeAround(out io.Writer, h history.History, v history.Violation) {
+	keys, sessions, until := map[string]bool{}, map[string]bool{}, int64(0)
+	for _, i := range v.Ops {
+		sessions[h[i].Session] = true
+		until = max(until, h[i].End)
+		for _, key := range h[i].Keys() {
+			keys[key] = true
+		}
+	}
+	var around []*history.Op
+	for i := range h {
+		op := &h[i]
+		if op.Start <= until && (sessions[op.Session] || op.MayWrite()) && slices.ContainsFunc(op.Keys(),
+			func(key string) bool { return keys[key] }) {
+			around = append(around, op)
+		}
+	}
+	slices.SortStableFunc(around, func(a, b *history.Op) int { return cmp.Compare(a.End, b.End) })
+	if more := len(around) - aroundShown; more > 0 {
+		around = around[more:]
+	}
+	fmt.Fprintln(out, "  before the first one, its sessions have read, and all have written, of its keys; in milliseconds:")
+	for _, op := range around {
+		fmt.Fprintf(out, "    %11.3f %11.3f  %-8s %-8s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC,
+			cmp.Or(op.Source, "-"), op)
+	}
 }
 
 func readHistory(file string, stdin io.Reader) (history.History, error) {

@@ -27,6 +27,8 @@ type Result struct {
 	// for a read-modify-write that lost its connection between read and write, or "causal-last" for malformed replies
 	// to CAUSAL LAST.
 	Errors map[string]int64
+	// Examples has the text of the last error reply of each code.
+	Examples map[string]string
 	// Sources and Statuses count the second and third element of the replies to CAUSAL LAST.
 	Sources, Statuses map[string]int64
 	// Reconnects counts connections that were lost after at least one reply.
@@ -84,7 +86,7 @@ type meter struct {
 
 func newMeter() *meter {
 	return &meter{result: Result{Latency: map[Verb]*hdrhistogram.Histogram{}, Errors: map[string]int64{},
-		Sources:  map[string]int64{},
+		Examples: map[string]string{}, Sources: map[string]int64{},
 		Statuses: map[string]int64{}}}
 }
 
@@ -106,6 +108,9 @@ func (m *meter) take(r *request, latency time.Duration, err error) {
 	if err != nil {
 		seen.Error = ErrorKind(err)
 		m.result.Errors[seen.Error]++
+		if Answered(err) {
+			m.result.Examples[seen.Error] = err.Error()
+		}
 	}
 	if m.observe != nil {
 		m.observe(seen)

@@ -54,6 +54,9 @@ func (r *Result) WriteText(out io.Writer) {
 	writeCounts(out, "answered from", r.Sources)
 	writeCounts(out, "states", r.Statuses)
 	writeCounts(out, "errors", r.Errors)
+	for _, code := range slices.Sorted(maps.Keys(r.Examples)) {
+		fmt.Fprintf(out, "  such as: %s\n", r.Examples[code])
+	}
 	if f := r.Final; f != nil {
 		fmt.Fprintf(out,
 			"final reads of %d keys in %d rounds: endpoints disagree on %d and are behind on %d; %d sessions "+
@@ -114,6 +117,7 @@ type resultJSON struct {
 	KeysMissing    int64                  `json:"keysMissing"`
 	LatencyMicros  map[string]latencyJSON `json:"latencyMicros"`
 	Errors         map[string]int64       `json:"errors,omitempty"`
+	Examples       map[string]string      `json:"errorExamples,omitempty"`
 	AnsweredFrom   map[string]int64       `json:"answeredFrom,omitempty"`
 	States         map[string]int64       `json:"states,omitempty"`
 	Inside         *Inside                `json:"insideDataCenters,omitempty"`
@@ -143,7 +147,7 @@ func (r *Result) WriteJSON(out io.Writer) error {
 		Keys: c.Keys, Seed: c.Seed,
 		ElapsedSeconds: r.Elapsed.Seconds(), OpsPerSecond: r.Throughput, Ops: r.Ops, Failed: r.Failed,
 		Unknown: r.Unknown, Unsent: r.Unsent,
-		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, AnsweredFrom: r.Sources,
+		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, Examples: r.Examples, AnsweredFrom: r.Sources,
 		States:        r.Statuses,
 		Inside:        r.Inside,
 		LatencyMicros: make(map[string]latencyJSON)}

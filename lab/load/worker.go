@@ -256,7 +256,9 @@ func (w *worker) takeLast(op *history.Op, kind history.OpKind, cmd *redis.Cmd) (
 		// An MGET has one version per key, and a DEL that found nothing wrote none: neither gets this version.
 		op.Version = l.version
 	}
-	op.InFlight = (kind == history.Get || kind == history.MGet) && l.status == inFlight
+	if kind == history.Get || kind == history.MGet {
+		op.InFlight, op.Source = l.status == inFlight, l.source
+	}
 	return l.source
 }
 

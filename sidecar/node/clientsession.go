@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/causalstore/causalstore/contract"
 	"github.com/causalstore/causalstore/sidecar/causal"
@@ -96,7 +97,20 @@ func (c *clientSession) recordOutcome(r session.Result, what string) error {
 			"not all parts of the store know values of this type yet: %s has not said that it does; nothing was "+
 				"written; finish the upgrade of all parts (docs/upgrades.md)", c.sidecar.partName(r.Lacking))
 	}
-	return clientError(r.Err, what)
+	return c.sidecar.errorOf(&r, what)
+}
+
+// errorOf returns the error of an operation that has failed, with what it waited for if time has run out.
+func (s *Sidecar) errorOf(r *session.Result, what string) error {
+	if r.Err != causal.ErrUnavailable || r.Wait.Taken == 0 {
+		return clientError(r.Err, what)
+	}
+	awaited := r.Wait.For.Describe()
+	if r.Wait.On.Part != topology.PartNone {
+		awaited += " (" + s.partName(r.Wait.On) + ")"
+	}
+	return front.Errorf(front.Unavailable, "the %s was not answered within %s; it waited for %s; try again", what,
+		r.Wait.Taken.Round(time.Millisecond), awaited)
 }
 
 // partName names a part for people.

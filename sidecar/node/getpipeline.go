@@ -56,7 +56,7 @@ func (c *clientSession) getTogether(keys [][]byte, results []front.GetResult) (i
 		case causal.ErrBusy:
 			read = i
 		default:
-			results[i].Err = clientError(r.Err, "read")
+			results[i].Err = c.sidecar.errorOf(&r, "read")
 		}
 		if i == len(keys)-1 {
 			c.lastOutcome = r.Outcome

@@ -40,6 +40,7 @@ type call struct {
 	// Of gets of a homeWindow, and the MGET that reads several of them.
 	window  *homeWindow
 	expired bool // time has run out
+	late    Wait // what it waited for then
 
 	// Of gets in a pipeline.
 	pipeline *getPipeline
@@ -228,6 +229,9 @@ func (s *Sidecar) fail(c *call, err causal.ErrCode) {
 		}
 	}
 	r := Result{Err: err}
+	if err == causal.ErrUnavailable {
+		r.Wait = c.late
+	}
 	if err == causal.ErrLocked {
 		r.Locked = c.lockedKey()
 	}

@@ -92,6 +92,8 @@ type Result struct {
 	Err     causal.ErrCode
 	Locked  string
 	Lacking topology.Node
+	// Wait is what an operation waited for that failed with ErrUnavailable at its deadline; else its Taken is 0.
+	Wait Wait
 	// Record is the value that OpGet read. For OpPut it holds the new version without the value, but for what an
 	// operation has written. A missing key has a Tombstone for a value.
 	Record causal.Record

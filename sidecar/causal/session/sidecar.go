@@ -299,7 +299,8 @@ func (s *Sidecar) tickCall(now causal.Now, c *call) {
 		c.expired = true
 		s.fail(c, causal.ErrClock)
 	case now.Mono >= c.deadline:
-		c.expired = true
+		c.expired, c.late.Taken = true, time.Duration(now.Mono-c.startedAt)
+		c.late.For, c.late.On = s.waitOf(now, c)
 		s.fail(c, c.timeoutError())
 	case c.op.Kind == OpPut:
 		s.resendRefused(now, c.session)

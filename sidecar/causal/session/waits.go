@@ -30,6 +30,15 @@ func (w WaitsFor) String() string {
 		"foreign", "locks"}[w]
 }
 
+// Describe says what is waited for.
+func (w WaitsFor) Describe() string {
+	return [...]string{"the answer of a cache or a shard", "the answer of the home of the key",
+		"the answer of the coordinator that has got the write", "a coordinator that has got the write to serve again",
+		"a coordinator that takes the write", "earlier writes of the session",
+		"a ring that has all that the session has seen", "a moment in which nobody writes the keys",
+		"a write of another data center to be in every ring", "a commit of several keys to release the key"}[w]
+}
+
 // AllWaits are all that operations wait for.
 func AllWaits() (all []WaitsFor) {
 	for w := range waitsForEnd {
