@@ -54,7 +54,7 @@ type Op struct {
 	Session, Process string
 	Key, Value       string
 	Token            string
-	Source           string         // reads: where the endpoint says that it was answered; empty: unknown
+	Source           string // reads: where the endpoint says that it was answered; empty: unknown
 	DC               string
 	Reads            []Read         // MGet and Commit; Add: what it was accepted on, if it had to be the newest
 	Writes           []Read         // Commit: in order; those that are Missing are deletes
