@@ -114,10 +114,12 @@ func (l *operatorLog) assertNoErrors(t *testing.T) {
 	for _, pod := range slices.Sorted(maps.Keys(l.pods)) {
 		for _, line := range strings.Split(strings.TrimSpace(l.pods[pod].String()), "\n") {
 			lines++
-			var r struct{ Level, Logger, Err string }
+			var r struct{ Level, Logger, Msg, Err string }
 			switch err := json.Unmarshal([]byte(line), &r); {
 			case err == nil && r.Logger == "leaderelection" && strings.Contains(r.Err, "already exists"):
 				// both replicas have begun at the same moment; who comes second tries again
+			case err == nil && r.Msg == "error received after stop sequence was engaged" &&
+				r.Err == "leader election lost": // its node was drained, and it has given the lease back
 			case err == nil && (r.Level == "ERROR" || r.Level == "WARN"):
 				t.Logf("%s: %s", pod, line)
 				if r.Level == "ERROR" {
