@@ -122,7 +122,7 @@ func writeAround(out io.Writer, h history.History, v history.Violation) {
 	if more := len(around) - aroundShown; more > 0 {
 		around = around[more:]
 	}
-	fmt.Fprintln(out, "  before the first one, its sessions have read, and all have written, of its keys; in milliseconds:")
+	fmt.Fprintln(out, "  what its sessions have read, and all have written, of the keys of the first one; in ms:")
 	for _, op := range around {
 		fmt.Fprintf(out, "    %11.3f %11.3f  %-8s %-8s %s\n", float64(op.Start)/1e6, float64(op.End)/1e6, op.DC,
 			cmp.Or(op.Source, "-"), op)

@@ -147,7 +147,8 @@ func (r *Result) WriteJSON(out io.Writer) error {
 		Keys: c.Keys, Seed: c.Seed,
 		ElapsedSeconds: r.Elapsed.Seconds(), OpsPerSecond: r.Throughput, Ops: r.Ops, Failed: r.Failed,
 		Unknown: r.Unknown, Unsent: r.Unsent,
-		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, Examples: r.Examples, AnsweredFrom: r.Sources,
+		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, Examples: r.Examples,
+		AnsweredFrom: r.Sources,
 		States:        r.Statuses,
 		Inside:        r.Inside,
 		LatencyMicros: make(map[string]latencyJSON)}

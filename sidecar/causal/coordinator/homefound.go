@@ -69,9 +69,9 @@ func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.F
 	return b, f.From >= least && !isLost && h.cfg.Types.IsExecutable(&b.rec.Value) && h.knowsPast(p, &b)
 }
 
-// newIn returns the writes of the own origin that a record has, and what was accepted has not, and the greatest HLC of a
-// write of another origin in the past of what it has anew. A write of the own origin that is neither accepted nor known
-// to be complete was lost with an earlier life of the coordinator. What was accepted brings its own past.
+// newIn returns the writes of the own origin that a record has, and what was accepted has not, and the greatest HLC in
+// the past of what it has anew. A write of the own origin that is neither accepted nor known to be complete was lost
+// with an earlier life of the coordinator. What was accepted brings its own past.
 func (h *home) newIn(found *causal.Record, accepted *base) (own []causal.Version, past causal.HLC) {
 	isOwn := func(v causal.Version) bool { return v.Origin == h.origin && v.Written() }
 	if !accepted.rec.Value.Merges() {

@@ -90,8 +90,8 @@ func (s *Sidecar) noteWritten(c *call, startedAt int64, written causal.Value) {
 	}
 }
 
-// wholeBy returns up to which HLC the home of a key has everything of it when it has accepted a value, which was made of
-// what includes everything up to from. A register is newer than what any session has seen.
+// wholeBy returns up to which HLC the home of a key has everything of it when it has accepted a value, which was made
+// of what includes everything up to from. A register is newer than what any session has seen.
 func wholeBy(v causal.Value, from causal.HLC) causal.HLC {
 	if v.Merges() {
 		return from
