@@ -148,7 +148,7 @@ func (r *Result) WriteJSON(out io.Writer) error {
 		ElapsedSeconds: r.Elapsed.Seconds(), OpsPerSecond: r.Throughput, Ops: r.Ops, Failed: r.Failed,
 		Unknown: r.Unknown, Unsent: r.Unsent,
 		Reconnects: r.Reconnects, KeysRead: r.Reads, KeysMissing: r.Misses, Errors: r.Errors, Examples: r.Examples,
-		AnsweredFrom: r.Sources,
+		AnsweredFrom:  r.Sources,
 		States:        r.Statuses,
 		Inside:        r.Inside,
 		LatencyMicros: make(map[string]latencyJSON)}
