@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,7 +20,8 @@ func TestPipelinedUpdatesOfManyConnectionsAreExact(t *testing.T) {
 	for i, addr := range d.Endpoints()[0].Sidecars {
 		for n := range connections {
 			all.Go(func() {
-				c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1})
+				// on a machine that is busy otherwise, a pipeline takes longer than the client would wait
+				c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1, ReadTimeout: time.Minute})
 				defer c.Close()
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(n)))
 				for range pipelines {
