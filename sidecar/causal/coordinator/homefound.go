@@ -54,11 +54,13 @@ func (h *home) baseWithFound(k *homeKey, b base, isAccepted bool, p *causal.Put,
 // of the operation, and is shown with that: behind all that is under way, which has not seen it.
 func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.Found, least causal.HLC) (base, bool) {
 	found := causal.Record{Version: f.Version, Value: f.Value}
-	own, past := h.newIn(&found, &b)
+	joined := found
+	if isAccepted {
+		joined = h.cfg.Types.Join(b.rec, found)
+	}
+	own, past := h.newIn(&joined, &found, &b)
 	isLost := len(own) > 0 && own[len(own)-1].HLC > h.from
-	if isAccepted && !h.cfg.Broken.Has(causal.HomePrefersFound) {
-		b.rec = h.cfg.Types.Join(b.rec, found)
-	} else {
+	if b.rec = joined; h.cfg.Broken.Has(causal.HomePrefersFound) {
 		b.rec = found
 	}
 	b.past, b.upTo, b.isCompared = max(b.past, past), max(b.upTo, f.From), true
@@ -70,9 +72,9 @@ func (h *home) joinedBase(b base, isAccepted bool, p *causal.Put, f *operation.F
 }
 
 // newIn returns the writes of the own origin that a record has, and what was accepted has not, and the greatest HLC in
-// the past of what it has anew. A write of the own origin that is neither accepted nor known to be complete was lost
-// with an earlier life of the coordinator. What was accepted brings its own past.
-func (h *home) newIn(found *causal.Record, accepted *base) (own []causal.Version, past causal.HLC) {
+// the past of what it has anew; joined is both, as one. A write of the own origin that is neither accepted nor known to
+// be complete was lost with an earlier life of the coordinator. What was accepted brings its own past.
+func (h *home) newIn(joined, found *causal.Record, accepted *base) (own []causal.Version, past causal.HLC) {
 	isOwn := func(v causal.Version) bool { return v.Origin == h.origin && v.Written() }
 	if !accepted.rec.Value.Merges() {
 		own = h.cfg.Types.Versions(found, isOwn)
@@ -81,9 +83,8 @@ func (h *home) newIn(found *causal.Record, accepted *base) (own []causal.Version
 		}
 		return own, found.Version.HLC
 	}
-	joined := h.cfg.Types.Join(accepted.rec, *found)
 	had := h.cfg.Types.Versions(&accepted.rec, func(causal.Version) bool { return true })
-	for _, v := range h.cfg.Types.Versions(&joined, func(v causal.Version) bool { return !slices.Contains(had, v) }) {
+	for _, v := range h.cfg.Types.Versions(joined, func(v causal.Version) bool { return !slices.Contains(had, v) }) {
 		if past = v.HLC; isOwn(v) {
 			own = append(own, v)
 		}
