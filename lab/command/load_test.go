@@ -132,7 +132,7 @@ func TestLoadDetectsThatUnconnectedRedisServersDiverge(t *testing.T) {
 	if !errors.Is(err, command.ErrSilent) {
 		t.Fatalf("two stores that never talk passed for one: %v\n%s", err, out)
 	}
-	wantAll(t, out, "violations of causal+", "diverged", "the history is in ")
+	wantAll(t, out, "violations of causal+", "diverged", "of the keys of the first one", "the history is in ")
 	_, path, _ := strings.Cut(out, "the history is in ")
 	if err := os.Remove(strings.TrimSpace(path)); err != nil {
 		t.Error(err)
